@@ -1,0 +1,66 @@
+# Everything happens in a virtual environment inside the checkout; Python and make are all it takes.
+PYTHON ?= python3
+
+VENV := .venv
+BIN := $(VENV)/bin
+CREATED := $(VENV)/.created
+DEMO := $(VENV)/.installed-demo
+DEV := $(VENV)/.installed-dev
+# Quiet twice: errors are shown, the rest is not.
+INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
+# What an editable install has recorded, and so must be made again after a change.
+RECORDED := pyproject.toml src/fgrn/_version.py
+
+# Settings of the calling shell that would bring other code into the environment.
+unexport PYTHONPATH PYTHONHOME
+
+.DEFAULT_GOAL := help
+.PHONY: help venv test demo lint wheel check clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s  %s\n", $$1, $$2}' Makefile
+
+venv: $(DEV) ## .venv with the package (editable) and all tools
+
+test: $(DEV) ## the tests; PYTEST_ARGS="-k name" is handed on to pytest
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+demo: $(DEMO) ## the demonstration
+	@$(BIN)/python -m fgrn.demo $(DEMO_ARGS)
+
+lint: $(DEV) ## style, format and types; changes nothing
+	@$(BIN)/python -m ruff check --quiet .
+	@$(BIN)/python -m ruff format --quiet --check .
+	@$(BIN)/python -m mypy
+
+wheel: $(DEV) ## dist/ with a fresh sdist and wheel
+	@rm -rf dist
+	@$(BIN)/python -m build -qq
+	@ls dist/*
+
+check: ## all that continuous integration does
+	@.ci/run
+
+clean: ## remove the environment, caches and built files
+	@rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(CREATED):
+	@command -v "$(PYTHON)" >/dev/null || { \
+	  echo "fgrn needs Python 3.11 or newer, and '$(PYTHON)' is not on this machine." >&2; \
+	  echo "Install it, or name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "fgrn needs Python 3.11 or newer, and '$(PYTHON)' is $$("$(PYTHON)" --version 2>&1)." >&2; \
+	  echo "Install it, or name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@"$(PYTHON)" -m venv --clear $(VENV)
+	@touch $@
+
+$(DEMO): $(RECORDED) | $(CREATED)
+	@echo "Installing fgrn and what the demonstration needs into $(VENV) (once)"
+	@$(INSTALL) --editable '.[demo]'
+	@touch $@
+
+$(DEV): $(RECORDED) | $(CREATED)
+	@echo "Installing fgrn and the development tools into $(VENV) (once)"
+	@$(INSTALL) --editable '.[dev]'
+	@touch $(DEMO) $@

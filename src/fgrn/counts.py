@@ -1,0 +1,140 @@
+"""Room 4, counts: expected statistics of rows. `Counts` is a monoid; adding it up is the unit of work everywhere.
+
+A block of rows, a thread, a file or a machine each turn rows into Counts, and Counts are added, always in the order
+of the rows, so that the result is the same to the last bit on any number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .engines import BlockCounts, Engine, Prepared
+from .evidence import Evidence
+from .exceptions import ImpossibleEvidence, shortened
+from .plan import Plan
+from .schedule import Programs
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Expected counts in the plan's layout, the weighted log-likelihood of the rows, and their weight."""
+
+    values: np.ndarray
+    log_likelihood: float
+    weight: float
+
+    @classmethod
+    def zeros(cls, size: int) -> Counts:
+        """The counts of no rows."""
+        return cls(np.zeros(size), 0.0, 0.0)
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.values + other.values, self.log_likelihood + other.log_likelihood, self.weight + other.weight
+        )
+
+
+def thread_count() -> int:
+    """The processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def blocks_of_rows(rows: int, size: int) -> list[slice]:
+    """The rows in blocks of at most `size`; where they begin does not depend on the number of threads."""
+    return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
+
+
+def in_order(engine: Engine, threads: int | None, work: Callable[[slice], Any], blocks: list[slice]) -> Iterator[Any]:
+    """The results of the work on each block, in order, made by several threads where the engine gains by it."""
+    threads = thread_count() if threads is None else threads
+    if threads <= 1 or len(blocks) <= 1 or not engine.parallel:
+        yield from map(work, blocks)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        yield from pool.map(work, blocks)
+
+
+def refuse_impossible(log_likelihood: np.ndarray, weights: np.ndarray | None = None, first: int = 0) -> None:
+    """Raise if a row (of positive weight) has probability zero, naming the rows."""
+    impossible = np.isneginf(log_likelihood)
+    if weights is not None:
+        impossible &= weights > 0
+    if impossible.any():
+        rows = (np.flatnonzero(impossible) + first).tolist()
+        which = f"Row {rows[0]}" if len(rows) == 1 else f"Rows {shortened(rows)}"
+        raise ImpossibleEvidence(
+            f"{which}: this evidence has probability zero under the model; its values cannot go together. "
+            'Change them, soften a zero in the tables, or pass impossible="mark" to propagate.',
+            rows,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """Who makes the Counts when all rows are here: the E-step over a table in memory.
+
+    `hold=True` keeps the messages of the first cycle for the others (the paper's batch learning);
+    `hold=False` makes them again from the parameters the epoch began with, in constant memory.
+    """
+
+    engine: Engine
+    plan: Plan
+    programs: Programs
+    evidence: Evidence
+    weights: np.ndarray
+    expect: bool
+    hold: bool = True
+    threads: int | None = None
+
+    @cached_property
+    def _counting(self) -> Prepared:
+        return self.engine.prepare(self.plan, self.programs, self.programs.counting, self.evidence)
+
+    @cached_property
+    def _whole(self) -> Prepared:
+        return self.engine.prepare(self.plan, self.programs, self.programs.everything, self.evidence)
+
+    def count(self, values: np.ndarray) -> Counts:
+        """The expected counts under these parameters."""
+        loaded = self._counting.load(values)
+
+        def work(rows: slice) -> BlockCounts:
+            return loaded.counts(rows, self.weights[rows], self.expect)
+
+        return self._added(work, self._counting.rows_at_once)
+
+    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
+        """A function from tables to counts, with the messages as they are under `values`."""
+        loaded, size = self._whole.load(values), self._whole.rows_at_once
+        blocks = blocks_of_rows(self.evidence.rows, size)
+        held: dict[int, Any] = {}
+        if self.hold:
+            made = in_order(self.engine, self.threads, loaded.hold, blocks)
+            held = {rows.start: messages for rows, messages in zip(blocks, made, strict=True)}
+
+        def recount(tables: np.ndarray) -> Counts:
+            def work(rows: slice) -> BlockCounts:
+                messages = held[rows.start] if self.hold else loaded.hold(rows)
+                return self.engine.recount(self.plan, messages, tables, self.weights[rows], self.expect)
+
+            return self._added(work, size)
+
+        return recount
+
+    def _added(self, work: Callable[[slice], BlockCounts], size: int) -> Counts:
+        total = Counts.zeros(self.plan.layout.size)
+        blocks = blocks_of_rows(self.evidence.rows, size)
+        for rows, block in zip(blocks, in_order(self.engine, self.threads, work, blocks), strict=True):
+            weights = self.weights[rows]
+            refuse_impossible(block.log_likelihood, weights, rows.start)
+            counted = weights > 0
+            terms = (block.log_likelihood + self.evidence.log_scale[rows])[counted]
+            total += Counts(block.values, float(weights[counted] @ terms), float(weights.sum()))
+        return total

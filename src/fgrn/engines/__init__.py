@@ -1,0 +1,96 @@
+"""Engines do the arithmetic. They see arrays only; everything they are given comes from Plan, Program and Evidence.
+
+An engine lays out evidence once (`prepare`), parameters once an epoch (`load`), and then answers for any block of rows.
+`get` finds one by name and imports it then, so that numba costs nothing until it is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..exceptions import FgrnError
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..plan import Plan, Program
+    from ..schedule import Programs
+
+NAMES = ("reference", "cpu")
+
+
+class Buffers(NamedTuple):
+    """The messages of a block of rows, those of the edges a program shows, side by side.
+
+    forward, backward, marginal   (rows, states): each sums to one, or is all zero where the row is impossible
+    known_forward, _backward      (rows, edges of the plan): whether evidence lies behind the message
+    log_likelihood                (rows,): without the scale of soft evidence; -inf where the row is impossible
+    """
+
+    forward: np.ndarray
+    backward: np.ndarray
+    marginal: np.ndarray
+    known_forward: np.ndarray
+    known_backward: np.ndarray
+    log_likelihood: np.ndarray
+
+
+class BlockCounts(NamedTuple):
+    """The expected counts of a block of rows, in the plan's layout, and each row's log-likelihood."""
+
+    values: np.ndarray
+    log_likelihood: np.ndarray
+
+
+class Loaded(Protocol):
+    """Evidence and parameters in place: what an engine answers for a block of rows."""
+
+    def propagate(self, rows: slice) -> Buffers:
+        """Run the two sweeps of a tree."""
+
+    def round(self, before: Buffers) -> Buffers:
+        """Run one parallel round on the messages of the round before, for all rows."""
+
+    def counts(self, rows: slice, weights: np.ndarray, expect: bool) -> BlockCounts:
+        """Expected counts at K = 1; `expect`: unknown values count as the model expects them."""
+
+    def hold(self, rows: slice) -> Any:
+        """The messages at both ends of every table, to be counted again with other tables."""
+
+
+class Prepared(Protocol):
+    """Evidence in place. `rows_at_once` is how many rows make a good block."""
+
+    rows_at_once: int
+
+    def load(self, values: np.ndarray) -> Loaded:
+        """Put parameters, a flat vector in the plan's layout, in place."""
+
+
+class Engine(Protocol):
+    """What the flow asks of an engine."""
+
+    name: str
+    parallel: bool
+    """Whether several threads may call it at once, and are quicker together."""
+
+    def prepare(self, plan: Plan, programs: Programs, program: Program, evidence: Evidence) -> Prepared:
+        """Lay out the evidence for one of the programs."""
+
+    def recount(self, plan: Plan, held: Any, values: np.ndarray, weights: np.ndarray, expect: bool) -> BlockCounts:
+        """Expected counts from held messages with the given tables (the paper's ML cycle)."""
+
+
+def get(name: str) -> Engine:
+    """The engine of that name."""
+    if name == "reference":
+        from .reference import Reference
+
+        return Reference()
+    if name == "cpu":
+        from .cpu import Cpu
+        from .reference import Reference
+
+        return Cpu(judge=Reference())
+    raise FgrnError(f"The 'engine' must be one of {', '.join(map(repr, NAMES))}. Got {name!r} instead.")

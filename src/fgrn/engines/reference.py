@@ -1,0 +1,336 @@
+"""The reference engine: plain NumPy in the log domain, obvious rather than fast. The judge of the others.
+
+Messages are logarithms and never normalised on the way, so nothing can underflow, an exact zero is -inf, and the
+likelihood is the sum of forward times backward on any edge. It can count its multiplications.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from . import BlockCounts, Buffers
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..plan import Plan, Program
+    from ..schedule import Programs
+
+CELLS_AT_ONCE = 2**20
+"""Cells of the largest temporary array, (rows, input states, output states): 8 MiB."""
+
+
+def logarithm(values: np.ndarray) -> np.ndarray:
+    """log, with log 0 = -inf and no warning."""
+    with np.errstate(divide="ignore"):
+        out: np.ndarray = np.log(values)
+    return out
+
+
+def log_sum(values: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
+    """Log of the sum of exponentials along an axis; -inf where all are -inf."""
+    top = values.max(axis=axis, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
+    total: np.ndarray = logarithm(np.exp(values - top).sum(axis=axis)) + np.squeeze(top, axis=axis)
+    return total
+
+
+def distribution(log_weights: np.ndarray) -> np.ndarray:
+    """Rows of logarithms as distributions; a row that is all -inf becomes all zero."""
+    top = log_weights.max(axis=-1, keepdims=True)
+    weights: np.ndarray = np.exp(log_weights - np.where(np.isfinite(top), top, 0))
+    total = weights.sum(axis=-1, keepdims=True)
+    return weights / np.where(total > 0, total, 1)
+
+
+class Held(NamedTuple):
+    """Logarithms of the messages at both ends of every SISO, the posterior of every Source."""
+
+    into: list[np.ndarray]  # forward times evidence at the input, (rows, input states)
+    back: list[np.ndarray]  # backward at the output, (rows, output states)
+    known: list[np.ndarray]  # whether evidence lies behind it, (rows,)
+    source: list[np.ndarray]  # (rows, states)
+    log_likelihood: np.ndarray
+
+
+class Reference:
+    """The engine. `direct=True` makes every outgoing message of a Diverter by the bare product rule."""
+
+    name = "reference"
+    parallel = False
+
+    def __init__(self, direct: bool = False) -> None:
+        self.direct = direct
+        self.multiplications = 0
+
+    def prepare(self, plan: Plan, programs: Programs, program: Program, evidence: Evidence) -> Prepared:
+        """See `Engine`."""
+        return Prepared(self, plan, programs, program, evidence)
+
+    def recount(self, plan: Plan, held: Held, values: np.ndarray, weights: np.ndarray, expect: bool) -> BlockCounts:
+        """See `Engine`."""
+        counts = np.zeros(plan.layout.size)
+        for siso, table in enumerate(plan.siso_table):
+            rows = weights if expect else weights * held.known[siso]
+            log_table = logarithm(plan.layout.table(values, int(table)))
+            joint = held.into[siso][:, :, None] + log_table[None] + held.back[siso][:, None, :]
+            shape = joint.shape
+            share = distribution(joint.reshape(shape[0], -1)).reshape(shape)
+            plan.layout.table(counts, int(table))[...] += np.tensordot(rows, share, 1)
+        for source, prior in enumerate(plan.source_prior):
+            plan.layout.prior(counts, int(prior))[...] += weights @ held.source[source]
+        return BlockCounts(counts, held.log_likelihood)
+
+
+class Prepared:
+    """Evidence as it is: the reference engine lays nothing out."""
+
+    def __init__(self, engine: Reference, plan: Plan, programs: Programs, program: Program, evidence: Evidence) -> None:
+        self.engine, self.plan, self.programs, self.program = engine, plan, programs, program
+        self.evidence = evidence
+        cells = max([plan.states, *(rows * columns for rows, columns in plan.layout.table_shapes)])
+        self.rows_at_once = max(1, CELLS_AT_ONCE // cells)
+
+    def load(self, values: np.ndarray) -> Loaded:
+        """See `Prepared` of the package."""
+        return Loaded(self, values)
+
+
+class Loaded:
+    """Evidence and parameters as they are."""
+
+    def __init__(self, prepared: Prepared, values: np.ndarray) -> None:
+        self.prepared, self.values = prepared, values
+
+    def _state(self, rows: slice | None = None, before: Buffers | None = None) -> _State:
+        mine = self.prepared
+        evidence = mine.evidence if rows is None else mine.evidence.take(rows)
+        return _State(mine.engine, mine.plan, self.values, evidence, before)
+
+    def propagate(self, rows: slice) -> Buffers:
+        """See `Loaded` of the package."""
+        state, program = self._state(rows), self.prepared.program
+        state.run(program)
+        return state.buffers(program, state.log_likelihood(program))
+
+    def round(self, before: Buffers) -> Buffers:
+        """See `Loaded` of the package."""
+        state, program = self._state(before=before), self.prepared.program
+        state.run(program)
+        return state.buffers(program, np.zeros(len(before.log_likelihood)))
+
+    def counts(self, rows: slice, weights: np.ndarray, expect: bool) -> BlockCounts:
+        """See `Loaded` of the package."""
+        mine = self.prepared
+        return mine.engine.recount(mine.plan, self.hold(rows), self.values, weights, expect)
+
+    def hold(self, rows: slice) -> Held:
+        """See `Loaded` of the package."""
+        plan, program = self.prepared.plan, self.prepared.programs.everything
+        state = self._state(rows)
+        state.run(program)
+        return Held(
+            [state.into_reader(int(edge)) for edge in plan.siso_input],
+            [state.backward[:, plan.columns(int(edge))].copy() for edge in plan.siso_output],
+            [state.known_backward[:, edge].copy() for edge in plan.siso_output],
+            [distribution(state.belief(int(edge))) for edge in plan.source_edge],
+            state.log_likelihood(program),
+        )
+
+
+class _State:
+    """The log messages of a block of rows while a program runs. `before`: read from these, as in a parallel round."""
+
+    def __init__(
+        self,
+        engine: Reference,
+        plan: Plan,
+        values: np.ndarray,
+        evidence: Evidence,
+        before: Buffers | None = None,
+    ) -> None:
+        self.engine, self.plan, self.values, self.evidence = engine, plan, values, evidence
+        rows = evidence.rows
+        self.forward = np.zeros((rows, plan.states))
+        self.backward = np.zeros((rows, plan.states))
+        self.known_forward = np.zeros((rows, plan.edges), dtype=bool)
+        self.known_backward = np.zeros((rows, plan.edges), dtype=bool)
+        self.soft = {e: logarithm(evidence.weights(e, int(plan.cardinality[e]))) for e in self._edges_with_evidence()}
+        for start in np.flatnonzero(~plan.driver).tolist():
+            self.forward[:, plan.columns(start)] = -np.log(plan.cardinality[start])
+        if before is None:
+            self.old_forward, self.old_backward = self.forward, self.backward
+            self.old_known_forward, self.old_known_backward = self.known_forward, self.known_backward
+        else:
+            self.old_forward = logarithm(before.forward)
+            self.old_backward = logarithm(before.backward)
+            for edge in range(plan.edges):  # an unknown backward message stands for ones
+                self.old_backward[~before.known_backward[:, edge], plan.columns(edge)] = 0
+            self.old_known_forward, self.old_known_backward = before.known_forward, before.known_backward
+
+    def _edges_with_evidence(self) -> list[int]:
+        return [int(edge) for edge in np.flatnonzero(self.evidence.slot >= 0)]
+
+    def run(self, program: Program) -> None:
+        for edge in program.boundary:
+            self._write_backward(int(edge), 0.0, np.zeros(self.evidence.rows, dtype=bool))
+        for kind, block, first, last in program.steps.tolist():
+            if kind == 0:
+                edge = int(self.plan.source_edge[block])
+                prior = self.plan.layout.prior(self.values, int(self.plan.source_prior[block]))
+                self.forward[:, self.plan.columns(edge)] = logarithm(prior)
+            elif kind == 1:
+                self._siso_forward(block)
+            elif kind == 2:
+                edge = int(self.plan.siso_input[block])
+                self._write_backward(edge, *self._siso_backward(block))
+            else:
+                self._divert(block, program.targets[first:last].tolist(), program.gathered)
+
+    def into_reader(self, edge: int) -> np.ndarray:
+        """What the block that reads an edge receives: forward times the evidence on it."""
+        message = self.old_forward[:, self.plan.columns(edge)]
+        if edge in self.soft:
+            self._count(self.plan.cardinality[edge], self.evidence.known(edge))
+            message = message + self.soft[edge]
+        return message
+
+    def belief(self, edge: int) -> np.ndarray:
+        columns = self.plan.columns(edge)
+        out: np.ndarray = self.forward[:, columns] + self.backward[:, columns]
+        return out
+
+    def log_likelihood(self, program: Program) -> np.ndarray:
+        total = np.zeros(self.evidence.rows)
+        for edge in program.roots[:, 0]:
+            total += log_sum(self.belief(int(edge)), axis=1)
+        return total
+
+    def buffers(self, program: Program, log_likelihood: np.ndarray) -> Buffers:
+        columns = [self.plan.columns(int(edge)) for edge in program.shown]
+        parts = []
+        for messages in (self.forward, self.backward, self.forward + self.backward):
+            shown = [distribution(messages[:, place]) for place in columns]
+            parts.append(np.concatenate(shown, axis=1) if shown else np.zeros((self.evidence.rows, 0)))
+        forward, backward, marginal = parts
+        return Buffers(forward, backward, marginal, self.known_forward, self.known_backward, log_likelihood)
+
+    def _count(self, size: int, rows: np.ndarray) -> None:
+        self.engine.multiplications += int(size) * int(np.count_nonzero(rows))
+
+    def _write_backward(self, edge: int, message: np.ndarray | float, known: np.ndarray) -> None:
+        columns = self.plan.columns(edge)
+        self.backward[:, columns] = message
+        self.known_backward[:, edge] = known
+        if edge in self.soft:
+            self.backward[:, columns] += self.soft[edge]
+            self.known_backward[:, edge] |= self.evidence.known(edge)
+
+    def _table(self, siso: int) -> np.ndarray:
+        return logarithm(self.plan.layout.table(self.values, int(self.plan.siso_table[siso])))
+
+    def _siso_forward(self, siso: int) -> None:
+        source, target = int(self.plan.siso_input[siso]), int(self.plan.siso_output[siso])
+        table, message = self._table(siso), self.into_reader(source)
+        self._count(table.size, np.ones(self.evidence.rows))
+        self.forward[:, self.plan.columns(target)] = log_sum(message[:, :, None] + table[None], axis=1)
+        self.known_forward[:, target] = self.old_known_forward[:, source] | self.evidence.known(source)
+
+    def _siso_backward(self, siso: int) -> tuple[np.ndarray, np.ndarray]:
+        """The message to the input: ones, and nothing multiplied, in rows where nothing is known behind it."""
+        output = int(self.plan.siso_output[siso])
+        table = self._table(siso)
+        known = self.old_known_backward[:, output]
+        message = np.zeros((self.evidence.rows, len(table)))
+        beyond = self.old_backward[known, self.plan.columns(output)]
+        self._count(table.size, known)
+        message[known] = log_sum(beyond[:, None, :] + table[None], axis=2)
+        return message, known
+
+    def _divert(self, diverter: int, targets: list[int], gathered: np.ndarray) -> None:
+        legs = list(self.plan.legs(diverter))
+        incoming, known, carries = [], [], []
+        for leg in legs:
+            edge = int(self.plan.leg_edge[leg])
+            if self.plan.leg_is_input[leg]:
+                message = self.into_reader(edge)
+                index = self.plan.leg_index(diverter, leg)
+                incoming.append(message if index is None else message[:, index])
+                known.append(self.old_known_forward[:, edge] | self.evidence.known(edge))
+                carries.append(np.ones(self.evidence.rows, dtype=bool))
+            else:
+                if gathered[leg] >= 0:
+                    message, rows = self._leaf(int(gathered[leg]))
+                else:
+                    message, rows = (
+                        self.old_backward[:, self.plan.columns(edge)],
+                        self.old_known_backward[:, edge],
+                    )
+                incoming.append(message)
+                known.append(rows)
+                carries.append(rows)
+        positions = [legs.index(leg) for leg in targets] if len(targets) < len(legs) else list(range(len(legs)))
+        products = self._direct if self.engine.direct else self._cascade
+        tally = np.sum(known, axis=0)
+        for position, product in zip(positions, products(incoming, carries, positions), strict=True):
+            leg = legs[position]
+            edge = int(self.plan.leg_edge[leg])
+            others = tally > known[position]
+            if self.plan.leg_is_input[leg]:
+                index = self.plan.leg_index(diverter, leg)
+                if index is not None:  # sum the joint states that share a state of this input
+                    order = np.argsort(index, kind="stable").reshape(int(self.plan.cardinality[edge]), -1)
+                    product = log_sum(product[:, order], axis=2)
+                product = np.where(others[:, None], product, 0.0)  # nothing known elsewhere: ones
+                self._write_backward(edge, product, others)
+            else:
+                self.forward[:, self.plan.columns(edge)] = product
+                self.known_forward[:, edge] = others
+
+    def _leaf(self, siso: int) -> tuple[np.ndarray, np.ndarray]:
+        output = int(self.plan.siso_output[siso])
+        known = self.evidence.known(output)
+        self.old_known_backward[:, output] = known
+        if output in self.soft:
+            self.old_backward[:, self.plan.columns(output)] = self.soft[output]
+        return self._siso_backward(siso)
+
+    def _cascade(self, incoming: list[np.ndarray], carries: list[np.ndarray], positions: list[int]) -> list[np.ndarray]:
+        """All but one, for each of the positions, by the paper's linear double cascade: never a division."""
+        size = incoming[0].shape[1]
+        count = len(incoming)
+        from_left: list[np.ndarray | None] = [None]
+        for leg in range(max(positions)):
+            left = from_left[-1]
+            if left is not None:
+                self._count(size, carries[leg])
+            from_left.append(incoming[leg] if left is None else left + incoming[leg])
+        from_right: list[np.ndarray | None] = [None] * count
+        for leg in range(count - 1, min(positions), -1):
+            right = from_right[leg]
+            if right is not None:
+                self._count(size, carries[leg])
+            from_right[leg - 1] = incoming[leg] if right is None else right + incoming[leg]
+        products = []
+        for position in positions:
+            left, right = from_left[position], from_right[position]
+            if left is not None and right is not None:
+                self._count(size, np.ones(len(left)))
+                products.append(left + right)
+            else:
+                one = left if left is not None else right
+                products.append(np.zeros_like(incoming[0]) if one is None else one)
+        return products
+
+    def _direct(self, incoming: list[np.ndarray], carries: list[np.ndarray], positions: list[int]) -> list[np.ndarray]:
+        """All but one by the bare product rule, M (M - 2) vector products in all."""
+        products = []
+        for position in positions:
+            others = [leg for leg in range(len(incoming)) if leg != position]
+            product = incoming[others[0]] if others else np.zeros_like(incoming[position])
+            for leg in others[1:]:
+                self._count(product.shape[1], carries[leg])
+                product = product + incoming[leg]
+            products.append(product)
+        return products

@@ -1,0 +1,399 @@
+"""From Plan and Program to a tape: one vector of integers that a kernel reads from end to end.
+
+Everything a step needs (where messages lie, how long they are, which table, which evidence) is resolved here once, so
+the kernels look nothing up. Messages live in a workspace with one row per row of data; `Tape` says where.
+
+Gathered leaves of a Diverter are packed: a few of them share one code, whose joint table is the product of theirs, so
+that a row costs one gather and one scatter per pack. An unknown value is one more code, of a row of ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..plan import Plan, Program
+
+# Operations. A record on the tape is: operation, length of what follows, operands.
+CONSTANT, BOUNDARY, FORWARD, BACKWARD, LEAVES, DIVERT, POSTERIOR, MEET = range(8)
+SCATTER, JOINT_NORM, JOINT_ADD, LONE_SOURCE = range(8, 12)
+# What comes in on the leg of a Diverter: a forward message (with evidence), a backward one, a prior.
+LEG_FORWARD, LEG_BACKWARD, LEG_PRIOR = range(3)
+LEG_LENGTH, TARGET_LENGTH = 6, 9
+
+MOST_CODES = 256
+"""Codes of one pack: its joint table of |S| columns has to stay in the cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pack:
+    """Leaves that share one code: their SISO blocks, in the order of the code, last fastest.
+
+    `sizes[i]` is the number of codes of leaf i: its states, and one more if some row does not know it.
+    `start` is where its joint table begins in the vector of all joint tables.
+    """
+
+    sisos: tuple[int, ...]
+    sizes: tuple[int, ...]
+    diverter: int
+    start: int
+
+    @property
+    def codes(self) -> int:
+        """The number of codes."""
+        return int(np.prod(self.sizes))
+
+
+@dataclass(eq=False)
+class Tape:
+    """The tape of a program, and the places it speaks of."""
+
+    width: int = 0
+    known_width: int = 0
+    forward_at: dict[int, int] = field(default_factory=dict)
+    backward_at: dict[int, int] = field(default_factory=dict)
+    packs: list[Pack] = field(default_factory=list)
+    joint_size: int = 0
+    posteriors: int = 0  # the length of the posteriors of all Diverters, end to end
+    posterior_at: dict[int, int] = field(default_factory=dict)
+    sweep: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    count: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    largest_space: int = 1
+    largest_message: int = 1
+    most_targets: int = 1
+
+
+def write_tape(plan: Plan, program: Program, evidence: Evidence, most_codes: int = MOST_CODES) -> Tape:
+    """The tape that runs a program on this kind of evidence."""
+    return _Writer(plan, program, evidence, most_codes).tape
+
+
+class _Writer:
+    def __init__(self, plan: Plan, program: Program, evidence: Evidence, most_codes: int) -> None:
+        self.plan, self.program, self.evidence = plan, program, evidence
+        self.tape = Tape(
+            largest_space=int(plan.diverter_size.max(initial=1)),
+            largest_message=int(plan.cardinality.max(initial=1)),
+        )
+        self.inward = {(int(edge), bool(way)) for edge, way in program.inward}
+        self.source_of = {int(edge): source for source, edge in enumerate(plan.source_edge)}
+        legs = zip(plan.leg_edge, plan.leg_is_input, strict=True)
+        self.read_by_diverter = {int(edge) for edge, into in legs if into}
+        self.leaves_at: dict[int, tuple[int, int]] = {}
+        self.codes: list[int] = []
+        self._places()
+        self._pack(most_codes)
+        self._sweep()
+        self.tape.sweep = np.array(self.codes, dtype=np.int64)
+        self.codes = []
+        if program.for_counts:
+            self._posteriors()
+            self._counts()
+            self.tape.count = np.array(self.codes, dtype=np.int64)
+
+    # places
+
+    def _places(self) -> None:
+        """Forward messages of all edges first, then backward ones: with every message made, two plain buffers."""
+        made = self._made()
+        at = 0
+        for way, places in ((True, self.tape.forward_at), (False, self.tape.backward_at)):
+            for edge in range(self.plan.edges):
+                if (edge, way) in made:
+                    places[edge] = at
+                    at += int(self.plan.cardinality[edge])
+        self.tape.width = at
+        self.tape.known_width = 2 * self.plan.edges + self.plan.diverters
+
+    def _made(self) -> set[tuple[int, bool]]:
+        made = {(int(edge), False) for edge in self.program.boundary}
+        made |= {(int(edge), True) for edge in np.flatnonzero(~self.plan.driver)}
+        for kind, block, first, last in self.program.steps.tolist():
+            if kind == 0:
+                edge = int(self.plan.source_edge[block])
+                if self._prior_leg(edge) is None:
+                    made.add((edge, True))
+            elif kind == 1:
+                made.add((int(self.plan.siso_output[block]), True))
+            elif kind == 2:
+                made.add((int(self.plan.siso_input[block]), False))
+            else:
+                for leg in self.program.targets[first:last].tolist():
+                    made.add((int(self.plan.leg_edge[leg]), not self.plan.leg_is_input[leg]))
+        return made
+
+    def _prior_leg(self, edge: int) -> int | None:
+        """The Source of an edge whose prior a Diverter may read as it is, without a copy for every row."""
+        source = self.source_of.get(edge)
+        met = edge in self.program.shown or edge in self.program.roots[:, 0]
+        if source is None or met or self.evidence.slot[edge] >= 0:
+            return None
+        return source if edge in self.read_by_diverter else None
+
+    def _room(self, count: int) -> int:
+        at = self.tape.width
+        self.tape.width += count
+        return at
+
+    def _known_forward(self, edge: int) -> int:
+        return edge
+
+    def _known_backward(self, edge: int) -> int:
+        return self.plan.edges + edge
+
+    def _evidence(self, edge: int) -> list[int]:
+        return [int(self.evidence.slot[edge]), int(self.evidence.soft_offset[edge])]
+
+    # packs
+
+    def _pack(self, most_codes: int) -> None:
+        start = 0
+        for diverter in range(self.plan.diverters):
+            group: list[tuple[int, int]] = []
+            for leg in self.plan.legs(diverter):
+                siso = int(self.program.gathered[leg])
+                output = int(self.plan.siso_output[siso]) if siso >= 0 else -1
+                if siso < 0 or self.evidence.slot[output] < 0:
+                    continue  # not a leaf, or one that no row knows
+                size = int(self.plan.cardinality[output]) + bool((~self.evidence.known(output)).any())
+                if group and np.prod([size, *(n for _, n in group)]) > most_codes:
+                    start = self._close_pack(diverter, group, start)
+                    group = []
+                group.append((siso, size))
+            if group:
+                start = self._close_pack(diverter, group, start)
+        self.tape.joint_size = start
+
+    def _close_pack(self, diverter: int, group: list[tuple[int, int]], start: int) -> int:
+        pack = Pack(tuple(s for s, _ in group), tuple(n for _, n in group), diverter, start)
+        self.tape.packs.append(pack)
+        return start + pack.codes * int(self.plan.diverter_size[diverter])
+
+    def _packs_of(self, diverter: int) -> list[int]:
+        """Per pack of a Diverter: its column, where its joint table begins, and the code of 'nothing known'."""
+        out = []
+        for column, pack in enumerate(self.tape.packs):
+            if pack.diverter == diverter:
+                whole = all(
+                    size > self.plan.cardinality[self.plan.siso_output[siso]]
+                    for siso, size in zip(pack.sisos, pack.sizes, strict=True)
+                )
+                out += [column, pack.start, pack.codes - 1 if whole else -1]
+        return out
+
+    # sweeps
+
+    def _put(self, operation: int, *operands: int) -> None:
+        self.codes += [operation, len(operands), *(int(operand) for operand in operands)]
+
+    def _sweep(self) -> None:
+        plan, tape = self.plan, self.tape
+        for edge in np.flatnonzero(~plan.driver).tolist():
+            self._put(CONSTANT, tape.forward_at[edge], plan.cardinality[edge], self._known_forward(edge), -1)
+        for edge in self.program.boundary.tolist():
+            place = (tape.backward_at[edge], plan.cardinality[edge], self._known_backward(edge))
+            self._put(BOUNDARY, *place, *self._evidence(edge))
+        for diverter in range(plan.diverters):
+            packs = self._packs_of(diverter)
+            if packs:
+                size = int(plan.diverter_size[diverter])
+                self.leaves_at[diverter] = (self._room(size), 2 * plan.edges + diverter)
+                self._put(LEAVES, self.leaves_at[diverter][0], size, self.leaves_at[diverter][1], *packs)
+        for kind, block, first, last in self.program.steps.tolist():
+            if kind == 0:
+                self._source(block)
+            elif kind in (1, 2):
+                self._siso(block, forward=kind == 1)
+            else:
+                self._divert(block, self.program.targets[first:last].tolist())
+        for edge, _ in self.program.roots.tolist():
+            place = (tape.forward_at[edge], tape.backward_at[edge], plan.cardinality[edge])
+            self._put(MEET, *place, self._known_backward(edge))
+
+    def _source(self, block: int) -> None:
+        edge = int(self.plan.source_edge[block])
+        if edge in self.tape.forward_at:
+            prior = self.plan.layout.prior_offsets[self.plan.source_prior[block]]
+            place = (self.tape.forward_at[edge], self.plan.cardinality[edge], self._known_forward(edge))
+            self._put(CONSTANT, *place, prior)
+
+    def _siso(self, block: int, forward: bool) -> None:
+        plan, tape = self.plan, self.tape
+        source, output = int(plan.siso_input[block]), int(plan.siso_output[block])
+        sizes = (int(plan.cardinality[source]), int(plan.cardinality[output]))
+        table = int(plan.layout.table_offsets[plan.siso_table[block]])
+        if forward:
+            self._put(
+                FORWARD, tape.forward_at[source], sizes[0], tape.forward_at[output], sizes[1], table,
+                self._known_forward(source), self._known_forward(output), *self._evidence(source),
+                self._is_inward(output, True),
+            )  # fmt: skip
+        else:
+            self._put(
+                BACKWARD, tape.backward_at[source], sizes[0], tape.backward_at[output], sizes[1], table,
+                self._known_backward(output), self._known_backward(source), *self._evidence(source),
+                self._is_inward(source, False),
+            )  # fmt: skip
+
+    def _is_inward(self, edge: int, forward: bool) -> int:
+        roots = {(int(e), bool(way)) for e, way in self.program.roots}
+        return int((edge, forward) in self.inward or (edge, forward) in roots)
+
+    def _legs(self, diverter: int) -> tuple[list[int], dict[int, int]]:
+        """The records of what comes in, the leaves as one leg, and the position of each leg among them."""
+        records: list[int] = []
+        position: dict[int, int] = {}
+        if diverter in self.leaves_at:
+            at, known = self.leaves_at[diverter]
+            records += [LEG_BACKWARD, at, known, -1, -1, -1]
+        for leg in self.plan.legs(diverter):
+            if self.program.gathered[leg] >= 0:
+                continue
+            edge, index = int(self.plan.leg_edge[leg]), int(self.plan.leg_map[leg])
+            position[leg] = len(records) // LEG_LENGTH
+            if not self.plan.leg_is_input[leg]:
+                place = [LEG_BACKWARD, self.tape.backward_at.get(edge, -1), self._known_backward(edge)]
+                records += [*place, -1, -1, -1]
+            elif (source := self._prior_leg(edge)) is not None:
+                prior = int(self.plan.layout.prior_offsets[self.plan.source_prior[source]])
+                records += [LEG_PRIOR, prior, -1, index, -1, -1]
+            else:
+                place = [LEG_FORWARD, self.tape.forward_at.get(edge, -1), self._known_forward(edge), index]
+                records += [*place, *self._evidence(edge)]
+        return records, position
+
+    def _divert(self, diverter: int, targets: list[int]) -> None:
+        records, position = self._legs(diverter)
+        out: list[int] = []
+        for leg in targets:
+            edge, into = int(self.plan.leg_edge[leg]), bool(self.plan.leg_is_input[leg])
+            place = self.tape.backward_at[edge] if into else self.tape.forward_at[edge]
+            known = self._known_backward(edge) if into else self._known_forward(edge)
+            out += [position[leg], place, int(self.plan.cardinality[edge]), known, int(into)]
+            out += [int(self.plan.leg_map[leg]), *(self._evidence(edge) if into else (-1, -1))]
+            out.append(self._is_inward(edge, not into))
+        legs, count = len(records) // LEG_LENGTH, len(targets)
+        self.tape.most_targets = max(self.tape.most_targets, count)
+        self._put(DIVERT, int(self.plan.diverter_size[diverter]), legs, count, *records, *out)
+
+    # counts
+
+    def _posteriors(self) -> None:
+        """The posterior over the space of every Diverter, which is also the likelihood at a root."""
+        for position, (kind, diverter, _) in enumerate(self.plan.order):
+            if kind != 3:
+                continue
+            size = int(self.plan.diverter_size[diverter])
+            records, _ = self._legs(diverter)
+            self.tape.posterior_at[diverter] = self._room(size)
+            root = int(position in self.plan.root)
+            place = (self.tape.posterior_at[diverter], size, root, len(records) // LEG_LENGTH)
+            self._put(POSTERIOR, *place, *records)
+
+    def _counts(self) -> None:
+        plan, tape = self.plan, self.tape
+        inner = np.flatnonzero(~self.program.is_gathered).tolist()
+        norms = {siso: self._room(1) for siso in inner}
+        for operation in (JOINT_NORM, JOINT_ADD):
+            for siso in inner:
+                source, output = int(plan.siso_input[siso]), int(plan.siso_output[siso])
+                self._put(
+                    operation, tape.forward_at[source], plan.cardinality[source], *self._evidence(source),
+                    tape.backward_at[output], plan.cardinality[output],
+                    plan.layout.table_offsets[plan.siso_table[siso]], norms[siso], self._known_backward(output),
+                )  # fmt: skip
+        for diverter in range(plan.diverters):
+            packs, size = self._packs_of(diverter), int(plan.diverter_size[diverter])
+            self._put(SCATTER, tape.posterior_at[diverter], size, tape.posteriors, *packs)
+            tape.posteriors += size
+        for source, edge in enumerate(plan.source_edge.tolist()):
+            if edge not in self.read_by_diverter:
+                prior = plan.layout.prior_offsets[plan.source_prior[source]]
+                place = (tape.forward_at[edge], tape.backward_at[edge], plan.cardinality[edge])
+                self._put(LONE_SOURCE, *place, prior)
+
+
+def packed_codes(plan: Plan, tape: Tape, evidence: Evidence) -> np.ndarray:
+    """(rows, packs): the code of every pack in every row."""
+    largest = max((pack.codes for pack in tape.packs), default=1)
+    out = np.empty((evidence.rows, len(tape.packs)), dtype=np.uint16 if largest <= 2**16 else np.uint32)
+    for column, pack in enumerate(tape.packs):
+        total = np.zeros(evidence.rows, dtype=np.int64)
+        for siso, size in zip(pack.sisos, pack.sizes, strict=True):
+            codes = evidence.codes[:, evidence.slot[plan.siso_output[siso]]]
+            total *= size
+            total += np.where(codes < 0, size - 1, codes)
+        out[:, column] = total
+    return out
+
+
+def joint_tables(plan: Plan, tape: Tape, values: np.ndarray) -> np.ndarray:
+    """All joint tables end to end, each (codes, states of the Diverter): the product of the leaves' columns."""
+    out = np.empty(tape.joint_size)
+    for pack in tape.packs:
+        states = int(plan.diverter_size[pack.diverter])
+        joint = np.ones((1, states))
+        for siso, size in zip(pack.sisos, pack.sizes, strict=True):
+            columns = np.ones((size, states))
+            table = plan.layout.table(values, int(plan.siso_table[siso])).T
+            columns[: len(table)] = table
+            joint = (joint[:, None, :] * columns[None]).reshape(-1, states)
+        out[pack.start : pack.start + joint.size] = joint.ravel()
+    return out
+
+
+def unpacked_counts(
+    plan: Plan,
+    tape: Tape,
+    joint: np.ndarray,
+    posteriors: np.ndarray,
+    program: Program,
+    values: np.ndarray,
+    expect: bool,
+) -> np.ndarray:
+    """Packs and posteriors in the plan's layout: marginalised once, unknown values times the old table."""
+    out = np.zeros(plan.layout.size)
+    counted: set[int] = set()
+    for pack in tape.packs:
+        states = int(plan.diverter_size[pack.diverter])
+        counts = joint[pack.start : pack.start + pack.codes * states].reshape(*pack.sizes, states)
+        for position, siso in enumerate(pack.sisos):
+            others = tuple(axis for axis in range(len(pack.sizes)) if axis != position)
+            mine = counts.sum(axis=others).T
+            counted.add(siso)
+            _add_leaf(plan, siso, mine, values, expect, out)
+    at = 0
+    for diverter in range(plan.diverters):
+        size = int(plan.diverter_size[diverter])
+        posterior = posteriors[at : at + size]
+        at += size
+        for leg in plan.legs(diverter):
+            siso = int(program.gathered[leg])
+            if siso >= 0 and siso not in counted:  # a leaf that no row knows
+                table = plan.layout.table(values, int(plan.siso_table[siso]))
+                if expect:
+                    plan.layout.table(out, int(plan.siso_table[siso]))[...] += table * posterior[:, None]
+            _add_source(plan, diverter, leg, posterior, out)
+    return out
+
+
+def _add_leaf(plan: Plan, siso: int, counts: np.ndarray, values: np.ndarray, expect: bool, out: np.ndarray) -> None:
+    number = int(plan.siso_table[siso])
+    table = plan.layout.table(values, number)
+    known, unknown = counts[:, : table.shape[1]], counts[:, table.shape[1] :]
+    total = plan.layout.table(out, number)
+    total += known
+    if expect and unknown.size:
+        total += table * unknown
+
+
+def _add_source(plan: Plan, diverter: int, leg: int, posterior: np.ndarray, out: np.ndarray) -> None:
+    sources = np.flatnonzero(plan.source_edge == plan.leg_edge[leg])
+    if len(sources) and plan.leg_is_input[leg]:
+        prior = plan.layout.prior(out, int(plan.source_prior[sources[0]]))
+        index = plan.leg_index(diverter, leg)
+        prior += posterior if index is None else np.bincount(index, posterior, minlength=len(prior))

@@ -1,0 +1,248 @@
+"""Room 1, evidence: any table becomes boundary messages. The only room that knows what "missing" means.
+
+A value is a label, a code, unknown, or a distribution. Hard values become codes; distributions are scaled to sum to
+one, and what was taken out is kept per row, since it enters the likelihood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import frames
+from .exceptions import EvidenceError, shortened, unknown_name
+from .plan import Labels, Plan
+
+UNKNOWN = -1
+SOFT = -2
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known, as arrays. Edge e has evidence if `slot[e] >= 0`.
+
+    codes      (rows, columns): the state, UNKNOWN, or SOFT
+    soft       (rows, width): distributions, those of edge e from column `soft_offset[e]` on; each sums to one,
+               or is all zero where a value was impossible in itself
+    log_scale  (rows,): the logarithm of what was taken out of the distributions
+    """
+
+    codes: np.ndarray
+    soft: np.ndarray
+    slot: np.ndarray
+    soft_offset: np.ndarray
+    log_scale: np.ndarray
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return len(self.log_scale)
+
+    def take(self, rows: slice | np.ndarray) -> Evidence:
+        """Some of the rows."""
+        return Evidence(self.codes[rows], self.soft[rows], self.slot, self.soft_offset, self.log_scale[rows])
+
+    def edges(self) -> frozenset[int]:
+        """The edges that have a column."""
+        return frozenset(int(edge) for edge in np.flatnonzero(self.slot >= 0))
+
+    def soft_edges(self) -> frozenset[int]:
+        """The edges on which some row has a distribution."""
+        return frozenset(int(edge) for edge in np.flatnonzero(self.soft_offset >= 0))
+
+    def known(self, edge: int) -> np.ndarray:
+        """Which rows say something about an edge."""
+        if self.slot[edge] < 0:
+            return np.zeros(self.rows, dtype=bool)
+        known: np.ndarray = self.codes[:, self.slot[edge]] != UNKNOWN
+        return known
+
+    def weights(self, edge: int, cardinality: int) -> np.ndarray:
+        """The evidence on an edge as a (rows, states) array: ones where nothing is known."""
+        if self.slot[edge] < 0:
+            return np.ones((self.rows, cardinality))
+        codes = self.codes[:, self.slot[edge]]
+        out: np.ndarray = np.equal(codes[:, None], np.arange(cardinality)[None, :]).astype(np.float64)
+        out[codes == UNKNOWN] = 1.0
+        if self.soft_offset[edge] >= 0:
+            where = codes == SOFT
+            start = self.soft_offset[edge]
+            out[where] = self.soft[where, start : start + cardinality]
+        return out
+
+
+def encode(plan: Plan, data: frames.Data, rows: int | None = None) -> Evidence:
+    """The evidence in a table. A variable the table does not name is unknown; without any column there is one row."""
+    columns = frames.columns(data)
+    for name in columns:
+        if name not in plan.index:
+            near = unknown_name("variable", name, plan.names)
+            raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
+    rows = _row_count(columns) if rows is None else rows
+    slot, soft_offset = np.full(plan.edges, -1), np.full(plan.edges, -1)
+    codes = np.full((rows, len(columns)), UNKNOWN, dtype=np.int32)
+    log_scale = np.zeros(rows)
+    soft_columns: list[np.ndarray] = []
+    width = 0
+    for position, (name, column) in enumerate(columns.items()):
+        edge = plan.index[name]
+        slot[edge] = position
+        codes[:, position], soft = _Column(name, plan.labels[edge]).encode(column, rows)
+        if soft is not None:
+            scale = np.where(codes[:, position] == SOFT, soft.sum(axis=1), 1)
+            scale = np.where(scale > 0, scale, 1)  # a row of zeros is impossible, and stays so
+            log_scale += np.log(scale)
+            soft_columns.append(soft / scale[:, None])
+            soft_offset[edge] = width
+            width += soft.shape[1]
+    joined = np.concatenate(soft_columns, axis=1) if soft_columns else np.zeros((rows, 0))
+    return Evidence(codes, joined, slot, soft_offset, log_scale)
+
+
+def checked_weights(weights: Any, rows: int) -> np.ndarray:
+    """Row weights as float64: one per row, finite, not negative, not all zero."""
+    if weights is None:
+        return np.ones(rows)
+    try:
+        array = np.asarray(frames._plain(weights), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise EvidenceError("The weights must be numbers, one per row.") from None
+    if array.shape != (rows,):
+        raise EvidenceError(f"The weights must be one number per row, {rows:,} of them. Got {array.shape} instead.")
+    bad = np.flatnonzero(~np.isfinite(array) | (array < 0))
+    if len(bad):
+        raise EvidenceError(f"Row {bad[0]}: a weight is finite and not negative. Got {array[bad[0]]} instead.")
+    if rows and not array.any():
+        raise EvidenceError("All weights are zero, so there is nothing to learn from.")
+    return array
+
+
+def _row_count(columns: dict[str, Any]) -> int:
+    lengths = {name: len(column) for name, column in columns.items() if not _is_bare(column)}
+    if not lengths:
+        return 1
+    first = next(iter(lengths))
+    for name, length in lengths.items():
+        if length != lengths[first]:
+            raise EvidenceError(
+                f"Columns of one table have equally many rows, but {first!r} has {lengths[first]:,} and {name!r} "
+                f"has {length:,}."
+            )
+    return lengths[first]
+
+
+def _is_bare(column: Any) -> bool:
+    return not isinstance(column, (list, np.ndarray)) or (isinstance(column, np.ndarray) and column.ndim == 0)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One column on its way to codes: its name and the labels of its variable."""
+
+    name: str
+    labels: Labels
+
+    def encode(self, column: Any, rows: int) -> tuple[np.ndarray, np.ndarray | None]:
+        if _is_bare(column):
+            column = [column.item() if isinstance(column, np.ndarray) else column] * rows
+        if isinstance(column, np.ndarray):
+            if column.ndim == 2:
+                return self._distributions(column)
+            if column.ndim > 2:
+                raise EvidenceError(f"Column {self.name!r} has {column.ndim} dimensions; it may have one or two.")
+            if not np.ma.isMaskedArray(column) and column.dtype.kind in "biuf":
+                return self._numbers(column), None
+            column = column.tolist() if column.dtype.kind in "US" else list(column)
+        return self._values(column)
+
+    def _numbers(self, column: np.ndarray) -> np.ndarray:
+        if isinstance(self.labels, range):
+            unknown = np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), dtype=bool)
+            values = np.where(unknown, 0, column)
+            bad = (values < 0) | (values >= len(self.labels)) | (values != np.floor(values))
+            if bad.any():
+                row = int(np.argmax(bad))
+                raise self._stranger(row, column[row].item(), int(bad.sum()))
+            return np.where(unknown, UNKNOWN, values).astype(np.int32)
+        distinct, inverse = np.unique(column, return_inverse=True)
+        code = self._coder()
+        try:
+            codes = [code(value) for value in distinct.tolist()]
+        except KeyError:
+            return self._values(column.tolist())[0]  # to find the first bad row, and say which
+        return np.array(codes, dtype=np.int32)[inverse]
+
+    def _values(self, values: Sequence[Any]) -> tuple[np.ndarray, np.ndarray | None]:
+        codes = np.full(len(values), UNKNOWN, dtype=np.int32)
+        soft: np.ndarray | None = None
+        code = self._coder()
+        for row, value in enumerate(values):
+            if frames.is_distribution(value):
+                if soft is None:
+                    soft = np.ones((len(values), len(self.labels)))
+                soft[row] = self._distribution(row, value)
+                codes[row] = SOFT
+                continue
+            try:
+                codes[row] = code(value)
+            except (KeyError, TypeError):
+                raise self._stranger(row, value) from None
+        return codes, soft
+
+    def _coder(self) -> Callable[[Any], int]:
+        table: dict[Any, int] = {label: code for code, label in enumerate(self.labels)}
+        if not any(isinstance(label, (int, float)) for label in self.labels):
+            table.update((code, code) for code in range(len(self.labels)))
+
+        def code(value: Any) -> int:
+            if frames.is_unknown(value):
+                return UNKNOWN
+            return table[value.item() if isinstance(value, np.generic) else value]
+
+        return code
+
+    def _distributions(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if column.shape[1] != len(self.labels):
+            raise EvidenceError(
+                f"Column {self.name!r}: its distributions have {column.shape[1]} weights; it has "
+                f"{len(self.labels)} states ({shortened(self.labels, 6)})."
+            )
+        if column.dtype.kind not in "biuf":
+            return self._values(list(column))  # type: ignore[return-value]
+        soft = column.astype(np.float64)
+        unknown = np.isnan(soft).all(axis=1)
+        soft[unknown] = 1.0
+        bad = np.flatnonzero(~np.isfinite(soft).all(axis=1) | (soft < 0).any(axis=1))
+        if len(bad):
+            self._distribution(int(bad[0]), column[bad[0]])
+        return np.where(unknown, UNKNOWN, SOFT).astype(np.int32), soft
+
+    def _distribution(self, row: int, value: Any) -> np.ndarray:
+        where = f"Row {row}, {self.name!r}"
+        try:
+            weights = np.array(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise EvidenceError(f"{where}: {value!r} is not a list of numbers.") from None
+        if weights.shape != (len(self.labels),):
+            raise EvidenceError(
+                f"{where}: a distribution of {len(weights)} weights, but it has {len(self.labels)} states "
+                f"({shortened(self.labels, 6)})."
+            )
+        if not np.isfinite(weights).all() or (weights < 0).any():
+            raise EvidenceError(f"{where}: the weights of a distribution are finite and not negative. Got {value!r}.")
+        return weights
+
+    def _stranger(self, row: int, value: Any, count: int = 1) -> EvidenceError:
+        hint = ""
+        if isinstance(value, str) and any(str(label) == value.strip() for label in self.labels):
+            hint = " The same text is there as another type, or without blanks."
+        elif isinstance(value, float) and 0 < value < 1:
+            hint = " For a distribution in one row, write [[...]]: a list of rows."
+        more = f" ({count:,} rows have such a value.)" if count > 1 else ""
+        return EvidenceError(
+            f"Row {row}, {self.name!r}: {value!r} is not one of its states (known: {shortened(self.labels)})."
+            f"{hint}{more}"
+        )

@@ -1,0 +1,87 @@
+"""Everything that can go wrong, in one tree.
+
+    FgrnError
+    ├── WiringError            blocks that cannot be joined to a network
+    ├── TableError             a table or prior that is not a distribution, or of the wrong shape
+    ├── UnknownNameError       a variable, table or state the network does not have
+    ├── EvidenceError          a value that cannot be evidence
+    │   └── ImpossibleEvidence    values that are fine alone and have probability zero together
+    ├── LearningError          learning that was asked for in a way that cannot be done
+    └── ModelFileError         a model file that cannot be read or written
+
+    FgrnWarning
+    └── ConvergenceWarning     messages that were still moving when the rounds were used up
+
+Messages say what, where, why and what to do. All errors but `UnknownNameError` (a `KeyError`) and
+`ModelFileError` (an `OSError`) are also `ValueError`, so code that knows nothing of fgrn can catch them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+
+class FgrnError(Exception):
+    """The root of every error of this package."""
+
+
+class WiringError(FgrnError, ValueError):
+    """Blocks that cannot be joined to a network."""
+
+
+class TableError(FgrnError, ValueError):
+    """A table or prior that is not a distribution, or of the wrong shape."""
+
+
+class UnknownNameError(FgrnError, KeyError):
+    """A variable, table or state the network does not have."""
+
+    def __str__(self) -> str:  # KeyError would show the repr, with quotes inside quotes
+        return str(self.args[0]) if self.args else ""
+
+
+class EvidenceError(FgrnError, ValueError):
+    """A value that cannot be evidence."""
+
+
+class ImpossibleEvidence(EvidenceError):
+    """Evidence of probability zero; `rows` holds the positions of the rows."""
+
+    def __init__(self, message: str, rows: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.rows = tuple(rows)
+
+    def __reduce__(self) -> tuple[type[ImpossibleEvidence], tuple[str, tuple[int, ...]]]:
+        return type(self), (str(self), self.rows)
+
+
+class LearningError(FgrnError, ValueError):
+    """Learning that was asked for in a way that cannot be done."""
+
+
+class ModelFileError(FgrnError, OSError):
+    """A model file that cannot be read or written."""
+
+
+class FgrnWarning(UserWarning):
+    """The root of every warning of this package."""
+
+
+class ConvergenceWarning(FgrnWarning):
+    """Messages that were still moving when the rounds were used up."""
+
+
+def shortened(items: Iterable[object], most: int = 8) -> str:
+    """The items as people read them, comma-separated, cut after `most` with a count of the rest."""
+    items = list(items)
+    shown = ", ".join(str(item) for item in items[:most])
+    return shown if len(items) <= most else f"{shown}, ... ({len(items) - most:,} more)"
+
+
+def unknown_name(kind: str, name: object, known: Iterable[object]) -> UnknownNameError:
+    """The error for a name that is not there, with the nearest ones that are."""
+    names = [str(item) for item in known]
+    near = get_close_matches(str(name), names, n=3)
+    hint = f"Did you mean {' or '.join(repr(n) for n in near)}?" if near else f"Known: {shortened(names)}."
+    return UnknownNameError(f"There is no {kind} {name!r} here. {hint}")

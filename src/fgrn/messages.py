@@ -1,0 +1,222 @@
+"""Room 2, messages: the Plan run on blocks of rows. Two sweeps on a tree; parallel rounds anywhere."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from . import counts, marginals
+from .engines import Buffers, Engine
+from .evidence import Evidence
+from .exceptions import ConvergenceWarning, unknown_name
+from .plan import Plan
+from .schedule import Programs
+
+ROUND_BYTES = 2**22
+"""Of the messages of a block of rows that goes through its rounds together."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Messages:
+    """The messages that were kept, each (rows, states) and summing to one, and each row's log-likelihood.
+
+    impossible  (rows,): rows of probability zero, whose messages may be all zero and whose log-likelihood is -inf
+    rounds      how many parallel rounds were run; 0 for two sweeps
+    converged   (rows,): whether the messages had come to rest; always true after two sweeps
+    """
+
+    plan: Plan
+    kept: tuple[str, ...]
+    log_likelihood: np.ndarray
+    rounds: int = 0
+    converged: np.ndarray = field(default_factory=lambda: np.ones(0, dtype=bool))
+    _parts: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=dict)
+
+    def forward(self, name: str) -> np.ndarray:
+        """f: what comes from the driver's side, without the evidence on the variable itself."""
+        return self._part(name)[0]
+
+    def backward(self, name: str) -> np.ndarray:
+        """b: what comes from the reader's side, with the evidence on the variable itself."""
+        return self._part(name)[1]
+
+    def marginal(self, name: str) -> np.ndarray:
+        """p, proportional to f * b: the posterior given all evidence."""
+        return self._part(name)[2]
+
+    @property
+    def impossible(self) -> np.ndarray:
+        """Which rows have probability zero."""
+        return np.isneginf(self.log_likelihood)
+
+    def _part(self, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        if name not in self._parts:
+            self.plan.edge(name)
+            raise unknown_name("kept message on", name, self.kept)
+        return self._parts[name]
+
+    def __repr__(self) -> str:
+        how = f"{self.rounds} rounds" if self.rounds else "two sweeps"
+        if not self.converged.all():
+            how += ", not converged"
+        return f"Messages of {len(self.kept)} variables, {len(self.log_likelihood):,} rows ({how})"
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """The state after one parallel round: all messages, and which of them moved in it, as (variable, direction)."""
+
+    number: int
+    messages: Messages
+    changed: tuple[tuple[str, str], ...]
+    largest_change: float
+
+    def __repr__(self) -> str:
+        moved = ", ".join(f"{way} {name}" for name, way in self.changed) or "nothing"
+        return f"Round {self.number}: {moved} changed"
+
+
+def sweep(
+    engine: Engine,
+    plan: Plan,
+    programs: Programs,
+    values: np.ndarray,
+    evidence: Evidence,
+    kept: Sequence[str],
+    threads: int | None = None,
+) -> Messages:
+    """Two sweeps on a tree, in blocks of rows; only the messages of the kept variables are stored."""
+    edges = [plan.edge(name) for name in kept]
+    program = programs.everything if len(kept) == plan.edges else programs.some(plan.messages_of(kept))
+    place_of, at = {}, 0
+    for edge in program.shown.tolist():
+        place_of[edge] = slice(at, at + int(plan.cardinality[edge]))
+        at += int(plan.cardinality[edge])
+    columns = [place_of[edge] for edge in edges]
+    prepared = engine.prepare(plan, programs, program, evidence)
+    loaded = prepared.load(values)
+    out = [tuple(np.empty((evidence.rows, int(plan.cardinality[edge]))) for _ in range(3)) for edge in edges]
+    log_likelihood = np.empty(evidence.rows)
+
+    def work(rows: slice) -> None:
+        buffers = loaded.propagate(rows)
+        for place, where in zip(columns, out, strict=True):
+            for target, buffer in zip(where, buffers[:3], strict=True):
+                target[rows] = buffer[:, place]
+        log_likelihood[rows] = buffers.log_likelihood
+
+    blocks = counts.blocks_of_rows(evidence.rows, prepared.rows_at_once)
+    for _ in counts.in_order(engine, threads, work, blocks):
+        pass
+    parts = {name: (a, b, c) for name, (a, b, c) in zip(kept, out, strict=True)}
+    everywhere = np.ones(evidence.rows, dtype=bool)
+    return Messages(plan, tuple(kept), log_likelihood + evidence.log_scale, 0, everywhere, parts)
+
+
+def rounds(
+    engine: Engine,
+    plan: Plan,
+    programs: Programs,
+    values: np.ndarray,
+    evidence: Evidence,
+    most: int,
+    damping: float = 0.0,
+) -> Iterator[tuple[Buffers, np.ndarray]]:
+    """Parallel rounds: the messages after each, and the change of each entry. The first is round 0, the boundary."""
+    loaded = engine.prepare(plan, programs, programs.round, evidence).load(values)
+    now = _boundary(plan, values, evidence)
+    yield now, np.zeros((2, *now.forward.shape))
+    for _ in range(most):
+        new = loaded.round(now)
+        forward = damping * now.forward + (1 - damping) * new.forward
+        backward = damping * now.backward + (1 - damping) * new.backward
+        change = np.abs(np.stack([forward - now.forward, backward - now.backward]))
+        now = new._replace(forward=forward, backward=backward)
+        yield now, change
+
+
+def settled(
+    engine: Engine,
+    plan: Plan,
+    programs: Programs,
+    values: np.ndarray,
+    evidence: Evidence,
+    most: int,
+    damping: float,
+    tolerance: float,
+    exact_after: int | None,
+) -> Messages:
+    """Rounds until nothing moves by more than `tolerance`, or `most` of them; a warning says if they did not settle.
+
+    On a tree without damping the messages are exact after a known number of rounds, and tolerance is not asked.
+    """
+    pieces: list[Messages] = []
+    for rows in counts.blocks_of_rows(evidence.rows, max(1, ROUND_BYTES // (16 * plan.states))):
+        part = evidence.take(rows)
+        number, now = 0, (_boundary(plan, values, part), np.zeros((2, part.rows, plan.states)))
+        for number, now in enumerate(rounds(engine, plan, programs, values, part, most, damping)):
+            if exact_after is None and number and now[1].max(initial=0) <= tolerance:
+                break
+        buffers, change = now
+        if exact_after is None:
+            still = change.max(axis=(0, 2), initial=0) <= tolerance if number else np.zeros(part.rows, dtype=bool)
+        else:
+            still = np.full(part.rows, number >= exact_after)
+        pieces.append(as_messages(plan, values, part, buffers, number, still))
+    joined = _joined(plan, pieces, evidence)
+    if not joined.converged.all():
+        count = int((~joined.converged).sum())
+        warnings.warn(
+            f"The messages of {count:,} of {evidence.rows:,} rows had not come to rest after {most} rounds; their "
+            f"beliefs are not to be trusted. Allow more rounds=, or more damping= (now {damping:g}).",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return joined
+
+
+def as_messages(
+    plan: Plan, values: np.ndarray, evidence: Evidence, buffers: Buffers, number: int, converged: np.ndarray
+) -> Messages:
+    """The buffers of a round as people see them."""
+    marginal = marginals.beliefs(plan, buffers.forward, buffers.backward)
+    likelihood = marginals.bethe_log_likelihood(plan, values, evidence, buffers) + evidence.log_scale
+    parts = {}
+    for edge, name in enumerate(plan.names):
+        place = plan.columns(edge)
+        parts[name] = (buffers.forward[:, place], buffers.backward[:, place], marginal[:, place])
+    return Messages(plan, plan.names, likelihood, number, converged, parts)
+
+
+def _boundary(plan: Plan, values: np.ndarray, evidence: Evidence) -> Buffers:
+    """Round 0: priors and evidence are in place, every other message is uniform."""
+    forward = np.empty((evidence.rows, plan.states))
+    backward = np.empty((evidence.rows, plan.states))
+    known_backward = np.zeros((evidence.rows, plan.edges), dtype=bool)
+    for edge in range(plan.edges):
+        cardinality = int(plan.cardinality[edge])
+        forward[:, plan.columns(edge)] = 1 / cardinality
+        backward[:, plan.columns(edge)] = marginals.normalised(evidence.weights(edge, cardinality))
+        known_backward[:, edge] = evidence.known(edge)
+    for source, edge in enumerate(plan.source_edge):
+        prior = plan.layout.prior(values, int(plan.source_prior[source]))
+        forward[:, plan.columns(int(edge))] = prior
+    nothing = np.zeros_like(known_backward)
+    return Buffers(forward, backward, forward * backward, nothing, known_backward, np.zeros(evidence.rows))
+
+
+def _joined(plan: Plan, pieces: list[Messages], evidence: Evidence) -> Messages:
+    if len(pieces) == 1:
+        return pieces[0]
+    parts = {}
+    for edge, name in enumerate(plan.names):
+        empty = np.zeros((0, int(plan.cardinality[edge])))
+        a, b, c = (np.concatenate([empty, *(piece._parts[name][way] for piece in pieces)]) for way in range(3))
+        parts[name] = (a, b, c)
+    likelihood = np.concatenate([np.zeros(0), *(piece.log_likelihood for piece in pieces)])
+    converged = np.concatenate([np.zeros(0, dtype=bool), *(piece.converged for piece in pieces)])
+    number = max((piece.rounds for piece in pieces), default=0)
+    return Messages(plan, plan.names, likelihood, number, converged, parts)

@@ -1,0 +1,478 @@
+"""Network: the wired blocks together with their parameters, and what people do with them.
+
+Thin on purpose: wiring is checked in `graph`, planned in `supervisor`, and every computation is a call into the
+flow (evidence -> messages -> marginals -> counts -> parameters).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import em, engines, frames, messages
+from .counts import InMemory, refuse_impossible
+from .evidence import Evidence, checked_weights, encode
+from .exceptions import FgrnError, LearningError, unknown_name
+from .graph import SISO, Block, Diverter, Label, Source, Variable, Wiring
+from .messages import Messages, Round
+from .parameters import Parameters, Smoothing, Specification, initial
+from .plan import Plan
+from .schedule import Programs, special_edges
+from .supervisor import layout_of, make_plan
+
+SMALL_WORK = 2e6
+"""Below this many table cells visited, the reference engine is done before numba is even loaded."""
+
+
+class Network:
+    """A discrete Bayesian network as a factor graph in reduced normal form.
+
+    Made of `Source`, `SISO` and `Diverter` blocks that meet at `Variable`s. The wiring is checked at once. Two networks
+    are equal if their blocks and their parameters are.
+    """
+
+    def __init__(self, blocks: Iterable[Block]) -> None:
+        self._wiring = Wiring(tuple(blocks))
+        self._spec = _specification(self._wiring)
+        self._parameters = initial(self._spec)
+        self._plans: dict[frozenset[str], Plan] = {}
+        self._programs: dict[tuple[frozenset[str], frozenset[int]], Programs] = {}
+
+    # What it is
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks as they were given: starts, not what has been learnt since."""
+        return self._wiring.blocks
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """All variables, in the order of the blocks."""
+        return tuple(self._wiring.variables.values())
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """The names of the variables that leave the graph: driven by a block and read by none."""
+        return tuple(name for name in self._wiring.variables if name not in self._wiring.readers)
+
+    def variable(self, name: str) -> Variable:
+        """A variable by name."""
+        try:
+            return self._wiring.variables[name]
+        except (KeyError, TypeError):
+            raise unknown_name("variable", name, self._wiring.variables) from None
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether there is no loop, so that two sweeps are exact."""
+        return self._wiring.is_tree
+
+    @property
+    def diameter(self) -> int:
+        """The most blocks between two variables: as many parallel rounds bring every message everywhere."""
+        return self._wiring.diameter
+
+    @property
+    def layers(self) -> tuple[tuple[str, ...], ...]:
+        """The names of tables and priors by layer, the lowest first: what `learn_by_layer` learns together."""
+        return _layers(self._wiring)
+
+    def table(self, name: str) -> np.ndarray:
+        """The table of the SISO block with this output, (input states, output states); read-only."""
+        return self._spec.layout.table(self._parameters.values, self._spec.layout.table_number(name))
+
+    def prior(self, name: str) -> np.ndarray:
+        """The prior of the Source of this variable, (states,); read-only."""
+        return self._spec.layout.prior(self._parameters.values, self._spec.layout.prior_number(name))
+
+    def copy(self) -> Network:
+        """A network with the same blocks and parameters, to be taught something else."""
+        other = Network(self.blocks)
+        other._parameters = self._parameters
+        return other
+
+    def reset(self) -> None:
+        """Forget what was learnt: everything as the blocks give it."""
+        self._parameters = initial(self._spec)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Network):
+            return NotImplemented
+        return self.blocks == other.blocks and self._parameters == other._parameters
+
+    __hash__ = None  # type: ignore[assignment]  # learning changes it
+
+    def __getstate__(self) -> tuple[tuple[Block, ...], Parameters]:
+        return self.blocks, self._parameters
+
+    def __setstate__(self, state: tuple[tuple[Block, ...], Parameters]) -> None:
+        self.__init__(state[0])  # type: ignore[misc]
+        self._parameters = state[1]
+
+    def __repr__(self) -> str:
+        shape = f"tree of diameter {self.diameter}" if self.is_tree else "with loops"
+        lines = [f"Network of {len(self.variables)} variables and {len(self.blocks)} blocks, {shape}"]
+        lines += [f"  {_line(block)}" for block in self.blocks[:40]]
+        if len(self.blocks) > 40:
+            lines.append(f"  ... {len(self.blocks) - 40:,} more blocks")
+        return "\n".join(lines)
+
+    # Messages
+
+    def propagate(
+        self,
+        evidence: frames.Data = None,
+        *,
+        schedule: str = "auto",
+        keep: Collection[str] | None = None,
+        impossible: str = "raise",
+        paused: Collection[str] = (),
+        rounds: int | None = None,
+        damping: float | None = None,
+        tolerance: float = 1e-9,
+        engine: str = "auto",
+        threads: int | None = None,
+    ) -> Messages:
+        """All forward and backward messages, marginals and the log-likelihood of every row of evidence.
+
+        Args:
+            evidence: a mapping of columns or a dataframe; a variable that is not named is unknown.
+            schedule: "sweeps" (two, exact, on a tree), "rounds" (parallel), or "auto": sweeps where they are exact.
+            keep: the variables whose messages to keep; all of them unless given.
+            impossible: "raise" an error that names the rows of probability zero, or "mark" them in `.impossible`.
+            paused: outputs of SISO blocks that let no message through.
+            rounds: the most parallel rounds; unless given, the diameter of a tree, 500 on a loop.
+            damping: how much of the old message stays in a new one; unless given, 0 on a tree and 0.5 on a loop.
+            tolerance: on a loop, messages that move by no more than this have come to rest.
+            engine: "reference", "cpu", or "auto".
+            threads: how many threads; all processors unless given. The result does not depend on it.
+        """
+        _check_choice("schedule", schedule, ("auto", "sweeps", "rounds"))
+        _check_choice("impossible", impossible, ("raise", "mark"))
+        plan = self._plan(paused)
+        encoded = encode(plan, evidence)
+        kept = plan.names if keep is None else tuple(dict.fromkeys(keep))
+        runner = self._engine(engine, plan, encoded.rows)
+        programs = self._programs_for(plan, paused, encoded)
+        if schedule == "sweeps" and not plan.is_tree:
+            raise FgrnError('This network has loops, where two sweeps are not enough. Use schedule="rounds".')
+        if schedule == "rounds" or not plan.is_tree:
+            most, rest = self._round_settings(plan, rounds, damping)
+            found = messages.settled(
+                runner, plan, programs, self._parameters.values, encoded, most, rest, tolerance,
+                exact_after=self.diameter if plan.is_tree and rest == 0 else None,
+            )  # fmt: skip
+        else:
+            found = messages.sweep(runner, plan, programs, self._parameters.values, encoded, kept, threads)
+        if impossible == "raise":
+            refuse_impossible(found.log_likelihood)
+        return found
+
+    def steps(
+        self,
+        evidence: frames.Data = None,
+        *,
+        rounds: int | None = None,
+        damping: float = 0.0,
+        tolerance: float = 1e-12,
+        paused: Collection[str] = (),
+        engine: str = "reference",
+    ) -> Iterator[Round]:
+        """Parallel rounds one by one: after each, all messages and which of them changed. Round 0 is the boundary."""
+        plan = self._plan(paused)
+        encoded = encode(plan, evidence)
+        runner = self._engine(engine, plan, encoded.rows)
+        programs = self._programs_for(plan, paused, encoded)
+        values = self._parameters.values
+        most, rest = self._round_settings(plan, rounds, damping)
+        for number, (buffers, change) in enumerate(
+            messages.rounds(runner, plan, programs, values, encoded, most, rest)
+        ):
+            moved = change.max(axis=1, initial=0)
+            changed = tuple(
+                (name, way)
+                for edge, name in enumerate(plan.names)
+                for direction, way in enumerate(("forward", "backward"))
+                if moved[direction, plan.columns(edge)].max() > tolerance
+            )
+            still = change.max(axis=(0, 2), initial=0) <= tolerance
+            found = messages.as_messages(plan, values, encoded, buffers, number, still)
+            yield Round(number, found, changed, float(change.max(initial=0)))
+
+    # Learning
+
+    def learn(
+        self,
+        data: frames.Data,
+        epochs: int = 20,
+        cycles: int = 1,
+        smoothing: float | Mapping[str, float] = 0.0,
+        weights: Any = None,
+        holes: str = "expect",
+        seed: int = 0,
+        *,
+        starts: int = 1,
+        tolerance: float = 0.0,
+        cycle_tolerance: float = 1e-10,
+        hold: bool = True,
+        only: Collection[str] | None = None,
+        paused: Collection[str] = (),
+        engine: str = "auto",
+        threads: int | None = None,
+        watch: em.Watcher | None = None,
+    ) -> em.History:
+        """Maximum likelihood by T epochs of K cycles, from the messages at the two ends of every block.
+
+        Learning goes on from the parameters as they are; a table that was not given is drawn from `seed` first.
+
+        Args:
+            data: the rows to learn from: labels, codes, distributions and unknown values, on any variable.
+            epochs: how often the evidence is presented (T).
+            cycles: how often each table is updated on the messages of one epoch (K); 1 is the incremental algorithm.
+            smoothing: a Dirichlet count per cell of every table, or a mapping from tables and priors to counts.
+            weights: one weight per row.
+            holes: "expect" counts an unknown leaf as the model expects it (the paper); "ignore" leaves it out. Both
+                lead to the same tables; the second in fewer epochs where much is missing.
+            seed: for the random starts.
+            starts: how many random starts; the best is kept.
+            tolerance: stop when an epoch gains less than this per row.
+            cycle_tolerance: a table that moves by no more than this in a cycle is left alone until the next epoch.
+            hold: keep the messages from cycle to cycle (the paper), or make them again in constant memory.
+            only: the tables and priors to learn, all others frozen.
+            paused: outputs of SISO blocks that let no message through.
+            engine: "reference", "cpu", or "auto".
+            threads: how many threads; all processors unless given. The result does not depend on it.
+            watch: called after every epoch with (start, epoch, log-likelihood per row).
+        """
+        _check_choice("holes", holes, ("expect", "ignore"))
+        rule = em.Rule(epochs, cycles, tolerance, cycle_tolerance, starts, seed)
+        plan = self._plan(paused)
+        if not plan.is_tree:
+            raise LearningError(
+                "This network has loops, where messages are not exact and their counts would not be the expected ones. "
+                "Join the variables on the loop in a product-space Diverter, which makes a tree of it."
+            )
+        encoded = encode(plan, data)
+        if not encoded.rows:
+            raise LearningError("There are no rows to learn from.")
+        spec = self._spec if only is None else self._spec.restricted(only)
+        if not any((*spec.learnt_tables, *spec.learnt_priors)):
+            raise LearningError("Nothing here may be learnt: every table and prior is frozen.")
+        estep = InMemory(
+            engine=self._engine(engine, plan, encoded.rows * epochs * cycles),
+            plan=plan,
+            programs=self._programs_for(plan, paused, encoded),
+            evidence=encoded,
+            weights=checked_weights(weights, encoded.rows),
+            expect=holes == "expect",
+            hold=hold,
+            threads=threads,
+        )
+        smooth = Smoothing.of(spec.layout, smoothing)
+        self._parameters, history = em.learn(estep, spec, self._parameters, rule, smooth, watch)
+        return history
+
+    def learn_by_layer(self, data: frames.Data, *, together: int = 0, **settings: Any) -> list[em.History]:
+        """Learn layer after layer from the bottom, as the paper does; then all together for `together` epochs.
+
+        While a layer is learnt the ones below it are frozen and the SISO blocks above it pause, so that nothing
+        propagates above its Diverters. The settings are those of `learn`, for each layer.
+        """
+        for name in ("only", "paused"):
+            if name in settings:
+                raise LearningError(f"The layers decide what is {name!r}; leave it out, or use learn.")
+        if isinstance(together, bool) or not isinstance(together, int) or together < 0:
+            raise LearningError(f"The 'together' must be a number of epochs, 0 or more. Got {together!r} instead.")
+        histories = []
+        tables = {name for group in self._spec.layout.table_names for name in group}
+        for number, layer in enumerate(self.layers):
+            above = [name for higher in self.layers[number + 1 :] for name in higher if name in tables]
+            learnt = self._spec.restricted(layer)
+            if any((*learnt.learnt_tables, *learnt.learnt_priors)):
+                histories.append(self.learn(data, only=layer, paused=above, **settings))
+        if together:
+            histories.append(self.learn(data, **{**settings, "epochs": together, "starts": 1}))
+        return histories
+
+    # What it is for
+
+    def posterior(self, data: frames.Data, name: str, *, engine: str = "auto") -> np.ndarray:
+        """The distribution of a variable in each row, the row's own evidence on it included: (rows, states)."""
+        return self.propagate(data, keep=[name], engine=engine).marginal(name)
+
+    def classify(self, data: frames.Data, name: str, *, engine: str = "auto") -> np.ndarray:
+        """The likeliest label of a variable in each row, from its forward message: what is given on it is not used."""
+        forward = self.propagate(data, keep=[name], engine=engine).forward(name)
+        return _labels_of(self.variable(name), forward.argmax(axis=1))
+
+    def complete(self, data: frames.Data, *, engine: str = "auto") -> Any:
+        """The same table with every unknown or partly known value replaced by its likeliest label."""
+        columns = frames.columns(data)
+        open_columns = {name: _open_rows(column) for name, column in columns.items()}
+        wanted = [name for name, rows in open_columns.items() if rows is None or rows.any()]
+        found = self.propagate(data, keep=wanted, engine=engine)
+        count = len(found.log_likelihood)
+        filled = {}
+        for name in wanted:
+            labels = _labels_of(self.variable(name), found.marginal(name).argmax(axis=1)).tolist()
+            rows, column = open_columns[name], columns[name]
+            if rows is not None and len(rows) == count and isinstance(column, (list, np.ndarray)):
+                labels = [new if is_open else old for new, is_open, old in zip(labels, rows, column, strict=True)]
+            filled[name] = labels
+        return frames.replaced(data, filled)
+
+    def prototype(self, name: str, state: Label, *, engine: str = "auto") -> dict[str, np.ndarray]:
+        """The distribution of every other observed variable where a variable is in a given state."""
+        code = self.variable(name).code(state)
+        others = [other for other in self.observed if other != name]
+        evidence = {name: [np.eye(self.variable(name).cardinality)[code]]}
+        found = self.propagate(evidence, keep=others, engine=engine)
+        return {other: found.forward(other)[0] for other in others}
+
+    def centroid(self, name: str, state: Label, *, engine: str = "auto") -> dict[str, np.ndarray]:
+        """The distribution of every observed variable around one state of a hidden variable: its Bayesian cluster."""
+        return self.prototype(name, state, engine=engine)
+
+    def embed(self, data: frames.Data, name: str, *, engine: str = "auto") -> np.ndarray:
+        """The backward message at a hidden variable: what a row's known values say of it, (rows, states)."""
+        return self.propagate(data, keep=[name], engine=engine).backward(name)
+
+    def multiplications(self, data: frames.Data, *, direct: bool = False) -> int:
+        """The multiplications all messages of these rows take, with the linear cascade or by the bare product rule."""
+        from .engines.reference import Reference
+
+        plan = self._plan(())
+        encoded = encode(plan, data)
+        engine = Reference(direct=direct)
+        programs = self._programs_for(plan, (), encoded)
+        prepared = engine.prepare(plan, programs, programs.everything, encoded)
+        prepared.load(self._parameters.values).propagate(slice(0, encoded.rows))
+        return engine.multiplications
+
+    def save(self, path: str | Path) -> None:
+        """Write the network to a model file (`.fgrn`); `fgrn.load` reads it back."""
+        from .io.model_file import save
+
+        save(self, path)
+
+    # Behind the scenes
+
+    def _plan(self, paused: Collection[str]) -> Plan:
+        if isinstance(paused, str):
+            raise FgrnError(f"'paused' is a list of names. Got the string {paused!r} instead.")
+        key = frozenset(paused)
+        for name in key:
+            self._spec.layout.table_number(name)
+        if key not in self._plans:
+            self._plans[key] = make_plan(self._wiring, key)
+        return self._plans[key]
+
+    def _programs_for(self, plan: Plan, paused: Collection[str], evidence: Evidence) -> Programs:
+        key = (frozenset(paused), special_edges(plan, evidence.edges(), evidence.soft_edges()))
+        if key not in self._programs:
+            self._programs[key] = Programs(plan, key[1])
+        return self._programs[key]
+
+    def _engine(self, name: str, plan: Plan, rows: int) -> engines.Engine:
+        if name == "auto":
+            cells = sum(rows * columns for rows, columns in plan.layout.table_shapes) + plan.states
+            name = "reference" if rows * cells < SMALL_WORK else "cpu"
+        return engines.get(name)
+
+    def _round_settings(self, plan: Plan, rounds: int | None, damping: float | None) -> tuple[int, float]:
+        rest = (0.0 if plan.is_tree else 0.5) if damping is None else damping
+        if not isinstance(rest, (int, float)) or not 0 <= rest < 1:
+            raise FgrnError(f"The 'damping' must be at least 0 and less than 1. Got {rest!r} instead.")
+        if rounds is None:
+            return (self.diameter if plan.is_tree and rest == 0 else 500), rest
+        if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 0:
+            raise FgrnError(f"The 'rounds' must be a whole number from 0 on. Got {rounds!r} instead.")
+        return rounds, rest
+
+
+def _specification(wiring: Wiring) -> Specification:
+    layout = layout_of(wiring)
+    sisos = {block.output.name: block for block in wiring.blocks if isinstance(block, SISO)}
+    sources = {block.variable.name: block for block in wiring.blocks if isinstance(block, Source)}
+    first = [sisos[names[0]] for names in layout.table_names]
+    return Specification(
+        layout,
+        tuple(block.table for block in first),
+        tuple(sources[name].prior for name in layout.prior_names),
+        tuple(block.support for block in first),
+        tuple(block.learn for block in first),
+        tuple(sources[name].learn for name in layout.prior_names),
+    )
+
+
+def _layers(wiring: Wiring) -> tuple[tuple[str, ...], ...]:
+    """A Diverter is one layer above the highest below it; tables and priors are in the layer of their Diverter."""
+    layer_of_edge: dict[str, int] = {}
+    pending = [name for name in wiring.variables if name not in wiring.readers]
+    done: dict[int, int] = {}
+    for name in pending:
+        layer_of_edge[name] = 0
+    waiting = [len(block.drives) for block in wiring.blocks]
+    for name in pending:  # grows while it is walked: leaves first
+        number = wiring.drivers.get(name)
+        if number is None:
+            continue
+        waiting[number] -= 1
+        if waiting[number]:
+            continue
+        block = wiring.blocks[number]
+        height = max(layer_of_edge[variable.name] for variable in block.drives)
+        done[number] = height + isinstance(block, SISO)
+        for variable in block.reads:
+            layer_of_edge[variable.name] = done[number]
+            pending.append(variable.name)
+    layers: dict[int, list[str]] = {}
+    for number, block in enumerate(wiring.blocks):
+        if isinstance(block, SISO):
+            above = wiring.drivers.get(block.input.name)
+            layer = done[number] if above is None else max(done[number], done[above])
+            layers.setdefault(layer, []).append(block.output.name)
+        elif isinstance(block, Source):
+            below = wiring.readers.get(block.variable.name)
+            layers.setdefault(0 if below is None else done[below], []).append(block.variable.name)
+    return tuple(tuple(layers[layer]) for layer in sorted(layers))
+
+
+def _labels_of(variable: Variable, codes: np.ndarray) -> np.ndarray:
+    labels = np.empty(variable.cardinality, dtype=object)
+    labels[:] = list(variable.labels)
+    if len({type(label) for label in variable.labels}) == 1:
+        labels = np.array(list(variable.labels))
+    out: np.ndarray = labels[codes]
+    return out
+
+
+def _open_rows(column: Any) -> np.ndarray | None:
+    """Which values of a column are unknown or distributions; None for one bare value that is."""
+    if isinstance(column, np.ndarray) and column.ndim == 2:
+        return np.ones(len(column), dtype=bool)
+    if isinstance(column, (list, np.ndarray)):
+        return np.array([frames.is_unknown(v) or frames.is_distribution(v) for v in column], dtype=bool)
+    return None if frames.is_unknown(column) else np.zeros(1, dtype=bool)
+
+
+def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise FgrnError(f"The {name!r} must be one of {', '.join(map(repr, choices))}. Got {value!r} instead.")
+
+
+def _line(block: Block) -> str:
+    if isinstance(block, Source):
+        kept = "" if block.learn else ", fixed"
+        return f"Source    {block.variable.name} ({block.variable.cardinality} states{kept})"
+    if isinstance(block, Diverter):
+        ins = " x ".join(variable.name for variable in block.inputs)
+        outs = ", ".join(variable.name for variable in block.outputs[:6])
+        more = f", ... ({len(block.outputs) - 6} more)" if len(block.outputs) > 6 else ""
+        return f"Diverter  {ins} -> {outs}{more}"
+    extra = ("" if block.learn else ", fixed") + (f", tied as {block.tie!r}" if block.tie else "")
+    shape = f"{block.input.cardinality} x {block.output.cardinality}"
+    return f"SISO      {block.input.name} -> {block.output.name} ({shape}{extra})"

@@ -1,0 +1,205 @@
+"""Room 5, parameters: Counts become new tables and priors. Smoothing, frozen, tied and constrained tables live here.
+
+`Parameters` is a read-only vector in the plan's layout; an update returns a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .exceptions import LearningError, unknown_name
+from .plan import Layout, frozen
+
+START_CONCENTRATION = 20.0
+"""Of the Dirichlet distribution that random starts are drawn from.
+
+Starts near the uniform table let every hidden state compete for every row; flat ones (1.0) settle at once around chance
+prototypes. On the digits of scikit-learn with 60 hidden states the likelihood after 40 epochs was better for 4 seeds of
+4, by 0.8 nats a row in the mean.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Specification:
+    """What each table and prior may become: where it starts, whether it is learnt, which cells may be filled.
+
+    A start of None is uniform over its support until learning draws it at random.
+    """
+
+    layout: Layout
+    tables: tuple[np.ndarray | None, ...]
+    priors: tuple[np.ndarray | None, ...]
+    supports: tuple[np.ndarray | None, ...]
+    learnt_tables: tuple[bool, ...]
+    learnt_priors: tuple[bool, ...]
+
+    def restricted(self, names: Collection[str]) -> Specification:
+        """The same with everything frozen but the tables and priors of these names."""
+        layout = self.layout
+        known = {*(n for group in layout.table_names for n in group), *layout.prior_names}
+        for name in names:
+            if name not in known:
+                raise unknown_name("table or prior", name, sorted(known))
+        wanted = set(names)
+        return replace(
+            self,
+            learnt_tables=tuple(
+                learnt and not wanted.isdisjoint(group)
+                for learnt, group in zip(self.learnt_tables, layout.table_names, strict=True)
+            ),
+            learnt_priors=tuple(
+                learnt and name in wanted for learnt, name in zip(self.learnt_priors, layout.prior_names, strict=True)
+            ),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters:
+    """All tables and priors as one read-only vector, and which of them are still waiting for a random start."""
+
+    values: np.ndarray
+    undrawn_tables: frozenset[int] = frozenset()
+    undrawn_priors: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", frozen(self.values, np.float64))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Parameters):
+            return NotImplemented
+        return (
+            np.array_equal(self.values, other.values)
+            and self.undrawn_tables == other.undrawn_tables
+            and self.undrawn_priors == other.undrawn_priors
+        )
+
+
+def initial(spec: Specification) -> Parameters:
+    """Everything as given; what was not given is uniform, and waits for a random start."""
+    layout = spec.layout
+    values = np.empty(layout.size)
+    for number, table in enumerate(spec.tables):
+        layout.table(values, number)[...] = _uniform(spec, number) if table is None else table
+    for number, prior in enumerate(spec.priors):
+        layout.prior(values, number)[...] = 1 / layout.prior_sizes[number] if prior is None else prior
+    return Parameters(
+        values,
+        frozenset(number for number, table in enumerate(spec.tables) if table is None),
+        frozenset(number for number, prior in enumerate(spec.priors) if prior is None),
+    )
+
+
+def drawn(spec: Specification, parameters: Parameters, seed: int, start: int, again: bool = False) -> Parameters:
+    """A random start for what is learnt and waits for one; `again`: for everything learnt that was not given.
+
+    Rows are drawn from a Dirichlet distribution over their support, not far from uniform. The same seed and start give
+    the same tables whatever else is in the network's history. Priors begin uniform: the tables break the symmetry.
+    """
+    layout = spec.layout
+    values = parameters.values.copy()
+    undrawn_tables = set(parameters.undrawn_tables)
+    undrawn_priors = set(parameters.undrawn_priors)
+    for number, given in enumerate(spec.tables):
+        generator = np.random.default_rng([seed, start, number])
+        if given is not None or not spec.learnt_tables[number]:
+            continue
+        if again or number in undrawn_tables:
+            support = spec.supports[number]
+            rows = generator.standard_gamma(START_CONCENTRATION, layout.table_shapes[number])
+            rows = rows if support is None else rows * support
+            layout.table(values, number)[...] = rows / rows.sum(axis=1, keepdims=True)
+            undrawn_tables.discard(number)
+    for number, given_prior in enumerate(spec.priors):
+        if given_prior is None and spec.learnt_priors[number]:
+            if again:
+                layout.prior(values, number)[...] = 1 / layout.prior_sizes[number]
+            undrawn_priors.discard(number)
+    return Parameters(values, frozenset(undrawn_tables), frozenset(undrawn_priors))
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """Dirichlet counts added to every cell: one number for all tables, or one per table or prior by name."""
+
+    tables: tuple[float, ...]
+    priors: tuple[float, ...]
+
+    @classmethod
+    def of(cls, layout: Layout, smoothing: float | Mapping[str, float]) -> Smoothing:
+        """A number is for the tables; a prior is smoothed only where a mapping names it."""
+        named = dict(smoothing) if isinstance(smoothing, Mapping) else {}
+        every = 0.0 if isinstance(smoothing, Mapping) else smoothing
+        for name, value in [("smoothing", every), *named.items()]:
+            if not isinstance(value, (int, float, np.number)) or not 0 <= value < np.inf:
+                raise LearningError(
+                    f"The 'smoothing' must be a count per cell, finite and not negative. Got {name!s}={value!r}."
+                )
+        tables = [float(every)] * len(layout.table_names)
+        priors = [0.0] * len(layout.prior_names)
+        for name, value in named.items():
+            if name in layout.prior_names:
+                priors[layout.prior_number(name)] = float(value)
+            else:
+                tables[layout.table_number(name)] = float(value)
+        return cls(tuple(tables), tuple(priors))
+
+    def log_prior(self, spec: Specification, values: np.ndarray) -> float:
+        """Sum over learnt cells of count * log(probability): what smoothing adds to the log-likelihood."""
+        total = 0.0
+        for number, count in enumerate(self.tables):
+            if count and spec.learnt_tables[number]:
+                table, support = spec.layout.table(values, number), spec.supports[number]
+                total += count * _log_sum_of(table if support is None else table[support])
+        for number, count in enumerate(self.priors):
+            if count and spec.learnt_priors[number]:
+                total += count * _log_sum_of(spec.layout.prior(values, number))
+        return total
+
+
+def updated(
+    spec: Specification,
+    parameters: Parameters,
+    counts: np.ndarray,
+    smoothing: Smoothing,
+    which: Collection[int] | None = None,
+    priors: bool = True,
+) -> Parameters:
+    """New tables: counts plus smoothing, each row divided by its sum; a row without any count stays as it was.
+
+    `which` limits the update to some tables; `priors=False` leaves the priors alone.
+    """
+    layout = spec.layout
+    values = parameters.values.copy()
+    for number, learnt in enumerate(spec.learnt_tables):
+        if learnt and (which is None or number in which):
+            support = spec.supports[number]
+            cells = layout.table(counts, number) + smoothing.tables[number] * (1.0 if support is None else support)
+            _fill(layout.table(values, number), cells)
+    for number, learnt in enumerate(spec.learnt_priors):
+        if learnt and priors:
+            _fill(
+                layout.prior(values, number)[None],
+                (layout.prior(counts, number) + smoothing.priors[number])[None],
+            )
+    return replace(parameters, values=values)
+
+
+def _fill(table: np.ndarray, cells: np.ndarray) -> None:
+    total = cells.sum(axis=1)
+    rows = total > 0
+    table[rows] = cells[rows] / total[rows, None]
+
+
+def _uniform(spec: Specification, number: int) -> np.ndarray:
+    support = spec.supports[number]
+    cells = np.ones(spec.layout.table_shapes[number]) if support is None else support.astype(np.float64)
+    out: np.ndarray = cells / cells.sum(axis=1, keepdims=True)
+    return out
+
+
+def _log_sum_of(cells: np.ndarray) -> float:
+    with np.errstate(divide="ignore"):
+        return float(np.log(cells).sum())

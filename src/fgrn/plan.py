@@ -1,0 +1,194 @@
+"""The Plan: a network compiled once into frozen, read-only index arrays. Everything that computes reads only this.
+
+Three things live here, none of which computes:
+
+- `Layout`: where every table and prior sits in one flat vector. Parameters and Counts are such vectors, so adding
+  Counts, sending Parameters and comparing either is one operation on one array.
+- `Plan`: edges, blocks and legs by number, and which messages the likelihood is made of.
+- `Program`: the steps to take, in order, for a given purpose (all messages, some of them, one parallel round).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from .exceptions import unknown_name
+
+Labels = tuple[str | int | float | bool, ...] | range
+
+# Kinds of step. SOURCE: prior -> forward. FORWARD and BACKWARD: a message through a SISO. DIVERT: the outgoing
+# messages of a Diverter on the legs listed as its targets.
+SOURCE, FORWARD, BACKWARD, DIVERT = range(4)
+
+
+class Message(NamedTuple):
+    """One directed message: on which edge, and whether it is the forward one."""
+
+    edge: int
+    is_forward: bool
+
+
+def frozen(values: Iterable[object] | np.ndarray, dtype: type | str = np.int64) -> np.ndarray:
+    """A read-only array."""
+    array = np.array(values if isinstance(values, np.ndarray) else list(values), dtype=dtype)
+    array.setflags(write=False)
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where every table and every prior sits in one flat vector of float64.
+
+    `table_names[t]` are the outputs of the SISO blocks that share table t (several where they are tied);
+    `prior_names[p]` is the variable of the Source.
+    """
+
+    table_names: tuple[tuple[str, ...], ...]
+    table_shapes: tuple[tuple[int, int], ...]
+    prior_names: tuple[str, ...]
+    prior_sizes: tuple[int, ...]
+    table_offsets: np.ndarray = field(init=False)
+    prior_offsets: np.ndarray = field(init=False)
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        sizes = [rows * columns for rows, columns in self.table_shapes] + list(self.prior_sizes)
+        offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
+        tables = len(self.table_shapes)
+        object.__setattr__(self, "table_offsets", frozen(offsets[:tables]))
+        object.__setattr__(self, "prior_offsets", frozen(offsets[tables:-1]))
+        object.__setattr__(self, "size", int(offsets[-1]))
+
+    def table(self, values: np.ndarray, number: int) -> np.ndarray:
+        """The view of a table in a flat vector, of shape (input states, output states)."""
+        rows, columns = self.table_shapes[number]
+        start = self.table_offsets[number]
+        return values[start : start + rows * columns].reshape(rows, columns)
+
+    def prior(self, values: np.ndarray, number: int) -> np.ndarray:
+        """The view of a prior in a flat vector, of shape (states,)."""
+        start = self.prior_offsets[number]
+        return values[start : start + self.prior_sizes[number]]
+
+    def table_number(self, name: str) -> int:
+        """The table of the SISO block with this output."""
+        for number, names in enumerate(self.table_names):
+            if name in names:
+                return number
+        raise unknown_name("table", name, (n for names in self.table_names for n in names))
+
+    def prior_number(self, name: str) -> int:
+        """The prior of the Source of this variable."""
+        if name in self.prior_names:
+            return self.prior_names.index(name)
+        raise unknown_name("prior", name, self.prior_names)
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Steps in order, each (kind, block, first target, last target); the targets of DIVERT are leg numbers.
+
+    `gathered[leg]` is the leaf SISO whose backward message on this leg is read as a column of its table when the
+    product is made, and never stored; -1 for a leg whose message is in the buffer. `boundary` are the edges
+    without a reader whose backward message is the evidence; `shown` those of which both messages will have been
+    made, so that there is a marginal. The likelihood of a row is the product of the norms of
+    the messages in `inward`, and for each of `roots` of its norm and of its product with what it meets; both
+    hold rows of (edge, is forward).
+    """
+
+    steps: np.ndarray
+    targets: np.ndarray
+    gathered: np.ndarray
+    is_gathered: np.ndarray  # the same per SISO: whether it is
+    boundary: np.ndarray
+    shown: np.ndarray
+    inward: np.ndarray
+    roots: np.ndarray
+    for_counts: bool = False  # the likelihood of a piece with a Diverter is then the norm of the root's posterior
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A network as arrays: edges, blocks, legs, the order of the two sweeps, and the layout of its parameters.
+
+    Edges: `cardinality[e]`; the messages of edge e are columns `offset[e] : offset[e + 1]` of a message buffer;
+    `driver[e]` and `reader[e]` say whether a (not paused) block is at that end.
+    Legs: Diverter d has the legs `leg_start[d] : leg_start[d + 1]`, inputs first. A leg of a product space has an
+    index vector, `maps[leg_map[leg] :][: diverter_size[d]]`, which gives its own state for every joint state;
+    `leg_map` is -1 where the leg carries the whole space.
+    """
+
+    names: tuple[str, ...]
+    labels: tuple[Labels, ...]
+    layout: Layout
+    cardinality: np.ndarray
+    offset: np.ndarray
+    driver: np.ndarray
+    reader: np.ndarray
+    source_edge: np.ndarray
+    source_prior: np.ndarray
+    siso_input: np.ndarray
+    siso_output: np.ndarray
+    siso_table: np.ndarray
+    leg_start: np.ndarray
+    leg_edge: np.ndarray
+    leg_is_input: np.ndarray
+    leg_map: np.ndarray
+    leg_siso: np.ndarray  # the leaf SISO behind this leg, or -1
+    maps: np.ndarray
+    diverter_size: np.ndarray
+    is_tree: bool
+    # (kind, block, parent leg or edge) from the root outwards; empty on a loop
+    order: tuple[tuple[int, int, int], ...]
+    root: np.ndarray  # positions in `order` that are roots, one per connected piece
+    index: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "index", {name: edge for edge, name in enumerate(self.names)})
+
+    @property
+    def edges(self) -> int:
+        """The number of variables."""
+        return len(self.names)
+
+    @property
+    def states(self) -> int:
+        """The width of a message buffer: the states of all variables together."""
+        return int(self.offset[-1])
+
+    @property
+    def diverters(self) -> int:
+        """The number of Diverters."""
+        return len(self.diverter_size)
+
+    def edge(self, name: str) -> int:
+        """The number of a variable."""
+        try:
+            return self.index[name]
+        except (KeyError, TypeError):
+            raise unknown_name("variable", name, self.names) from None
+
+    def columns(self, edge: int) -> slice:
+        """Where the messages of an edge sit in a buffer."""
+        return slice(int(self.offset[edge]), int(self.offset[edge + 1]))
+
+    def legs(self, diverter: int) -> range:
+        """The legs of a Diverter."""
+        return range(int(self.leg_start[diverter]), int(self.leg_start[diverter + 1]))
+
+    def leg_index(self, diverter: int, leg: int) -> np.ndarray | None:
+        """The index vector of a leg, or None where it carries the whole space."""
+        start = int(self.leg_map[leg])
+        return None if start < 0 else self.maps[start : start + int(self.diverter_size[diverter])]
+
+    def all_messages(self) -> set[Message]:
+        """Both messages of every edge."""
+        return {Message(edge, way) for edge in range(self.edges) for way in (True, False)}
+
+    def messages_of(self, names: Sequence[str]) -> set[Message]:
+        """Both messages of the named variables."""
+        return {Message(self.edge(name), way) for name in names for way in (True, False)}

@@ -1,0 +1,199 @@
+"""Ready-made networks: `lvm`, `naive_bayes`, `dica`, `stack`, `hmm`. Wiring only; they are ordinary Networks.
+
+`observed` is always a mapping from names to states, a number or a list of labels. The copy of a hidden variable that a
+Diverter sends to variable Y is called "S->Y".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .exceptions import WiringError, shortened, unknown_name
+from .graph import SISO, Block, Diverter, Label, Source, Variable
+from .network import Network
+
+States: TypeAlias = int | Iterable[Label]
+
+
+def lvm(
+    observed: Mapping[str, States], hidden: States, *, name: str = "S", prior: Any = None, learn_prior: bool = True
+) -> Network:
+    """The Latent Variable Model: one hidden variable over all observed ones, any of which may be the class.
+
+    Args:
+        observed: the observed variables and their states.
+        hidden: the states of the hidden variable.
+        name: what the hidden variable is called.
+        prior: the prior of the hidden variable; uniform unless given.
+        learn_prior: whether it is learnt.
+    """
+    cause = Variable(name, hidden)
+    return Network([Source(cause, prior, learn_prior), *_children([cause], _variables(observed))])
+
+
+def naive_bayes(observed: Mapping[str, States], class_variable: str, *, name: str = "S") -> Network:
+    """The naive Bayes classifier: the hidden variable is the class, by a table that stays diagonal.
+
+    Args:
+        observed: the variables and their states, the class among them.
+        class_variable: which of them is the class.
+        name: what the hidden copy of the class is called.
+    """
+    variables = _variables(observed)
+    if class_variable not in observed:
+        raise unknown_name("variable", class_variable, observed)
+    label = next(variable for variable in variables if variable.name == class_variable)
+    cause = Variable(name, label.labels)
+    diagonal = np.eye(label.cardinality)
+    blocks: list[Block] = [Source(cause)]
+    for block in _children([cause], variables):
+        if isinstance(block, SISO) and block.output == label:
+            block = SISO(block.input, block.output, diagonal, support=diagonal)
+        blocks.append(block)
+    return Network(blocks)
+
+
+def dica(observed: Mapping[str, States], hidden: Sequence[States], *, name: str = "S") -> Network:
+    """Discrete Independent Component Analysis: several hidden variables whose product space explains the observed ones.
+
+    Args:
+        observed: the observed variables and their states.
+        hidden: the states of each hidden variable.
+        name: they are called by this and their number, from 1.
+    """
+    if isinstance(hidden, (int, str)) or not hidden:
+        raise WiringError(f"'hidden' lists the states of each hidden variable, such as [3, 2]. Got {hidden!r} instead.")
+    causes = [Variable(f"{name}{number}", states) for number, states in enumerate(hidden, start=1)]
+    return Network([*map(Source, causes), *_children(causes, _variables(observed))])
+
+
+def stack(
+    observed: Mapping[str, States],
+    hidden: Sequence[States],
+    *,
+    groups: int | Sequence[int | Sequence[Sequence[str]]] = 2,
+    class_variable: str | None = None,
+    name: str = "S",
+) -> Network:
+    """Two or more layers: hidden variables over groups of observed ones, others over these, one on top of all.
+
+    Train it layer by layer with `net.learn_by_layer(data)`.
+
+    Args:
+        observed: the observed variables and their states.
+        hidden: the states of the hidden variables of each layer, the lowest first; the last is the top one.
+        groups: how many variables share a hidden one above them: a number for every layer, or for each layer but the
+            top one a number or the groups themselves, as lists of names.
+        class_variable: an observed variable that hangs on the top.
+        name: hidden variables are called by this, the number of the layer and their number in it ("S1.2"); the top one
+            by this and the number of the layer ("S2").
+    """
+    if isinstance(hidden, (int, str)) or len(hidden) < 2:
+        raise WiringError(f"'hidden' lists the states of two or more layers, the lowest first. Got {hidden!r} instead.")
+    variables = {variable.name: variable for variable in _variables(observed)}
+    if class_variable is not None and class_variable not in variables:
+        raise unknown_name("variable", class_variable, variables)
+    below = [variable for variable in variables.values() if variable.name != class_variable]
+    per_layer = [groups] * (len(hidden) - 1) if isinstance(groups, int) else list(groups)
+    if len(per_layer) != len(hidden) - 1:
+        raise WiringError(f"'groups' is for each of the {len(hidden) - 1} layers below the top. Got {len(per_layer)}.")
+    blocks: list[Block] = []
+    for layer, (states, grouping) in enumerate(zip(hidden[:-1], per_layer, strict=True), start=1):
+        above = []
+        for number, members in enumerate(_grouped(below, grouping), start=1):
+            cause = Variable(f"{name}{layer}.{number}", states)
+            blocks += _children([cause], members)
+            above.append(cause)
+        below = above
+    top = Variable(f"{name}{len(hidden)}", hidden[-1])
+    if class_variable is not None:
+        below = [*below, variables[class_variable]]
+    return Network([Source(top), *_children([top], below), *blocks])
+
+
+def hmm(observed: Mapping[str, States], hidden: States, length: int, *, name: str = "S") -> Network:
+    """The hidden Markov model, as a chain of `length` steps with tied tables; a row of data is a sequence.
+
+    Step t has the hidden variable "S[t]" and the observed ones "Y[t]"; `fgrn.sequences` makes such rows of sequences of
+    any lengths up to `length`, leaving what lies beyond the end of a sequence unknown. Learn with holes="ignore": then
+    what was never observed is not counted, and every epoch is one of Baum and Welch.
+
+    Args:
+        observed: the variables observed at every step, and their states.
+        hidden: the states of the hidden variable.
+        length: the number of steps.
+        name: what the hidden variable is called.
+    """
+    if isinstance(length, bool) or not isinstance(length, (int, np.integer)) or length < 1:
+        raise WiringError(f"The 'length' must be a whole number from 1 on. Got {length!r} instead.")
+    outputs = _variables(observed)
+    state = Variable(name, hidden)
+    steps = [Variable(f"{name}[{t}]", state.labels) for t in range(length)]
+    blocks: list[Block] = [Source(steps[0])]
+    for t, here in enumerate(steps):
+        seen = [Variable(f"{variable.name}[{t}]", variable.labels) for variable in outputs]
+        children = _children([here], [*seen, *steps[t + 1 : t + 2]])
+        ties = [*(variable.name for variable in outputs), f"{name} to {name}"]
+        blocks.append(children[0])
+        for block, tie in zip(children[1:], ties, strict=False):
+            blocks.append(SISO(block.input, block.output, tie=tie) if isinstance(block, SISO) else block)
+    return Network(blocks)
+
+
+def sequences(rows: Iterable[Mapping[str, Sequence[Any]]], length: int | None = None) -> dict[str, list[Any]]:
+    """Rows for `hmm` from sequences: each a mapping from names to the values of its steps, of any length.
+
+    What lies beyond the end of a sequence is unknown. `length` is that of the longest unless given.
+    """
+    rows = [dict(row) for row in rows]
+    names = dict.fromkeys(name for row in rows for name in row)
+    lengths = [max((len(values) for values in row.values()), default=0) for row in rows]
+    steps = max(lengths, default=0) if length is None else length
+    for number, count in enumerate(lengths):
+        if count > steps:
+            raise WiringError(f"Sequence {number} has {count} steps; the network has {steps}.")
+    table: dict[str, list[Any]] = {f"{name}[{t}]": [] for t in range(steps) for name in names}
+    for row in rows:
+        for name in names:
+            values = list(row.get(name, ()))
+            for t in range(steps):
+                table[f"{name}[{t}]"].append(values[t] if t < len(values) else None)
+    return table
+
+
+def _variables(observed: Mapping[str, States]) -> list[Variable]:
+    if not isinstance(observed, Mapping) or not observed:
+        raise WiringError(
+            "The observed variables are a mapping from names to states, such as {'Y1': 2, 'Y2': ['a', 'b']}."
+        )
+    return [Variable(name, states) for name, states in observed.items()]
+
+
+def _children(causes: Sequence[Variable], effects: Sequence[Variable]) -> list[Block]:
+    """A Diverter under the causes, and a table from their (product) space to every effect."""
+    joint = ",".join(cause.name for cause in causes)
+    labels: States = causes[0].labels if len(causes) == 1 else prod(cause.cardinality for cause in causes)
+    legs = [Variable(f"{joint}->{effect.name}", labels) for effect in effects]
+    tables = [SISO(leg, effect) for leg, effect in zip(legs, effects, strict=True)]
+    return [Diverter(causes, legs), *tables]
+
+
+def _grouped(variables: Sequence[Variable], grouping: int | Sequence[Sequence[str]]) -> list[list[Variable]]:
+    if isinstance(grouping, int):
+        if grouping < 1:
+            raise WiringError(f"A group holds at least one variable. Got {grouping} instead.")
+        return [list(variables[at : at + grouping]) for at in range(0, len(variables), grouping)]
+    by_name = {variable.name: variable for variable in variables}
+    listed = [name for group in grouping for name in group]
+    for name in listed:
+        if name not in by_name:
+            raise unknown_name("variable", name, by_name)
+    left_out = [name for name in by_name if name not in listed]
+    if left_out or len(set(listed)) != len(listed):
+        what = f"leave out {shortened(left_out)}" if left_out else "name a variable twice"
+        raise WiringError(f"The groups of a layer hold each of its variables once; these {what}.")
+    return [[by_name[name] for name in group] for group in grouping]

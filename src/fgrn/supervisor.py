@@ -1,0 +1,150 @@
+"""The Supervisor: from a wired graph to its Plan.
+
+A paused SISO block lets nothing through: the graph is planned as if it were cut there, which is how layers are
+trained one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from .graph import SISO, Block, Diverter, Source, Wiring
+from .plan import DIVERT, FORWARD, SOURCE, Layout, Plan, frozen
+
+
+def layout_of(wiring: Wiring) -> Layout:
+    """One table per SISO block, or per tie, and one prior per Source."""
+    tables: dict[str, tuple[list[str], tuple[int, int]]] = {}
+    priors: dict[str, int] = {}
+    for block in wiring.blocks:
+        if isinstance(block, SISO):
+            # a tie and an output may have the same name and still be two tables
+            key = f"tie {block.tie}" if block.tie else f"output {block.output.name}"
+            shape = (block.input.cardinality, block.output.cardinality)
+            tables.setdefault(key, ([], shape))[0].append(block.output.name)
+        elif isinstance(block, Source):
+            priors[block.variable.name] = block.variable.cardinality
+    return Layout(
+        tuple(tuple(names) for names, _ in tables.values()),
+        tuple(shape for _, shape in tables.values()),
+        tuple(priors),
+        tuple(priors.values()),
+    )
+
+
+def make_plan(wiring: Wiring, paused: Collection[str] = ()) -> Plan:
+    """The Plan of a graph, cut at the SISO blocks whose outputs are named in `paused`."""
+    layout = layout_of(wiring)
+    edge = {name: number for number, name in enumerate(wiring.variables)}
+    table = {name: number for number, names in enumerate(layout.table_names) for name in names}
+    cardinality = [variable.cardinality for variable in wiring.variables.values()]
+    sources: list[Source] = []
+    sisos: list[SISO] = []
+    diverters: list[Diverter] = []
+    for block in wiring.blocks:
+        if isinstance(block, Source):
+            sources.append(block)
+        elif isinstance(block, Diverter):
+            diverters.append(block)
+        elif block.output.name not in paused:
+            sisos.append(block)
+
+    driver, reader = np.full(len(edge), -1), np.full(len(edge), -1)
+    blocks: list[Block] = [*sources, *sisos, *diverters]
+    for number, block in enumerate(blocks):
+        for variable in block.drives:
+            driver[edge[variable.name]] = number
+        for variable in block.reads:
+            reader[edge[variable.name]] = number
+
+    siso_of_input = {edge[block.input.name]: number for number, block in enumerate(sisos)}
+    leg_start, leg_edge, leg_is_input, leg_map, leg_siso = [0], [], [], [], []
+    maps: list[np.ndarray] = []
+    mapped = 0
+    for diverter in diverters:
+        sizes = [variable.cardinality for variable in diverter.inputs]
+        for position, variable in enumerate(diverter.inputs):
+            leg_edge.append(edge[variable.name])
+            leg_is_input.append(True)
+            leg_siso.append(-1)
+            leg_map.append(-1 if len(sizes) == 1 else mapped)
+            if len(sizes) > 1:
+                maps.append(np.unravel_index(np.arange(diverter.size), sizes)[position])
+                mapped += diverter.size
+        for variable in diverter.outputs:
+            number = edge[variable.name]
+            siso = siso_of_input.get(number, -1)
+            leg_edge.append(number)
+            leg_is_input.append(False)
+            leg_map.append(-1)
+            leg_siso.append(siso if siso >= 0 and reader[edge[sisos[siso].output.name]] < 0 else -1)
+        leg_start.append(len(leg_edge))
+
+    order, roots = _order(blocks, edge, driver, reader)
+    return Plan(
+        names=tuple(edge),
+        labels=tuple(variable.labels for variable in wiring.variables.values()),
+        layout=layout,
+        cardinality=frozen(cardinality),
+        offset=frozen([0, *np.cumsum(cardinality)]),
+        driver=frozen(driver >= 0, bool),
+        reader=frozen(reader >= 0, bool),
+        source_edge=frozen(edge[block.variable.name] for block in sources),
+        source_prior=frozen(range(len(sources))),
+        siso_input=frozen(edge[block.input.name] for block in sisos),
+        siso_output=frozen(edge[block.output.name] for block in sisos),
+        siso_table=frozen(table[block.output.name] for block in sisos),
+        leg_start=frozen(leg_start),
+        leg_edge=frozen(leg_edge),
+        leg_is_input=frozen(leg_is_input, bool),
+        leg_map=frozen(leg_map),
+        leg_siso=frozen(leg_siso),
+        maps=frozen(np.concatenate(maps) if maps else []),
+        diverter_size=frozen(block.size for block in diverters),
+        is_tree=order is not None,
+        order=tuple(order or ()),
+        root=frozen(roots),
+    )
+
+
+def _order(
+    blocks: list[Block], edge: dict[str, int], driver: np.ndarray, reader: np.ndarray
+) -> tuple[list[tuple[int, int, int]] | None, list[int]]:
+    """Every block once, outwards from a root of each piece, with the edge that leads to the root (-1 at a root).
+
+    The root is a Diverter where there is one: its product is then the posterior and the likelihood at once.
+    Blocks are numbered within their kind. None for the order if a loop is met.
+    """
+    edges_of = [[edge[variable.name] for variable in (*block.reads, *block.drives)] for block in blocks]
+    first_siso = sum(isinstance(block, Source) for block in blocks)
+    first_diverter = first_siso + sum(isinstance(block, SISO) for block in blocks)
+    starts = [*range(first_diverter, len(blocks)), *range(first_diverter)]
+    seen = [False] * len(blocks)
+    order: list[tuple[int, int, int]] = []
+    roots: list[int] = []
+    for start in starts:
+        if seen[start]:
+            continue
+        roots.append(len(order))
+        seen[start] = True
+        queue = [(start, -1)]
+        for block, parent in queue:  # the list grows while it is walked: breadth first
+            if block < first_siso:
+                order.append((SOURCE, block, parent))
+            elif block < first_diverter:
+                order.append((FORWARD, block - first_siso, parent))
+            else:
+                order.append((DIVERT, block - first_diverter, parent))
+            for number in edges_of[block]:
+                if number == parent:
+                    continue
+                other = int(reader[number] if driver[number] == block else driver[number])
+                if other < 0:
+                    continue
+                if seen[other]:
+                    return None, []
+                seen[other] = True
+                queue.append((other, number))
+    return order, roots

@@ -1,0 +1,294 @@
+"""Learning against enumeration: counts, one step and whole epochs of the paper's rule, and what must always hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from brute_force import Holes
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from strategies import Evidence, SmallNetwork, networks, networks_with_evidence, weights
+
+import fgrn
+from fgrn import SISO, Diverter, Network, Source, Variable
+
+engines = pytest.mark.parametrize("engine", ["reference", "cpu"])
+HOLES: st.SearchStrategy[Holes] = st.sampled_from(("expect", "ignore"))
+SMOOTHING = st.sampled_from([0.0, 0.0, 0.5, 2.0])
+
+
+def learnable(network: SmallNetwork) -> bool:
+    return any(block.learn for block in network.blocks if not isinstance(block, Diverter))
+
+
+def assert_parameters(net: Network, tables: dict, priors: dict) -> None:
+    for name, table in tables.items():
+        np.testing.assert_allclose(net.table(name), table, rtol=1e-8, atol=1e-10, err_msg=name)
+    for name, prior in priors.items():
+        np.testing.assert_allclose(net.prior(name), prior, rtol=1e-8, atol=1e-10, err_msg=name)
+
+
+@engines
+@given(case=networks_with_evidence(), data=st.data(), holes=HOLES, smoothing=SMOOTHING)
+def test_three_epochs_equal_three_steps_of_enumeration(
+    case: tuple[SmallNetwork, Evidence], data: st.DataObject, holes: Holes, smoothing: float, engine: str
+) -> None:
+    network, evidence = case
+    assume(learnable(network))
+    row_weights = data.draw(weights(evidence.rows))
+    net = Network(network.blocks)
+    oracle = network.oracle(evidence)
+    likelihoods = []
+    for _ in range(3):
+        counted = row_weights > 0  # a row of no weight may become impossible
+        likelihoods.append(row_weights[counted] @ oracle.log_likelihood[counted])
+        tables, priors = oracle.em_step(row_weights, smoothing, holes)
+        oracle = replace(oracle, tables=tables, priors=priors)
+    history = net.learn(
+        evidence.columns, epochs=3, weights=row_weights, holes=holes, smoothing=smoothing, engine=engine
+    )
+    assert_parameters(net, oracle.tables, oracle.priors)
+    np.testing.assert_allclose(history.log_likelihood, likelihoods, rtol=1e-8, atol=1e-9)
+
+
+@engines
+@given(
+    case=networks_with_evidence(),
+    data=st.data(),
+    holes=HOLES,
+    smoothing=SMOOTHING,
+    cycles=st.integers(2, 5),
+    hold=st.booleans(),
+)
+def test_batch_epochs_hold_the_messages_as_the_paper_does(
+    case: tuple[SmallNetwork, Evidence],
+    data: st.DataObject,
+    holes: Holes,
+    smoothing: float,
+    cycles: int,
+    hold: bool,
+    engine: str,
+) -> None:
+    network, evidence = case
+    assume(learnable(network))
+    row_weights = data.draw(weights(evidence.rows))
+    net = Network(network.blocks)
+    oracle = network.oracle(evidence)
+    for _ in range(2):
+        tables, priors = oracle.epoch(cycles, row_weights, smoothing, holes)
+        oracle = replace(oracle, tables=tables, priors=priors)
+        assume(np.isfinite(oracle.log_likelihood).all())
+    net.learn(
+        evidence.columns, epochs=2, cycles=cycles, weights=row_weights, holes=holes, smoothing=smoothing,
+        hold=hold, cycle_tolerance=0, engine=engine,
+    )  # fmt: skip
+    assert_parameters(net, oracle.tables, oracle.priors)
+
+
+@engines
+@given(case=networks_with_evidence(networks(zeros=False)), holes=HOLES, smoothing=SMOOTHING)
+def test_the_penalised_likelihood_never_falls(
+    case: tuple[SmallNetwork, Evidence], holes: Holes, smoothing: float, engine: str
+) -> None:
+    network, evidence = case
+    assume(learnable(network))
+    history = Network(network.blocks).learn(
+        evidence.columns, epochs=15, holes=holes, smoothing=smoothing, engine=engine
+    )
+    slack = 1e-9 * np.maximum(1, np.abs(history.objective[:-1]))
+    assert (np.diff(history.objective) >= -slack).all()
+
+
+@engines
+@given(case=networks_with_evidence(), data=st.data())
+def test_a_weighted_row_is_a_repeated_row(
+    case: tuple[SmallNetwork, Evidence], data: st.DataObject, engine: str
+) -> None:
+    network, evidence = case
+    assume(learnable(network))
+    times = data.draw(st.lists(st.integers(0, 3), min_size=evidence.rows, max_size=evidence.rows).filter(any))
+    repeated = {name: [v for v, n in zip(column, times, strict=True) for _ in range(n)]
+                for name, column in evidence.columns.items()}  # fmt: skip
+    one, other = Network(network.blocks), Network(network.blocks)
+    one.learn(evidence.columns, epochs=2, weights=times, engine=engine)
+    other.learn(repeated, epochs=2, engine=engine)
+    np.testing.assert_allclose(one._parameters.values, other._parameters.values, rtol=1e-9, atol=1e-12)
+
+
+def survey(rows: int = 400, holes: float = 0.0, seed: int = 0) -> dict[str, list]:
+    """Answers of two kinds of people to five questions."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 2, rows)
+    answers = {}
+    for question in range(5):
+        sharp = rng.dirichlet([0.5] * 3, size=2)
+        codes = [rng.choice(3, p=sharp[k]) for k in kind]
+        answers[f"Q{question}"] = [None if rng.random() < holes else int(code) for code in codes]
+    return answers
+
+
+def latent(hidden: int = 2, **source: object) -> Network:
+    root = Variable("S", hidden)
+    legs = [Variable(f"S{i}", hidden) for i in range(5)]
+    leaves = [SISO(leg, Variable(f"Q{i}", 3)) for i, leg in enumerate(legs)]
+    return Network([Source(root, **source), Diverter([root], legs), *leaves])
+
+
+@engines
+def test_both_rules_for_holes_meet(engine: str) -> None:
+    data = survey(holes=0.4)
+    expect, ignore = latent(), latent()
+    slow = expect.learn(data, epochs=3000, tolerance=1e-13, holes="expect", engine=engine)
+    fast = ignore.learn(data, epochs=3000, tolerance=1e-13, holes="ignore", engine=engine)
+    assert fast.epochs < slow.epochs
+    np.testing.assert_allclose(expect._parameters.values, ignore._parameters.values, atol=1e-4)
+
+
+@engines
+def test_learning_is_the_same_to_the_bit_on_any_number_of_threads(engine: str) -> None:
+    data = {name: column * 120 for name, column in survey(holes=0.1).items()}
+    nets = [latent() for _ in range(3)]
+    for threads, net in enumerate(nets, start=1):
+        net.learn(data, epochs=2, threads=threads, engine=engine, seed=5)
+    assert nets[0] == nets[1] == nets[2]
+
+
+def test_the_seed_decides_the_start_and_a_given_table_is_the_start() -> None:
+    data = survey()
+    one, same, other = latent(), latent(), latent()
+    one.learn(data, epochs=1, seed=1)
+    same.learn(data, epochs=1, seed=1)
+    other.learn(data, epochs=1, seed=2)
+    assert one == same
+    assert one != other
+    root, leg, leaf = Variable("S", 2), Variable("S0", 2), Variable("Q0", 3)
+    given_table = [[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]]
+    nets = [Network([Source(root), Diverter([root], [leg]), SISO(leg, leaf, given_table)]) for _ in range(2)]
+    for seed, net in enumerate(nets):
+        net.learn({"Q0": data["Q0"]}, epochs=3, seed=seed)
+    assert nets[0] == nets[1]
+
+
+def test_tables_are_uniform_before_learning_and_learning_goes_on() -> None:
+    net = latent()
+    np.testing.assert_array_equal(net.table("Q0"), np.full((2, 3), 1 / 3))
+    data = survey()
+    once, twice = latent(), latent()
+    once.learn(data, epochs=6)
+    twice.learn(data, epochs=2)
+    twice.learn(data, epochs=4)
+    np.testing.assert_allclose(once._parameters.values, twice._parameters.values, rtol=1e-12)
+    twice.reset()
+    assert twice == latent()
+
+
+def test_the_best_of_several_starts_is_kept() -> None:
+    data = survey(holes=0.2)
+    net = latent(3)
+    history = net.learn(data, epochs=15, starts=4)
+    assert len(history.starts) == 4
+    assert history.start == np.argmax(history.starts)
+    assert history.starts[history.start] == pytest.approx(net.propagate(data).log_likelihood.sum())
+    single = latent(3)
+    single.learn(data, epochs=15)
+    assert single.propagate(data).log_likelihood.sum() == pytest.approx(history.starts[0])
+
+
+def test_tolerance_stops_early_and_says_so() -> None:
+    history = latent().learn(survey(), epochs=500, tolerance=1e-5)
+    assert history.converged
+    assert history.epochs < 500
+    assert "converged" in repr(history)
+    np.testing.assert_allclose(history.per_row * 400, history.log_likelihood)
+
+
+def test_frozen_tied_and_constrained_tables() -> None:
+    root, a, b, c = (Variable(name, 3) for name in ("S", "Sa", "Sb", "Sc"))
+    fixed = np.eye(3)[::-1] * 0.9 + 0.1 / 3
+    fixed /= fixed.sum(axis=1, keepdims=True)
+    net = Network(
+        [Source(root, learn=False), Diverter([root], [a, b, c]),
+         SISO(a, Variable("A", 3), fixed, learn=False), SISO(b, Variable("B", 3), tie="t"),
+         SISO(c, Variable("C", 3), support=np.eye(3))]
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    data = {name: rng.integers(0, 3, 200) for name in "ABC"}
+    net.learn(data, epochs=5, smoothing=1.0)
+    np.testing.assert_array_equal(net.table("A"), fixed)
+    np.testing.assert_array_equal(net.table("C"), np.eye(3))
+    np.testing.assert_array_equal(net.prior("S"), np.full(3, 1 / 3))
+    assert not np.allclose(net.table("B"), 1 / 3)
+
+
+def asbestos() -> tuple[Network, dict[str, list[int]]]:
+    a, s, c, both = Variable("A", 2), Variable("S", 2), Variable("C", 2), Variable("AS", 4)
+    rows = ["111", "100", "011", "010", "111", "000", "101"]
+    data = {name: [int(row[i]) for row in rows] for i, name in enumerate("ASC")}
+    return Network([Source(a), Source(s), Diverter([a, s], [both]), SISO(both, c)]), data
+
+
+@engines
+def test_asbestos_smoking_cancer(engine: str) -> None:
+    net, data = asbestos()
+    net.learn(data, epochs=1, engine=engine)
+    np.testing.assert_allclose(net.prior("A"), [3 / 7, 4 / 7])
+    np.testing.assert_allclose(net.prior("S"), [3 / 7, 4 / 7])
+    np.testing.assert_allclose(net.table("C")[:, 1], [0, 1 / 2, 1 / 2, 1], atol=1e-15)
+    # a smoker, nothing else known: p(c=1) = 3/7 * 1/2 + 4/7 * 1
+    seen = net.propagate({"S": [1]}, engine=engine)
+    np.testing.assert_allclose(seen.forward("C"), [[3 / 14, 11 / 14]])
+    np.testing.assert_allclose(seen.backward("A"), [[1 / 2, 1 / 2]])
+    # with cancer as well, p(c=1 | a, s=1) = 1/2 and 1 speak for asbestos two to one
+    seen = net.propagate({"S": [1], "C": [1]}, engine=engine)
+    np.testing.assert_allclose(seen.backward("A"), [[1 / 3, 2 / 3]])
+    np.testing.assert_allclose(seen.marginal("A"), [[3 / 11, 8 / 11]])
+    np.testing.assert_allclose(np.exp(seen.log_likelihood), [4 / 7 * 11 / 14])
+
+
+@engines
+def test_asbestos_hidden_in_training(engine: str) -> None:
+    net, data = asbestos()
+    del data["A"]
+    history = net.learn(data, epochs=60, seed=3, engine=engine)
+    assert (np.diff(history.log_likelihood) >= -1e-12).all()
+    np.testing.assert_allclose(net.prior("S"), [3 / 7, 4 / 7])
+    # whatever the hidden cause is called, p(c | s) is what was counted: 1 of 3 and 3 of 4
+    for smoking, expected in ((0, 1 / 3), (1, 3 / 4)):
+        forward = net.propagate({"S": [smoking]}, engine=engine).forward("C")
+        assert forward[0, 1] == pytest.approx(expected, abs=1e-6)
+
+
+def test_what_cannot_be_learnt_is_said() -> None:
+    net, data = asbestos()
+    for settings, message in [
+        ({"epochs": 0}, "'epochs'"),
+        ({"cycles": 1.5}, "'cycles'"),
+        ({"smoothing": -1}, "'smoothing'"),
+        ({"smoothing": {"nobody": 1.0}}, "nobody"),
+        ({"holes": "drop"}, "'holes'"),
+        ({"seed": -3}, "'seed'"),
+        ({"tolerance": float("nan")}, "'tolerance'"),
+        ({"weights": [1, 2]}, "one number per row"),
+        ({"weights": [-1] * 7}, "not negative"),
+        ({"weights": [0] * 7}, "All weights are zero"),
+        ({"only": ["nobody"]}, "nobody"),
+        ({"engine": "abacus"}, "'engine'"),
+    ]:
+        with pytest.raises(fgrn.FgrnError, match=message):
+            net.learn(data, **settings)
+    with pytest.raises(fgrn.LearningError, match="no rows"):
+        net.learn({"A": []})
+    frozen = Network([Source(Variable("A", 2), learn=False)])
+    with pytest.raises(fgrn.LearningError, match="frozen"):
+        frozen.learn({"A": [1]})
+
+
+def test_impossible_rows_in_training_are_named_and_rows_of_no_weight_are_not_asked() -> None:
+    v, y = Variable("V", 2), Variable("Y", 2)
+    net = Network([Source(v), SISO(v, y, [[1, 0], [1, 0]])])
+    data = {"Y": [0, 1, 0, 1]}
+    with pytest.raises(fgrn.EvidenceError, match="Rows 1, 3"):
+        net.learn(data)
+    net.learn(data, weights=[1, 0, 1, 0])

@@ -1,0 +1,225 @@
+"""The ready-made networks, and what they are for."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import fgrn
+from fgrn import Network
+
+engines = pytest.mark.parametrize("engine", ["reference", "cpu"])
+
+
+def two_kinds(rows: int = 600, seed: int = 0) -> dict[str, list]:
+    """A class with two prototypes of four ternary answers, 15 % of them noise."""
+    rng = np.random.default_rng(seed)
+    label = rng.integers(0, 2, rows)
+    prototypes = np.array([[0, 1, 2, 0], [2, 1, 0, 1]])
+    answers = np.where(rng.random((rows, 4)) < 0.85, prototypes[label], rng.integers(0, 3, (rows, 4)))
+    data: dict[str, list] = {f"Y{i}": answers[:, i].tolist() for i in range(4)}
+    data["L"] = [("benign", "malignant")[k] for k in label]
+    return data
+
+
+SHAPE = {"Y0": 3, "Y1": 3, "Y2": 3, "Y3": 3, "L": ["benign", "malignant"]}
+
+
+def accuracy(net: Network, data: dict[str, list], engine: str = "auto") -> float:
+    unlabelled = {name: column for name, column in data.items() if name != "L"}
+    return float(np.mean(net.classify(unlabelled, "L", engine=engine) == np.array(data["L"])))
+
+
+@engines
+def test_the_papers_tasks_on_a_latent_variable_model(engine: str) -> None:
+    train, test = two_kinds(), two_kinds(seed=1)
+    net = fgrn.lvm(SHAPE, hidden=4)
+    assert net.diameter == 3
+    net.learn(train, epochs=40, smoothing=0.1, seed=1, engine=engine)
+    assert accuracy(net, test, engine) > 0.9
+    # completion: hide an answer and a class
+    holes = {"Y0": [0, None], "Y1": [1, 1], "Y2": [None, 0], "Y3": [0, 1], "L": [None, "malignant"]}
+    assert net.complete(holes, engine=engine) == {
+        "Y0": [0, 2], "Y1": [1, 1], "Y2": [2, 0], "Y3": [0, 1], "L": ["benign", "malignant"],
+    }  # fmt: skip
+    # the prototype of a class is the forward message with a delta on it
+    prototype = net.prototype("L", "malignant", engine=engine)
+    assert list(prototype) == ["Y0", "Y1", "Y2", "Y3"]
+    assert [int(belief.argmax()) for belief in prototype.values()] == [2, 1, 0, 1]
+    seen = net.propagate({"L": ["malignant"]}, engine=engine)
+    for name, belief in prototype.items():
+        np.testing.assert_allclose(belief, seen.forward(name)[0], rtol=1e-12)
+    # the centroid of a cluster is a row of each table
+    centroid = net.centroid("S", 2, engine=engine)
+    for name, belief in centroid.items():
+        np.testing.assert_allclose(belief, net.table(name)[2], rtol=1e-9)
+    # embedding: the product of the columns of what is known
+    embedding = net.embed({"Y0": [2], "Y3": [1]}, "S", engine=engine)
+    expected = net.table("Y0")[:, 2] * net.table("Y3")[:, 1]
+    np.testing.assert_allclose(embedding[0], expected / expected.sum(), rtol=1e-9)
+    # a partly known class: its own evidence is in the posterior, and not in the classification
+    forward = net.propagate({"Y0": [2], "L": [[0.8, 0.2]]}, engine=engine).forward("L")[0]
+    posterior = net.posterior({"Y0": [2], "L": [[0.8, 0.2]]}, "L", engine=engine)[0]
+    np.testing.assert_allclose(posterior, forward * [0.8, 0.2] / (forward @ [0.8, 0.2]), rtol=1e-9)
+    assert net.classify({"Y0": [2], "L": ["benign"]}, "L", engine=engine).tolist() == ["malignant"]
+
+
+@engines
+def test_naive_bayes_counts_and_equals_scikit_learn(engine: str) -> None:
+    naive_bayes = pytest.importorskip("sklearn.naive_bayes")
+    train, test = two_kinds(), two_kinds(seed=2)
+    net = fgrn.naive_bayes(SHAPE, class_variable="L")
+    net.learn(train, epochs=1, smoothing=1.0, engine=engine)
+    np.testing.assert_array_equal(net.table("L"), np.eye(2))
+    features = [f"Y{i}" for i in range(4)]
+    theirs = naive_bayes.CategoricalNB(min_categories=3).fit(
+        np.column_stack([train[name] for name in features]), train["L"]
+    )
+    expected = theirs.predict_proba(np.column_stack([test[name] for name in features]))
+    ours = net.posterior({name: test[name] for name in features}, "L", engine=engine)
+    np.testing.assert_allclose(ours, expected, rtol=1e-9)
+    assert [label for label in net.variable("S").labels] == ["benign", "malignant"]
+
+
+@engines
+def test_several_hidden_variables_in_a_product_space(engine: str) -> None:
+    net = fgrn.dica({"Y1": 2, "Y2": 4}, hidden=[3, 2])
+    assert net.table("Y2").shape == (6, 4)
+    assert net.is_tree
+    assert net.diameter == 3
+    rng = np.random.default_rng(0)
+    data = {"Y1": rng.integers(0, 2, 50), "Y2": rng.integers(0, 4, 50)}
+    net.learn(data, epochs=3, engine=engine)
+    seen = net.propagate({"Y1": [1], "Y2": [3]}, engine=engine)
+    joint = np.outer(net.prior("S1"), net.prior("S2")).ravel() * net.table("Y1")[:, 1] * net.table("Y2")[:, 3]
+    np.testing.assert_allclose(np.exp(seen.log_likelihood), joint.sum())
+    posterior = (joint / joint.sum()).reshape(3, 2)
+    np.testing.assert_allclose(seen.marginal("S1")[0], posterior.sum(axis=1))
+    np.testing.assert_allclose(seen.marginal("S2")[0], posterior.sum(axis=0))
+
+
+@engines
+def test_a_stack_is_trained_layer_by_layer_and_then_together(engine: str) -> None:
+    rng = np.random.default_rng(3)
+    top = rng.integers(0, 2, 500)
+    middle = [np.where(rng.random(500) < 0.9, top, 1 - top) for _ in range(3)]
+    data: dict[str, np.ndarray] = {
+        f"Y{i}": np.where(rng.random(500) < 0.9, middle[i // 2], 1 - middle[i // 2]) for i in range(6)
+    }
+    data["L"] = top
+    net = fgrn.stack({**{f"Y{i}": 2 for i in range(6)}, "L": 2}, hidden=[3, 4], groups=2, class_variable="L")
+    assert net.is_tree
+    assert net.layers == (
+        ("Y0", "Y1", "Y2", "Y3", "Y4", "Y5"), ("S2", "S1.1", "S1.2", "S1.3", "L"),
+    )  # fmt: skip
+    lower = [f"Y{i}" for i in range(6)]
+    before = net.copy()
+    histories = net.learn_by_layer(data, epochs=15, smoothing=0.1, engine=engine)
+    assert len(histories) == 2
+    # the lower layer does not depend on what is above it: each group alone, under a uniform prior
+    alone = fgrn.lvm({"Y0": 2, "Y1": 2}, hidden=3, learn_prior=False)
+    alone._parameters = fgrn.parameters.Parameters(
+        np.concatenate([_start(before, "Y0", net), _start(before, "Y1", net), alone.prior("S")])
+    )
+    alone.learn({name: data[name] for name in ("Y0", "Y1")}, epochs=15, smoothing=0.1, engine=engine)
+    frozen = {name: net.table(name).copy() for name in lower}
+    np.testing.assert_allclose(alone.table("Y0"), frozen["Y0"], rtol=1e-8)
+    together = net.propagate(data, keep=[], engine=engine).log_likelihood.sum()
+    history = net.learn(data, epochs=10, smoothing=0.1, engine=engine)
+    assert history.log_likelihood[0] == pytest.approx(together)
+    assert (np.diff(history.objective) > -1e-8).all()
+    assert any(not np.allclose(frozen[name], net.table(name)) for name in lower)
+    unlabelled = {name: column for name, column in data.items() if name != "L"}
+    assert np.mean(net.classify(unlabelled, "L", engine=engine) == top) > 0.85
+    again = fgrn.stack({**{f"Y{i}": 2 for i in range(6)}, "L": 2}, hidden=[3, 4], groups=2, class_variable="L")
+    assert len(again.learn_by_layer(data, epochs=2, together=3, engine=engine)) == 3
+
+
+def _start(before: Network, name: str, trained: Network) -> np.ndarray:
+    """The random start that `trained` drew for a table."""
+    from fgrn.parameters import drawn
+
+    spec = trained._spec
+    return spec.layout.table(drawn(spec, before._parameters, 0, 0).values, spec.layout.table_number(name)).ravel()
+
+
+def test_a_paused_block_lets_nothing_through() -> None:
+    net = fgrn.stack({f"Y{i}": 2 for i in range(4)}, hidden=[2, 3], groups=2)
+    rng = np.random.default_rng(0)
+    net.learn({f"Y{i}": rng.integers(0, 2, 50) for i in range(4)}, epochs=3)
+    open_ = net.propagate({"Y0": [1]})
+    paused = net.propagate({"Y0": [1]}, paused=["S1.1"])
+    assert not np.allclose(open_.marginal("S2"), net.prior("S2"))
+    np.testing.assert_allclose(paused.marginal("S2")[0], net.prior("S2"))
+    np.testing.assert_allclose(paused.forward("S1.1")[0], [0.5, 0.5])
+    with pytest.raises(fgrn.UnknownNameError, match="nobody"):
+        net.propagate({"Y0": [1]}, paused=["nobody"])
+
+
+def test_three_layers_and_named_groups() -> None:
+    names = [f"Y{i}" for i in range(8)]
+    net = fgrn.stack(dict.fromkeys(names, 2), hidden=[2, 3, 4], groups=2)
+    assert len(net.layers) == 3
+    assert net.layers[2] == ("S3", "S2.1", "S2.2")
+    named = fgrn.stack(dict.fromkeys(names, 2), hidden=[2, 3], groups=[[names[:3], names[3:]]])
+    assert named.table("Y7").shape == (2, 2)
+    assert {v.name for v in named.variables} >= {"S1.1", "S1.2", "S2"}
+    with pytest.raises(fgrn.WiringError, match="leave out Y3"):
+        fgrn.stack(dict.fromkeys(names, 2), hidden=[2, 3], groups=[[names[:3], names[4:]]])
+    with pytest.raises(fgrn.WiringError, match="two or more layers"):
+        fgrn.stack({"Y": 2}, hidden=[2])
+
+
+def brute_force_sequences(net: Network, sequences: list[list[int]]) -> tuple[np.ndarray, ...]:
+    """Baum and Welch by enumeration of all hidden paths."""
+    start, step, emit = net.prior("S[0]"), net.table("S[1]"), net.table("Y[0]")
+    begins, moves, emits = np.zeros_like(start), np.zeros_like(step), np.zeros_like(emit)
+    total = 0.0
+    for sequence in sequences:
+        paths = list(product(range(len(start)), repeat=len(sequence)))
+        weights = np.array(
+            [start[p[0]] * np.prod([step[a, b] for a, b in zip(p, p[1:], strict=False)])
+             * np.prod([emit[s, y] for s, y in zip(p, sequence, strict=True)]) for p in paths]
+        )  # fmt: skip
+        total += np.log(weights.sum())
+        for path, weight in zip(paths, weights / weights.sum(), strict=True):
+            begins[path[0]] += weight
+            for a, b in zip(path, path[1:], strict=False):
+                moves[a, b] += weight
+            for s, y in zip(path, sequence, strict=True):
+                emits[s, y] += weight
+    return tuple(part / part.sum(axis=-1, keepdims=True) for part in (begins, moves, emits)) + (np.array(total),)
+
+
+@engines
+def test_a_hidden_markov_model_on_sequences_of_unequal_length_is_baum_and_welch(engine: str) -> None:
+    sequences = [[0, 1, 2, 1, 0], [2, 2], [1], [0, 0, 1, 2]]
+    net = fgrn.hmm({"Y": 3}, hidden=2, length=5)
+    assert net.is_tree
+    rows = fgrn.sequences([{"Y": sequence} for sequence in sequences])
+    assert rows["Y[4]"] == [0, None, None, None]
+    net.learn(rows, epochs=1, holes="ignore", seed=4, engine=engine)
+    start, step, emit, total = brute_force_sequences(net, sequences)
+    history = net.learn(rows, epochs=1, holes="ignore", engine=engine)
+    assert history.log_likelihood[0] == pytest.approx(float(total))
+    np.testing.assert_allclose(net.prior("S[0]"), start, rtol=1e-9)
+    np.testing.assert_allclose(net.table("S[3]"), step, rtol=1e-9)
+    np.testing.assert_allclose(net.table("Y[2]"), emit, rtol=1e-9)
+
+
+def test_wrong_words_get_plain_answers() -> None:
+    with pytest.raises(fgrn.UnknownNameError, match="'LL'"):
+        fgrn.naive_bayes({"Y": 2, "L": 2}, class_variable="LL")
+    with pytest.raises(fgrn.WiringError, match="mapping"):
+        fgrn.lvm({}, hidden=2)
+    with pytest.raises(fgrn.WiringError, match="each hidden variable"):
+        fgrn.dica({"Y": 2}, hidden=3)
+    with pytest.raises(fgrn.WiringError, match="'length'"):
+        fgrn.hmm({"Y": 2}, hidden=2, length=0)
+    with pytest.raises(fgrn.WiringError, match="Sequence 1 has 3 steps"):
+        fgrn.sequences([{"Y": [0]}, {"Y": [0, 1, 1]}], length=2)
+    net = fgrn.lvm({"Y": ["a", "b"]}, hidden=2)
+    with pytest.raises(fgrn.UnknownNameError, match="'c'"):
+        net.prototype("Y", "c")
