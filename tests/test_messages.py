@@ -208,6 +208,27 @@ def test_a_chain_of_ten_thousand_does_not_overflow_the_stack(engine: str) -> Non
     np.testing.assert_allclose(seen.marginal(f"V{count - 1}")[1], [2 / 3, 1 / 3])
 
 
+def test_impossible_evidence_says_which_values_cannot_go_together() -> None:
+    sex, pregnant, age = Variable("sex", ["f", "m"]), Variable("pregnant", ["no", "yes"]), Variable("age", 3)
+    cause, one, two = Variable("S", ["f", "m"]), Variable("S1", ["f", "m"]), Variable("S2", ["f", "m"])
+    three = Variable("S3", ["f", "m"])
+    net = Network(
+        [Source(cause), Diverter([cause], [one, two, three]), SISO(one, sex, np.eye(2)),
+         SISO(two, pregnant, [[0.8, 0.2], [1, 0]]), SISO(three, age)]
+    )  # fmt: skip
+    rows = {"age": [1, 0, 2], "sex": ["f", "m", "m"], "pregnant": ["yes", "yes", "yes"]}
+    with pytest.raises(fgrn.EvidenceError) as raised:
+        net.propagate(rows)
+    message = str(raised.value)
+    assert message.startswith("Row 1: ")
+    assert "'sex' = m cannot go with 'pregnant' = yes" in message
+    assert "The same holds of row 2." in message
+    assert raised.value.rows == (1, 2)
+    with pytest.raises(fgrn.EvidenceError, match="cannot go with"):
+        net.learn(rows)
+    assert net.propagate({"sex": ["m"]}).belief("pregnant") == {"no": 1.0, "yes": 0.0}
+
+
 def test_multiplications_of_the_papers_example() -> None:
     net = one_layer(10, hidden=10)
     data = {f"Y{i}": [1] for i in range(10)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -80,7 +80,7 @@ def test_naive_bayes_counts_and_equals_scikit_learn(engine: str) -> None:
     expected = theirs.predict_proba(np.column_stack([test[name] for name in features]))
     ours = net.posterior({name: test[name] for name in features}, "L", engine=engine)
     np.testing.assert_allclose(ours, expected, rtol=1e-9)
-    assert [label for label in net.variable("S").labels] == ["benign", "malignant"]
+    assert net.variable("S").labels == ("benign", "malignant")
 
 
 @engines
@@ -98,6 +98,12 @@ def test_several_hidden_variables_in_a_product_space(engine: str) -> None:
     posterior = (joint / joint.sum()).reshape(3, 2)
     np.testing.assert_allclose(seen.marginal("S1")[0], posterior.sum(axis=1))
     np.testing.assert_allclose(seen.marginal("S2")[0], posterior.sum(axis=0))
+
+
+def test_the_states_of_a_product_space_are_called_after_those_of_the_causes() -> None:
+    net = fgrn.dica({"Y": 2}, hidden=[["old", "young"], 2])
+    assert net.variable("S1,S2->Y").labels == ("old,0", "old,1", "young,0", "young,1")
+    assert fgrn.dica({"Y": 2}, hidden=[2, 2]).variable("S1,S2->Y").labels == range(4)
 
 
 @engines
@@ -180,17 +186,17 @@ def brute_force_sequences(net: Network, sequences: list[list[int]]) -> tuple[np.
     for sequence in sequences:
         paths = list(product(range(len(start)), repeat=len(sequence)))
         weights = np.array(
-            [start[p[0]] * np.prod([step[a, b] for a, b in zip(p, p[1:], strict=False)])
+            [start[p[0]] * np.prod([step[a, b] for a, b in pairwise(p)])
              * np.prod([emit[s, y] for s, y in zip(p, sequence, strict=True)]) for p in paths]
         )  # fmt: skip
         total += np.log(weights.sum())
         for path, weight in zip(paths, weights / weights.sum(), strict=True):
             begins[path[0]] += weight
-            for a, b in zip(path, path[1:], strict=False):
+            for a, b in pairwise(path):
                 moves[a, b] += weight
             for s, y in zip(path, sequence, strict=True):
                 emits[s, y] += weight
-    return tuple(part / part.sum(axis=-1, keepdims=True) for part in (begins, moves, emits)) + (np.array(total),)
+    return *(part / part.sum(axis=-1, keepdims=True) for part in (begins, moves, emits)), np.array(total)
 
 
 @engines

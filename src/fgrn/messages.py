@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,11 @@ class Messages:
     def marginal(self, name: str) -> np.ndarray:
         """p, proportional to f * b: the posterior given all evidence."""
         return self._part(name)[2]
+
+    def belief(self, name: str, row: int = 0) -> dict[Any, float]:
+        """The marginal of a variable in one row, by label."""
+        labels = self.plan.labels[self.plan.edge(name)]
+        return dict(zip(labels, self.marginal(name)[row].tolist(), strict=True))
 
     @property
     def impossible(self) -> np.ndarray:

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from . import em, engines, frames, messages
+from .conflicts import explained
 from .counts import InMemory, refuse_impossible
 from .evidence import Evidence, checked_weights, encode
-from .exceptions import FgrnError, LearningError, unknown_name
+from .exceptions import FgrnError, ImpossibleEvidence, LearningError, unknown_name
 from .graph import SISO, Block, Diverter, Label, Source, Variable, Wiring
 from .messages import Messages, Round
-from .parameters import Parameters, Smoothing, Specification, initial
+from .parameters import Parameters, Smoothing, Specification, drawn, initial
 from .plan import Plan
 from .schedule import Programs, special_edges
 from .supervisor import layout_of, make_plan
@@ -168,7 +169,10 @@ class Network:
         else:
             found = messages.sweep(runner, plan, programs, self._parameters.values, encoded, kept, threads)
         if impossible == "raise":
-            refuse_impossible(found.log_likelihood)
+            try:
+                refuse_impossible(found.log_likelihood)
+            except ImpossibleEvidence as error:
+                raise explained(error, plan, programs, self._parameters.values, encoded) from None
         return found
 
     def steps(
@@ -261,10 +265,11 @@ class Network:
         spec = self._spec if only is None else self._spec.restricted(only)
         if not any((*spec.learnt_tables, *spec.learnt_priors)):
             raise LearningError("Nothing here may be learnt: every table and prior is frozen.")
+        programs = self._programs_for(plan, paused, encoded)
         estep = InMemory(
             engine=self._engine(engine, plan, encoded.rows * epochs * cycles),
             plan=plan,
-            programs=self._programs_for(plan, paused, encoded),
+            programs=programs,
             evidence=encoded,
             weights=checked_weights(weights, encoded.rows),
             expect=holes == "expect",
@@ -272,7 +277,11 @@ class Network:
             threads=threads,
         )
         smooth = Smoothing.of(spec.layout, smoothing)
-        self._parameters, history = em.learn(estep, spec, self._parameters, rule, smooth, watch)
+        try:
+            self._parameters, history = em.learn(estep, spec, self._parameters, rule, smooth, watch)
+        except ImpossibleEvidence as error:
+            begin = drawn(spec, self._parameters, seed, 0)
+            raise explained(error, plan, programs, begin.values, encoded) from None
         return history
 
     def learn_by_layer(self, data: frames.Data, *, together: int = 0, **settings: Any) -> list[em.History]:

@@ -7,6 +7,7 @@ Diverter sends to variable Y is called "S->Y".
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from math import prod
 from typing import Any, TypeAlias
 
@@ -17,6 +18,9 @@ from .graph import SISO, Block, Diverter, Label, Source, Variable
 from .network import Network
 
 States: TypeAlias = int | Iterable[Label]
+
+MOST_PRODUCT_LABELS = 10_000
+"""A larger product space is numbered: nobody reads that many labels."""
 
 
 def lvm(
@@ -176,10 +180,20 @@ def _variables(observed: Mapping[str, States]) -> list[Variable]:
 def _children(causes: Sequence[Variable], effects: Sequence[Variable]) -> list[Block]:
     """A Diverter under the causes, and a table from their (product) space to every effect."""
     joint = ",".join(cause.name for cause in causes)
-    labels: States = causes[0].labels if len(causes) == 1 else prod(cause.cardinality for cause in causes)
+    labels = _product_labels(causes)
     legs = [Variable(f"{joint}->{effect.name}", labels) for effect in effects]
     tables = [SISO(leg, effect) for leg, effect in zip(legs, effects, strict=True)]
     return [Diverter(causes, legs), *tables]
+
+
+def _product_labels(causes: Sequence[Variable]) -> States:
+    """The states of the product space, first cause slowest: "a,x", "a,y", ... where some cause has labels."""
+    if len(causes) == 1:
+        return causes[0].labels
+    size = prod(cause.cardinality for cause in causes)
+    if size > MOST_PRODUCT_LABELS or not any(cause.is_labelled for cause in causes):
+        return size
+    return [",".join(map(str, states)) for states in product(*(cause.labels for cause in causes))]
 
 
 def _grouped(variables: Sequence[Variable], grouping: int | Sequence[Sequence[str]]) -> list[list[Variable]]:
