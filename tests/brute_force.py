@@ -119,9 +119,7 @@ class Oracle:
 
     # Learning
 
-    def em_step(
-        self, weights: ArrayLike | None = None, smoothing: float = 0.0, holes: Holes = "expect"
-    ) -> Parameters:
+    def em_step(self, weights: ArrayLike | None = None, smoothing: float = 0.0, holes: Holes = "expect") -> Parameters:
         """The tables and priors after one step of EM."""
         counts = self.table_counts(weights, holes)
         return self._new_tables(counts, self.tables, smoothing), self._new_priors(weights)
@@ -175,9 +173,7 @@ class Oracle:
                 new[name] = _distributions(counts[name], self.priors[name])
         return new
 
-    def _row_weights(
-        self, weights: ArrayLike | None, siso: int | None = None, holes: Holes = "expect"
-    ) -> Array:
+    def _row_weights(self, weights: ArrayLike | None, siso: int | None = None, holes: Holes = "expect") -> Array:
         """What each row counts for: nothing if it is impossible, or a hole of this SISO to be ignored."""
         result = np.ones(self._row_count) if weights is None else np.array(weights, dtype=np.float64)
         result[self._joint.sum(axis=1) == 0] = 0

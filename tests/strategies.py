@@ -208,9 +208,7 @@ def _with_numbers(draw: DrawFn, blocks: Sequence[Block], zeros: bool, constraint
     return SmallNetwork(finished)
 
 
-def _random_settings(
-    rng: np.random.Generator, shape: tuple[int, int], zeros: bool, masked: bool
-) -> dict[str, Any]:
+def _random_settings(rng: np.random.Generator, shape: tuple[int, int], zeros: bool, masked: bool) -> dict[str, Any]:
     allowed = np.ones(shape, dtype=bool)
     if masked:
         allowed = rng.random(shape) < 0.6
@@ -233,9 +231,7 @@ def _random_rows(rng: np.random.Generator, allowed: NDArray[np.bool_], zeros: bo
 
 
 @st.composite
-def evidence(
-    draw: DrawFn, network: SmallNetwork, rows: int, *, possible: bool = True, soft: bool = True
-) -> Evidence:
+def evidence(draw: DrawFn, network: SmallNetwork, rows: int, *, possible: bool = True, soft: bool = True) -> Evidence:
     """Values on a random choice of the variables, inner edges too: codes, unknown, and (with `soft`) weights.
 
     With `possible` no row has probability zero: each is drawn around an assignment that the network allows.

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from . import frames
+from .arrays import numbers
 from .exceptions import EvidenceError, shortened, unknown_name
-from .plan import Labels, Plan
+from .labels import Labels, takes_codes
+from .plan import Plan
 
 UNKNOWN = -1
 SOFT = -2
@@ -81,7 +83,8 @@ def encode(plan: Plan, data: frames.Data, rows: int | None = None) -> Evidence:
         if name not in plan.index:
             near = unknown_name("variable", name, plan.names)
             raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
-    rows = _row_count(columns) if rows is None else rows
+    if rows is None:
+        rows = _row_count(columns) if columns else frames.rows_without_columns(data)
     slot, soft_offset = np.full(plan.edges, -1), np.full(plan.edges, -1)
     codes = np.full((rows, len(columns)), UNKNOWN, dtype=np.int32)
     log_scale = np.zeros(rows)
@@ -92,10 +95,12 @@ def encode(plan: Plan, data: frames.Data, rows: int | None = None) -> Evidence:
         slot[edge] = position
         codes[:, position], soft = _Column(name, plan.labels[edge]).encode(column, rows)
         if soft is not None:
-            scale = np.where(codes[:, position] == SOFT, soft.sum(axis=1), 1)
-            scale = np.where(scale > 0, scale, 1)  # a row of zeros is impossible, and stays so
-            log_scale += np.log(scale)
-            soft_columns.append(soft / scale[:, None])
+            for measure in (np.max, np.sum):  # the largest first: the sum of the largest numbers overflows
+                scale = np.where(codes[:, position] == SOFT, measure(soft, axis=1), 1)
+                scale = np.where(scale > 0, scale, 1)  # a row of zeros is impossible, and stays so
+                log_scale += np.log(scale)
+                soft = soft / scale[:, None]
+            soft_columns.append(soft)
             soft_offset[edge] = width
             width += soft.shape[1]
     joined = np.concatenate(soft_columns, axis=1) if soft_columns else np.zeros((rows, 0))
@@ -107,7 +112,7 @@ def checked_weights(weights: Any, rows: int) -> np.ndarray:
     if weights is None:
         return np.ones(rows)
     try:
-        array = np.asarray(frames._plain(weights), dtype=np.float64)
+        array = numbers(frames._plain(weights))
     except (TypeError, ValueError):
         raise EvidenceError("The weights must be numbers, one per row.") from None
     if array.shape != (rows,):
@@ -147,7 +152,7 @@ class _Column:
 
     def encode(self, column: Any, rows: int) -> tuple[np.ndarray, np.ndarray | None]:
         if _is_bare(column):
-            column = [column.item() if isinstance(column, np.ndarray) else column] * rows
+            column = [column.tolist() if isinstance(column, np.ndarray) else column] * rows
         if isinstance(column, np.ndarray):
             if column.ndim == 2:
                 return self._distributions(column)
@@ -183,6 +188,8 @@ class _Column:
             if frames.is_distribution(value):
                 if soft is None:
                     soft = np.ones((len(values), len(self.labels)))
+                if len(value) == len(self.labels) and all(frames.is_unknown(weight) for weight in value):
+                    continue
                 soft[row] = self._distribution(row, value)
                 codes[row] = SOFT
                 continue
@@ -194,7 +201,7 @@ class _Column:
 
     def _coder(self) -> Callable[[Any], int]:
         table: dict[Any, int] = {label: code for code, label in enumerate(self.labels)}
-        if not any(isinstance(label, (int, float)) for label in self.labels):
+        if takes_codes(self.labels):
             table.update((code, code) for code in range(len(self.labels)))
 
         def code(value: Any) -> int:
@@ -213,19 +220,22 @@ class _Column:
         if column.dtype.kind not in "biuf":
             return self._values(list(column))  # type: ignore[return-value]
         soft = column.astype(np.float64)
+        soft = soft.filled(np.nan) if np.ma.isMaskedArray(soft) else soft
         unknown = np.isnan(soft).all(axis=1)
         soft[unknown] = 1.0
         bad = np.flatnonzero(~np.isfinite(soft).all(axis=1) | (soft < 0).any(axis=1))
         if len(bad):
-            self._distribution(int(bad[0]), column[bad[0]])
+            self._distribution(int(bad[0]), soft[bad[0]])
         return np.where(unknown, UNKNOWN, SOFT).astype(np.int32), soft
 
     def _distribution(self, row: int, value: Any) -> np.ndarray:
         where = f"Row {row}, {self.name!r}"
         try:
-            weights = np.array(value, dtype=np.float64)
+            weights = numbers(value)
         except (TypeError, ValueError):
             raise EvidenceError(f"{where}: {value!r} is not a list of numbers.") from None
+        if weights.ndim != 1:
+            raise EvidenceError(f"{where}: a distribution has one dimension. Got the shape {weights.shape} instead.")
         if weights.shape != (len(self.labels),):
             raise EvidenceError(
                 f"{where}: a distribution of {len(weights)} weights, but it has {len(self.labels)} states "

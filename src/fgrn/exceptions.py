@@ -74,14 +74,17 @@ class ConvergenceWarning(FgrnWarning):
 
 def shortened(items: Iterable[object], most: int = 8) -> str:
     """The items as people read them, comma-separated, cut after `most` with a count of the rest."""
-    items = list(items)
+    items = items if isinstance(items, Sequence) else list(items)
     shown = ", ".join(str(item) for item in items[:most])
     return shown if len(items) <= most else f"{shown}, ... ({len(items) - most:,} more)"
 
 
 def unknown_name(kind: str, name: object, known: Iterable[object]) -> UnknownNameError:
     """The error for a name that is not there, with the nearest ones that are."""
-    names = [str(item) for item in known]
-    near = get_close_matches(str(name), names, n=3)
+    names = known if isinstance(known, range) else [str(item) for item in known]
+    lower: dict[str, list[str]] = {}
+    for item in names if not isinstance(names, range) else ():
+        lower.setdefault(item.lower(), []).append(item)
+    near = [item for match in get_close_matches(str(name).lower(), lower, n=3) for item in lower[match]][:3]
     hint = f"Did you mean {' or '.join(repr(n) for n in near)}?" if near else f"Known: {shortened(names)}."
     return UnknownNameError(f"There is no {kind} {name!r} here. {hint}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,33 +20,48 @@ def columns(data: Data) -> dict[str, Any]:
     if data is None:
         return {}
     if isinstance(data, Mapping):
-        named = {_checked_name(name): _plain(column) for name, column in data.items()}
-    elif isinstance(data, np.ndarray) and data.dtype.names:
-        named = {name: data[name] for name in data.dtype.names}
-    else:
-        frame = _narwhals_frame(data)
-        named = {_checked_name(name): _series_values(frame[name]) for name in frame.columns}
-    return named
+        return {_checked_name(name): _plain(column, name) for name, column in data.items()}
+    if isinstance(data, np.ndarray) and data.dtype.names:
+        return {name: np.asanyarray(data[name]) for name in data.dtype.names}
+    frame = _narwhals_frame(data)
+    return {_checked_name(name): _series_values(frame[name]) for name in frame.columns}
 
 
-def replaced(data: Data, filled: Mapping[str, Sequence[Any]]) -> Data:
-    """The table with some columns replaced, as the kind it came in: lists stay lists, frames stay frames."""
+def rows_without_columns(data: Data) -> int:
+    """How many rows a table without any column has: one, unless it is a frame, which knows."""
+    if data is None or isinstance(data, Mapping):
+        return 1
+    return len(data) if isinstance(data, np.ndarray) else len(_narwhals_frame(data))
+
+
+def replaced(data: Data, plain: Mapping[str, Any], filled: Mapping[str, Sequence[Any]]) -> Data:
+    """The table with some columns replaced, as the kind it came in: lists stay lists, frames stay frames.
+
+    `plain` are its columns as they were read: an iterator among them has been used up.
+    """
     if isinstance(data, Mapping):
-        return {name: _like(column, filled.get(name)) for name, column in data.items()}
+        kept = {name: plain[name] if isinstance(column, Iterator) else column for name, column in data.items()}
+        return {name: _like(column, filled[name]) if name in filled else column for name, column in kept.items()}
     if isinstance(data, np.ndarray):
-        return {name: _like(data[name], filled.get(name)) for name in data.dtype.names or ()}
+        return _structured_like(data, {name: _like(data[name], values) for name, values in filled.items()})
     import narwhals.stable.v1 as nw
 
     frame = _narwhals_frame(data)
-    new = [
-        nw.new_series(name=name, values=list(values), backend=frame.implementation) for name, values in filled.items()
-    ]
-    if frame.implementation.is_pandas():  # positions, not index labels, say which row is which
-        native = frame.to_native().copy()
-        for series in new:
-            native[series.name] = series.to_native().to_numpy()
-        return native
-    return frame.with_columns(*new).to_native()
+    new = {name: _like(frame[name].to_native(), values) for name, values in filled.items()}
+    if frame.implementation.is_pandas():
+        return frame.to_native().assign(**new)
+    series = [nw.from_native(column, series_only=True).alias(name) for name, column in new.items()]
+    native = frame.with_columns(*series).to_native()
+    return native.lazy() if isinstance(nw.from_native(data), nw.LazyFrame) else native
+
+
+def _structured_like(data: np.ndarray, new: Mapping[str, np.ndarray]) -> np.ndarray:
+    columns = {name: new.get(name, data[name]) for name in data.dtype.names or ()}
+    kinds = [(name, column.dtype, column.shape[1:]) for name, column in columns.items()]
+    out = np.empty(data.shape, dtype=kinds)
+    for name, column in columns.items():
+        out[name] = column
+    return out if np.ma.isMaskedArray(data) else out.view(type(data))
 
 
 def is_distribution(value: object) -> bool:
@@ -58,6 +75,8 @@ def is_unknown(value: object) -> bool:
         return True
     if isinstance(value, (float, np.floating)):
         return bool(value != value)
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return bool(np.isnat(value))
     return type(value).__name__ in ("NAType", "NaTType")
 
 
@@ -67,7 +86,12 @@ def _checked_name(name: object) -> str:
     return name
 
 
-def _plain(column: Any) -> Any:
+def _plain(column: Any, name: object = "weights") -> Any:
+    if column is np.ma.masked:
+        return None
+    if isinstance(column, (Mapping, Set)) or hasattr(column, "columns"):
+        kind = type(column).__name__
+        raise EvidenceError(f"Column {name!r} is a {kind}. A column is a list, an array or a series.")
     if column is None or isinstance(column, (list, str, int, float, bool, np.ndarray, np.generic)):
         return column
     if isinstance(column, (tuple, range)):
@@ -93,11 +117,20 @@ def _narwhals_frame(data: Any) -> Any:
     try:
         frame = nw.from_native(data)
     except TypeError:
+        frame = None
+    except Exception as error:  # narwhals has several: columns of one name, for example
+        raise EvidenceError(f"This {type(data).__name__} cannot be read: {error}") from error
+    if frame is None or getattr(frame, "_level", "full") == "interchange":
         raise EvidenceError(
             f"Data is a mapping of columns or a dataframe. Got {type(data).__name__} instead. For an array, name "
             "its columns: dict(zip(names, array.T))."
         ) from None
-    return frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+    frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+    names = Counter(getattr(data, "column_names", frame.columns))
+    twice = sorted(str(name) for name, count in names.items() if count > 1)
+    if twice:
+        raise EvidenceError(f"There are several columns called {', '.join(map(repr, twice))}.")
+    return frame
 
 
 def _series_values(series: Any) -> Any:
@@ -106,9 +139,56 @@ def _series_values(series: Any) -> Any:
     return series.to_list()
 
 
-def _like(column: Any, values: Sequence[Any] | None) -> Any:
-    if values is None:
-        return column
+def _like(column: Any, values: Sequence[Any]) -> Any:
+    """New values for a column in the kind and, where they fit, the type it came in."""
+    values = [value.item() if isinstance(value, np.generic) else value for value in values]
     if isinstance(column, np.ndarray):
-        return np.array(values) if len({type(v) for v in values}) <= 1 else np.array(values, dtype=object)
-    return list(values)
+        return _array_like(column, values)
+    if isinstance(column, tuple):
+        return tuple(values)
+    rebuild = {"pandas": _pandas_like, "polars": _polars_like, "pyarrow": _arrow_like}
+    library = type(column).__module__.split(".")[0]
+    return rebuild[library](column, values) if library in rebuild else values
+
+
+def _array_like(column: np.ndarray, values: list[Any]) -> np.ndarray:
+    kinds = {type(value) for value in values}
+    if column.ndim == 1 and column.dtype.kind in "biuf" and kinds <= {bool, int, float}:
+        return np.array(values, dtype=column.dtype)
+    if len(kinds) > 1 or (column.ndim == 1 and column.dtype.kind == "O"):
+        out = np.empty(len(values), dtype=object)
+        out[:] = values
+        return out
+    return np.array(values) if values else np.array(values, dtype=column.dtype)
+
+
+def _pandas_like(column: Any, values: list[Any]) -> Any:
+    import pandas as pd
+
+    if not isinstance(column, pd.Series):
+        return values
+    try:
+        new = pd.Series(values, index=column.index, dtype=column.dtype, name=column.name)
+    except Exception:  # the dtypes of pandas come from several libraries, each with errors of its own
+        new = None
+    if new is None or new.isna().any():  # a value that does not fit a category becomes missing without a word
+        new = pd.Series(values, index=column.index, name=column.name)
+    return new
+
+
+def _polars_like(column: Any, values: list[Any]) -> Any:
+    import polars as pl
+
+    try:
+        return pl.Series(column.name, values, dtype=column.dtype)
+    except (TypeError, pl.exceptions.PolarsError):
+        return pl.Series(column.name, values, strict=False)
+
+
+def _arrow_like(column: Any, values: list[Any]) -> Any:
+    import pyarrow as pa
+
+    new = pa.array(values)
+    with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        new = new.cast(column.type)
+    return pa.chunked_array([new]) if isinstance(column, pa.ChunkedArray) else new

@@ -1,4 +1,4 @@
-"""What a network is made of: Variable, Source, SISO, Diverter, and how they are wired. No arithmetic here.
+"""What a network is made of: Variable, Source, SISO, Diverter. No arithmetic here.
 
 A Variable is an edge that carries two messages; every block sits at the ends of edges. A block *drives* the
 variables it points at and *reads* those that point at it:
@@ -7,25 +7,24 @@ variables it points at and *reads* those that point at it:
     V ──> SISO ──> Y      reads V, drives Y
     inputs ──> Diverter ──> outputs
 
-so a variable has at most one driver and at most one reader. `Wiring` holds the checked result.
+so a variable has at most one driver and at most one reader. `wiring` joins them.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .arrays import numbers
 from .exceptions import TableError, WiringError, shortened, unknown_name
-
-Label: TypeAlias = str | int | float | bool
-Labels: TypeAlias = tuple[Label, ...] | range
+from .labels import Label, Labels, takes_codes
 
 PRODUCT_SPACE_LIMIT = 2**24
 """Most states the product space of one Diverter may have: one message of that size is 128 MiB."""
@@ -64,11 +63,14 @@ class Variable:
         """The position of a state, given by its label or, where the labels are not numbers, by its position."""
         if isinstance(state, np.generic):
             state = state.item()
-        for position, label in enumerate(self.labels):
-            if label == state:
-                return position
-        numbered = any(isinstance(label, (int, float)) for label in self.labels)
-        if not numbered and isinstance(state, int) and 0 <= state < self.cardinality:
+        labels = self.labels
+        if isinstance(labels, range):  # not searched: for a word or a fraction it would be walked through
+            whole = isinstance(state, int) or (isinstance(state, float) and state.is_integer())
+            if whole and 0 <= state < len(labels):  # type: ignore[operator]  # a number, as it is whole
+                return int(state)  # type: ignore[call-overload, no-any-return]
+        elif isinstance(state, (str, int, float)) and state in labels:
+            return labels.index(state)
+        elif takes_codes(labels) and isinstance(state, int) and 0 <= state < len(labels):
             return state
         raise unknown_name(f"state of {self.name!r} called", state, self.labels)
 
@@ -83,7 +85,11 @@ def _checked_labels(name: str, states: Any) -> Labels:
     if isinstance(states, (int, np.integer)):
         if states < 1:
             raise WiringError(f"Variable {name!r} needs at least one state. Got {states} instead.")
+        if states > sys.maxsize:
+            raise WiringError(f"Variable {name!r} has {states:,} states, more than can be counted.")
         return range(int(states))
+    if isinstance(states, (set, frozenset)):
+        raise WiringError(f"Variable {name!r}: a set of labels has no order. Make it a list.")
     try:
         labels = tuple(item.item() if isinstance(item, np.generic) else item for item in states)
     except TypeError:
@@ -99,18 +105,22 @@ def _checked_labels(name: str, states: Any) -> Labels:
                 "(None and NaN stand for 'unknown' in data)."
             )
     if len(set(labels)) != len(labels):
-        twice = sorted({str(label) for label in labels if labels.count(label) > 1})
-        raise WiringError(f"Variable {name!r} has states with the same label: {shortened(twice)}.")
+        raise WiringError(f"Variable {name!r} has states with the same label: {shortened(_more_than_once(labels))}.")
     if labels == tuple(range(len(labels))) and not any(isinstance(label, (bool, float)) for label in labels):
         return range(len(labels))
     return labels
+
+
+def _more_than_once(items: Sequence[Label]) -> list[str]:
+    count = Counter(items)
+    return sorted({str(item) for item in items if count[item] > 1})
 
 
 def _frozen_array(values: ArrayLike | None, what: str) -> np.ndarray | None:
     if values is None:
         return None
     try:
-        array = np.array(values, dtype=np.float64)
+        array = numbers(values)
     except (TypeError, ValueError):
         raise TableError(f"{what} is not a rectangular array of numbers.") from None
     array.setflags(write=False)
@@ -145,6 +155,20 @@ def _normalised(array: np.ndarray) -> np.ndarray:
     return exact
 
 
+def _restored(self: Any, state: Sequence[Any]) -> None:
+    """Unpickle or copy a block: NumPy forgets that its arrays are read-only."""
+    for name, value in zip(type(self).__slots__, state, strict=True):
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+        object.__setattr__(self, name, value)
+
+
+def _checked_learn(learn: object, what: str) -> bool:
+    if not isinstance(learn, (bool, np.bool_)):
+        raise WiringError(f"{what}: 'learn' must be True or False. Got {learn!r} instead.")
+    return bool(learn)
+
+
 class _Block:
     """What all blocks share: the variables they read and drive, and equality by value."""
 
@@ -158,13 +182,14 @@ class _Block:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Block) or type(self) is not type(other):
             return NotImplemented
-        return all(_same(a, b) for a, b in zip(self._value(), other._value(), strict=True))
+        return all(same(a, b) for a, b in zip(self._value(), other._value(), strict=True))
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, self.reads, self.drives))
 
 
-def _same(a: object, b: object) -> bool:
+def same(a: object, b: object) -> bool:
+    """Equality of what blocks hold, arrays by value."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.array_equal(a, b)
     return a == b
@@ -178,6 +203,8 @@ class Source(_Block):
     prior: np.ndarray | None
     learn: bool
 
+    __setstate__ = _restored
+
     def __init__(self, variable: Variable, prior: ArrayLike | None = None, learn: bool = True) -> None:
         _check_variable(variable, "Source")
         array = _frozen_array(prior, f"The prior of {variable.name!r}")
@@ -189,7 +216,7 @@ class Source(_Block):
             array = _normalised(array)
         object.__setattr__(self, "variable", variable)
         object.__setattr__(self, "prior", array)
-        object.__setattr__(self, "learn", bool(learn))
+        object.__setattr__(self, "learn", _checked_learn(learn, type(self).__name__))
 
     @property
     def reads(self) -> tuple[Variable, ...]:  # type: ignore[override]
@@ -225,6 +252,8 @@ class SISO(_Block):
     tie: str | None
     support: np.ndarray | None
 
+    __setstate__ = _restored
+
     def __init__(
         self,
         input: Variable,
@@ -259,7 +288,7 @@ class SISO(_Block):
         object.__setattr__(self, "input", input)
         object.__setattr__(self, "output", output)
         object.__setattr__(self, "table", array)
-        object.__setattr__(self, "learn", bool(learn))
+        object.__setattr__(self, "learn", _checked_learn(learn, type(self).__name__))
         object.__setattr__(self, "tie", tie)
         object.__setattr__(self, "support", mask)
 
@@ -278,14 +307,20 @@ class SISO(_Block):
 
     def __repr__(self) -> str:
         extra = ("" if self.table is None else ", table=...") + ("" if self.learn else ", learn=False")
-        extra += f", tie={self.tie!r}" if self.tie else ""
+        extra += (f", tie={self.tie!r}" if self.tie else "") + ("" if self.support is None else ", support=...")
         return f"SISO({self.input!r}, {self.output!r}{extra})"
 
 
 def _checked_support(support: ArrayLike | None, shape: tuple[int, int], what: str) -> np.ndarray | None:
     if support is None:
         return None
-    mask = np.array(support, dtype=bool)
+    try:
+        mask = numbers(support)
+    except (TypeError, ValueError):
+        mask = np.full(shape, np.nan)
+    if not np.isfinite(mask).all():
+        raise TableError(f"{what}: its 'support' is not a rectangular array of True and False.")
+    mask = mask.astype(bool)
     if mask.shape != shape:
         raise TableError(f"{what}: its 'support' must have the shape {shape}. Got {mask.shape} instead.")
     if not mask.any(axis=1).all():
@@ -304,10 +339,15 @@ class Diverter(_Block):
     inputs: tuple[Variable, ...]
     outputs: tuple[Variable, ...]
 
+    __setstate__ = _restored
+
     def __init__(self, inputs: Iterable[Variable], outputs: Iterable[Variable]) -> None:
         if isinstance(inputs, Variable) or isinstance(outputs, Variable):
             raise WiringError("A Diverter takes two lists of variables: Diverter([inputs], [outputs]).")
-        ins, outs = tuple(inputs), tuple(outputs)
+        try:
+            ins, outs = tuple(inputs), tuple(outputs)
+        except TypeError:
+            raise WiringError("A Diverter takes two lists of variables: Diverter([inputs], [outputs]).") from None
         for variable in ins + outs:
             _check_variable(variable, "Diverter")
         object.__setattr__(self, "inputs", ins)
@@ -316,8 +356,7 @@ class Diverter(_Block):
             raise WiringError(f"{self._title}: a Diverter needs at least one input and one output.")
         names = [variable.name for variable in ins + outs]
         if len(set(names)) != len(names):
-            twice = sorted({name for name in names if names.count(name) > 1})
-            raise WiringError(f"{self._title}: {shortened(map(repr, twice))} is on it more than once.")
+            raise WiringError(f"{self._title}: {shortened(map(repr, _more_than_once(names)))} is on it more than once.")
         sizes = " x ".join(str(variable.cardinality) for variable in ins)
         if self.size > PRODUCT_SPACE_LIMIT:
             raise WiringError(
@@ -366,140 +405,8 @@ def _check_variable(variable: object, where: str) -> None:
         raise WiringError(f"A {where} joins Variables. Got {variable!r} instead.")
 
 
-@dataclass(frozen=True)
-class Wiring:
-    """Blocks whose joints have been checked: every variable, its driver and its reader."""
-
-    blocks: tuple[Block, ...]
-    variables: dict[str, Variable] = field(init=False)
-    drivers: dict[str, int] = field(init=False)
-    readers: dict[str, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        if not self.blocks:
-            raise WiringError("A Network needs at least one block.")
-        for block in self.blocks:
-            if not isinstance(block, (Source, SISO, Diverter)):
-                raise WiringError(f"A Network is made of Source, SISO and Diverter blocks. Got {block!r} instead.")
-        object.__setattr__(self, "variables", self._joined_variables())
-        object.__setattr__(self, "drivers", {})
-        object.__setattr__(self, "readers", {})
-        for number, block in enumerate(self.blocks):
-            for side, variables in ((self.drivers, block.drives), (self.readers, block.reads)):
-                for variable in variables:
-                    if variable.name in side:
-                        raise self._joint_error(variable.name)
-                    side[variable.name] = number
-        self._check_connected()
-        self._check_ties()
-
-    def _joined_variables(self) -> dict[str, Variable]:
-        variables: dict[str, Variable] = {}
-        for block in self.blocks:
-            for variable in (*block.reads, *block.drives):
-                known = variables.setdefault(variable.name, variable)
-                if known.cardinality != variable.cardinality:
-                    raise WiringError(
-                        f"Variable {variable.name!r} has {known.cardinality} states on one block and "
-                        f"{variable.cardinality} on another. Two variables need two names; one needs the same "
-                        "states at both ends."
-                    )
-                if known != variable:
-                    raise WiringError(
-                        f"Two different variables are called {variable.name!r}: their states are "
-                        f"{shortened(known.labels)} and {shortened(variable.labels)}. A name stands for one variable."
-                    )
-        return variables
-
-    def _joint_error(self, name: str) -> WiringError:
-        on = [block for block in self.blocks if any(v.name == name for v in (*block.reads, *block.drives))]
-        titles = " and ".join(_title(block) for block in on[:3])
-        if len(on) > 2:
-            return WiringError(
-                f"Variable {name!r} is on {len(on)} blocks ({titles}); an edge has two ends. "
-                "Replicate it with a Diverter."
-            )
-        if all(any(v.name == name for v in block.drives) for block in on):
-            return WiringError(
-                f"Variable {name!r} has reversed directions: {titles} both point at it. One of the two must read it."
-            )
-        return WiringError(
-            f"Variable {name!r} has reversed directions: {titles} both read it. Let one drive it, or replicate it "
-            "with a Diverter."
-        )
-
-    def _check_connected(self) -> None:
-        seen = self._reached_from(next(iter(self.variables)))
-        if len(seen) < len(self.variables):
-            pieces = [sorted(seen)]
-            rest = [name for name in self.variables if name not in seen]
-            raise WiringError(
-                f"The network falls into pieces: {shortened(pieces[0], 5)} are not connected with "
-                f"{shortened(rest, 5)}. Make a Network of each, or join them."
-            )
-
-    def _check_ties(self) -> None:
-        first: dict[str, SISO] = {}
-        for block in self.blocks:
-            if isinstance(block, SISO) and block.tie is not None:
-                one = first.setdefault(block.tie, block)
-                mine = (
-                    block.table,
-                    block.learn,
-                    block.support,
-                    block.input.cardinality,
-                    block.output.cardinality,
-                )
-                theirs = (one.table, one.learn, one.support, one.input.cardinality, one.output.cardinality)
-                if not all(_same(a, b) for a, b in zip(mine, theirs, strict=True)):
-                    raise WiringError(
-                        f"The SISO blocks of {one.output.name!r} and {block.output.name!r} are tied as "
-                        f"{block.tie!r} but differ in shape, table, support or 'learn'; tied blocks share one table."
-                    )
-
-    def block_neighbours(self, name: str) -> Iterator[int]:
-        """The blocks at the two ends of a variable."""
-        for side in (self.drivers, self.readers):
-            if name in side:
-                yield side[name]
-
-    def _distances_from(self, start: str) -> dict[str, int]:
-        """How many blocks lie between `start` and each variable it reaches."""
-        distance, queue, visited = {start: 0}, deque([start]), set[int]()
-        while queue:
-            name = queue.popleft()
-            for number in self.block_neighbours(name):
-                if number in visited:
-                    continue
-                visited.add(number)
-                block = self.blocks[number]
-                for variable in (*block.reads, *block.drives):
-                    if variable.name not in distance:
-                        distance[variable.name] = distance[name] + 1
-                        queue.append(variable.name)
-        return distance
-
-    def _reached_from(self, start: str) -> set[str]:
-        return set(self._distances_from(start))
-
-    @cached_property
-    def is_tree(self) -> bool:
-        """Whether the graph has no loop, so that two sweeps are exact."""
-        joints = sum(len(list(self.block_neighbours(name))) for name in self.variables)
-        return joints == len(self.variables) + len(self.blocks) - 1
-
-    @cached_property
-    def diameter(self) -> int:
-        """The most blocks a message has to cross from one variable to another: the rounds that reach everything."""
-        start = next(iter(self.variables))
-        if self.is_tree:  # the farthest from anywhere is one end of a longest path
-            distances = self._distances_from(start)
-            far = max(distances, key=distances.__getitem__)
-            return max(self._distances_from(far).values())
-        return max(max(self._distances_from(name).values()) for name in self.variables)
-
-
-def _title(block: Block) -> str:
+def title(block: Block) -> str:
+    """What a block is called in an error message."""
     if isinstance(block, Source):
         return f"Source({block.variable.name})"
     if isinstance(block, SISO):

@@ -59,8 +59,7 @@ class Messages:
         return np.isneginf(self.log_likelihood)
 
     def _part(self, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        if name not in self._parts:
-            self.plan.edge(name)
+        if self.plan.names[self.plan.edge(name)] not in self._parts:
             raise unknown_name("kept message on", name, self.kept)
         return self._parts[name]
 

@@ -7,22 +7,26 @@ flow (evidence -> messages -> marginals -> counts -> parameters).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import em, engines, frames, messages
+from .completion import completed
 from .conflicts import explained
 from .counts import InMemory, refuse_impossible
 from .evidence import Evidence, checked_weights, encode
-from .exceptions import FgrnError, ImpossibleEvidence, LearningError, unknown_name
-from .graph import SISO, Block, Diverter, Label, Source, Variable, Wiring
+from .exceptions import FgrnError, ImpossibleEvidence, LearningError, WiringError, unknown_name
+from .graph import SISO, Block, Diverter, Source, Variable
+from .labels import Label, named
 from .messages import Messages, Round
 from .parameters import Parameters, Smoothing, Specification, drawn, initial
 from .plan import Plan
 from .schedule import Programs, special_edges
-from .supervisor import layout_of, make_plan
+from .supervisor import layers_of, layout_of, make_plan
+from .wiring import Wiring
 
 SMALL_WORK = 2e6
 """Below this many table cells visited, the reference engine is done before numba is even loaded."""
@@ -36,6 +40,8 @@ class Network:
     """
 
     def __init__(self, blocks: Iterable[Block]) -> None:
+        if isinstance(blocks, (Source, SISO, Diverter)) or not isinstance(blocks, Iterable):
+            raise WiringError(f"A Network is made of a list of blocks. Got {blocks!r} instead.")
         self._wiring = Wiring(tuple(blocks))
         self._spec = _specification(self._wiring)
         self._parameters = initial(self._spec)
@@ -79,7 +85,7 @@ class Network:
     @property
     def layers(self) -> tuple[tuple[str, ...], ...]:
         """The names of tables and priors by layer, the lowest first: what `learn_by_layer` learns together."""
-        return _layers(self._wiring)
+        return layers_of(self._wiring)
 
     def table(self, name: str) -> np.ndarray:
         """The table of the SISO block with this output, (input states, output states); read-only."""
@@ -155,7 +161,10 @@ class Network:
         _check_choice("impossible", impossible, ("raise", "mark"))
         plan = self._plan(paused)
         encoded = encode(plan, evidence)
-        kept = plan.names if keep is None else tuple(dict.fromkeys(keep))
+        kept = plan.names if keep is None else _names("keep", keep)
+        for name in kept:
+            plan.edge(name)
+        kept = tuple(dict.fromkeys(kept))
         runner = self._engine(engine, plan, encoded.rows)
         programs = self._programs_for(plan, paused, encoded)
         if schedule == "sweeps" and not plan.is_tree:
@@ -166,6 +175,7 @@ class Network:
                 runner, plan, programs, self._parameters.values, encoded, most, rest, tolerance,
                 exact_after=self.diameter if plan.is_tree and rest == 0 else None,
             )  # fmt: skip
+            found = replace(found, kept=kept, _parts={name: found._parts[name] for name in kept})
         else:
             found = messages.sweep(runner, plan, programs, self._parameters.values, encoded, kept, threads)
         if impossible == "raise":
@@ -262,7 +272,7 @@ class Network:
         encoded = encode(plan, data)
         if not encoded.rows:
             raise LearningError("There are no rows to learn from.")
-        spec = self._spec if only is None else self._spec.restricted(only)
+        spec = self._spec if only is None else self._spec.restricted(_names("only", only))
         if not any((*spec.learnt_tables, *spec.learnt_priors)):
             raise LearningError("Nothing here may be learnt: every table and prior is frozen.")
         programs = self._programs_for(plan, paused, encoded)
@@ -315,23 +325,15 @@ class Network:
     def classify(self, data: frames.Data, name: str, *, engine: str = "auto") -> np.ndarray:
         """The likeliest label of a variable in each row, from its forward message: what is given on it is not used."""
         forward = self.propagate(data, keep=[name], engine=engine).forward(name)
-        return _labels_of(self.variable(name), forward.argmax(axis=1))
+        return named(self.variable(name).labels, forward.argmax(axis=1))
 
     def complete(self, data: frames.Data, *, engine: str = "auto") -> Any:
         """The same table with every unknown or partly known value replaced by its likeliest label."""
-        columns = frames.columns(data)
-        open_columns = {name: _open_rows(column) for name, column in columns.items()}
-        wanted = [name for name, rows in open_columns.items() if rows is None or rows.any()]
-        found = self.propagate(data, keep=wanted, engine=engine)
-        count = len(found.log_likelihood)
-        filled = {}
-        for name in wanted:
-            labels = _labels_of(self.variable(name), found.marginal(name).argmax(axis=1)).tolist()
-            rows, column = open_columns[name], columns[name]
-            if rows is not None and len(rows) == count and isinstance(column, (list, np.ndarray)):
-                labels = [new if is_open else old for new, is_open, old in zip(labels, rows, column, strict=True)]
-            filled[name] = labels
-        return frames.replaced(data, filled)
+        return completed(
+            data,
+            lambda name: self.variable(name).labels,
+            lambda columns, wanted: self.propagate(columns, keep=wanted, engine=engine),
+        )
 
     def prototype(self, name: str, state: Label, *, engine: str = "auto") -> dict[str, np.ndarray]:
         """The distribution of every other observed variable where a variable is in a given state."""
@@ -370,11 +372,9 @@ class Network:
     # Behind the scenes
 
     def _plan(self, paused: Collection[str]) -> Plan:
-        if isinstance(paused, str):
-            raise FgrnError(f"'paused' is a list of names. Got the string {paused!r} instead.")
-        key = frozenset(paused)
-        for name in key:
+        for name in _names("paused", paused):
             self._spec.layout.table_number(name)
+        key = frozenset(paused)
         if key not in self._plans:
             self._plans[key] = make_plan(self._wiring, key)
         return self._plans[key]
@@ -417,55 +417,10 @@ def _specification(wiring: Wiring) -> Specification:
     )
 
 
-def _layers(wiring: Wiring) -> tuple[tuple[str, ...], ...]:
-    """A Diverter is one layer above the highest below it; tables and priors are in the layer of their Diverter."""
-    layer_of_edge: dict[str, int] = {}
-    pending = [name for name in wiring.variables if name not in wiring.readers]
-    done: dict[int, int] = {}
-    for name in pending:
-        layer_of_edge[name] = 0
-    waiting = [len(block.drives) for block in wiring.blocks]
-    for name in pending:  # grows while it is walked: leaves first
-        number = wiring.drivers.get(name)
-        if number is None:
-            continue
-        waiting[number] -= 1
-        if waiting[number]:
-            continue
-        block = wiring.blocks[number]
-        height = max(layer_of_edge[variable.name] for variable in block.drives)
-        done[number] = height + isinstance(block, SISO)
-        for variable in block.reads:
-            layer_of_edge[variable.name] = done[number]
-            pending.append(variable.name)
-    layers: dict[int, list[str]] = {}
-    for number, block in enumerate(wiring.blocks):
-        if isinstance(block, SISO):
-            above = wiring.drivers.get(block.input.name)
-            layer = done[number] if above is None else max(done[number], done[above])
-            layers.setdefault(layer, []).append(block.output.name)
-        elif isinstance(block, Source):
-            below = wiring.readers.get(block.variable.name)
-            layers.setdefault(0 if below is None else done[below], []).append(block.variable.name)
-    return tuple(tuple(layers[layer]) for layer in sorted(layers))
-
-
-def _labels_of(variable: Variable, codes: np.ndarray) -> np.ndarray:
-    labels = np.empty(variable.cardinality, dtype=object)
-    labels[:] = list(variable.labels)
-    if len({type(label) for label in variable.labels}) == 1:
-        labels = np.array(list(variable.labels))
-    out: np.ndarray = labels[codes]
-    return out
-
-
-def _open_rows(column: Any) -> np.ndarray | None:
-    """Which values of a column are unknown or distributions; None for one bare value that is."""
-    if isinstance(column, np.ndarray) and column.ndim == 2:
-        return np.ones(len(column), dtype=bool)
-    if isinstance(column, (list, np.ndarray)):
-        return np.array([frames.is_unknown(v) or frames.is_distribution(v) for v in column], dtype=bool)
-    return None if frames.is_unknown(column) else np.zeros(1, dtype=bool)
+def _names(setting: str, value: Any) -> tuple[Any, ...]:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise FgrnError(f"{setting!r} is a list of names. Got {value!r} instead.")
+    return tuple(value)
 
 
 def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
@@ -483,5 +438,6 @@ def _line(block: Block) -> str:
         more = f", ... ({len(block.outputs) - 6} more)" if len(block.outputs) > 6 else ""
         return f"Diverter  {ins} -> {outs}{more}"
     extra = ("" if block.learn else ", fixed") + (f", tied as {block.tie!r}" if block.tie else "")
+    extra += "" if block.support is None else ", with a support"
     shape = f"{block.input.cardinality} x {block.output.cardinality}"
     return f"SISO      {block.input.name} -> {block.output.name} ({shape}{extra})"

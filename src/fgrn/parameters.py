@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .arrays import ReadOnlyArrays, frozen
 from .exceptions import LearningError, unknown_name
-from .plan import Layout, frozen
+from .plan import Layout
 
 START_CONCENTRATION = 20.0
 """Of the Dirichlet distribution that random starts are drawn from.
@@ -57,7 +58,7 @@ class Specification:
 
 
 @dataclass(frozen=True, eq=False)
-class Parameters:
+class Parameters(ReadOnlyArrays):
     """All tables and priors as one read-only vector, and which of them are still waiting for a random start."""
 
     values: np.ndarray

@@ -10,15 +10,15 @@ Three things live here, none of which computes:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
+from .arrays import ReadOnlyArrays, frozen
 from .exceptions import unknown_name
-
-Labels = tuple[str | int | float | bool, ...] | range
+from .labels import Labels
 
 # Kinds of step. SOURCE: prior -> forward. FORWARD and BACKWARD: a message through a SISO. DIVERT: the outgoing
 # messages of a Diverter on the legs listed as its targets.
@@ -32,15 +32,8 @@ class Message(NamedTuple):
     is_forward: bool
 
 
-def frozen(values: Iterable[object] | np.ndarray, dtype: type | str = np.int64) -> np.ndarray:
-    """A read-only array."""
-    array = np.array(values if isinstance(values, np.ndarray) else list(values), dtype=dtype)
-    array.setflags(write=False)
-    return array
-
-
 @dataclass(frozen=True, eq=False)
-class Layout:
+class Layout(ReadOnlyArrays):
     """Where every table and every prior sits in one flat vector of float64.
 
     `table_names[t]` are the outputs of the SISO blocks that share table t (several where they are tied);
@@ -89,7 +82,7 @@ class Layout:
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class Program(ReadOnlyArrays):
     """Steps in order, each (kind, block, first target, last target); the targets of DIVERT are leg numbers.
 
     `gathered[leg]` is the leaf SISO whose backward message on this leg is read as a column of its table when the
@@ -112,7 +105,7 @@ class Program:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(ReadOnlyArrays):
     """A network as arrays: edges, blocks, legs, the order of the two sweeps, and the layout of its parameters.
 
     Edges: `cardinality[e]`; the messages of edge e are columns `offset[e] : offset[e + 1]` of a message buffer;

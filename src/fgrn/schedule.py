@@ -11,7 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
-from .plan import BACKWARD, DIVERT, FORWARD, SOURCE, Message, Plan, Program, frozen
+from .arrays import frozen
+from .plan import BACKWARD, DIVERT, FORWARD, SOURCE, Message, Plan, Program
 
 
 class Programs:

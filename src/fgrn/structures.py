@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .exceptions import WiringError, shortened, unknown_name
-from .graph import SISO, Block, Diverter, Label, Source, Variable
+from .graph import SISO, Block, Diverter, Source, Variable
+from .labels import Label
 from .network import Network
 
 States: TypeAlias = int | Iterable[Label]

@@ -10,8 +10,11 @@ from collections.abc import Collection
 
 import numpy as np
 
-from .graph import SISO, Block, Diverter, Source, Wiring
-from .plan import DIVERT, FORWARD, SOURCE, Layout, Plan, frozen
+from .arrays import frozen
+from .exceptions import WiringError
+from .graph import SISO, Block, Diverter, Source
+from .plan import DIVERT, FORWARD, SOURCE, Layout, Plan
+from .wiring import Wiring
 
 
 def layout_of(wiring: Wiring) -> Layout:
@@ -148,3 +151,38 @@ def _order(
                 seen[other] = True
                 queue.append((other, number))
     return order, roots
+
+
+def layers_of(wiring: Wiring) -> tuple[tuple[str, ...], ...]:
+    """A Diverter is one layer above the highest below it; tables and priors are in the layer of their Diverter."""
+    layer_of_edge: dict[str, int] = {}
+    pending = [name for name in wiring.variables if name not in wiring.readers]
+    done: dict[int, int] = {}
+    for name in pending:
+        layer_of_edge[name] = 0
+    waiting = [len(block.drives) for block in wiring.blocks]
+    for name in pending:  # grows while it is walked: leaves first
+        number = wiring.drivers.get(name)
+        if number is None:
+            continue
+        waiting[number] -= 1
+        if waiting[number]:
+            continue
+        block = wiring.blocks[number]
+        height = max(layer_of_edge[variable.name] for variable in block.drives)
+        done[number] = height + isinstance(block, SISO)
+        for variable in block.reads:
+            layer_of_edge[variable.name] = done[number]
+            pending.append(variable.name)
+    if len(done) < len(wiring.blocks):
+        raise WiringError("The arrows of this network run in a circle, so that it has no layers.")
+    layers: dict[int, list[str]] = {}
+    for number, block in enumerate(wiring.blocks):
+        if isinstance(block, SISO):
+            above = wiring.drivers.get(block.input.name)
+            layer = done[number] if above is None else max(done[number], done[above])
+            layers.setdefault(layer, []).append(block.output.name)
+        elif isinstance(block, Source):
+            below = wiring.readers.get(block.variable.name)
+            layers.setdefault(0 if below is None else done[below], []).append(block.variable.name)
+    return tuple(tuple(layers[layer]) for layer in sorted(layers))

@@ -83,7 +83,7 @@ class Prepared:
         self.packed = packed_codes(plan, self.tape, evidence)
         self.codes = _plain(evidence.codes, np.int32)
         self.soft = _plain(evidence.soft, np.float64)
-        self.maps = _plain(plan.maps, np.int64)
+        self.maps = _plain(plan.maps, np.uint64)
         row_bytes = 8 * self.tape.width
         if program.for_counts:
             self.rows_at_once = max(COUNTED_ROWS, (plan.layout.size + self.tape.joint_size) // 8)
@@ -99,7 +99,7 @@ class Prepared:
             count = int(self.plan.cardinality[edge])
             places.append((self.tape.forward_at[edge], self.tape.backward_at[edge], at, count))
             at += count
-        return np.array(places, dtype=np.int64).reshape(-1, 4)
+        return np.array(places, dtype=np.uint64).reshape(-1, 4)
 
     def load(self, values: np.ndarray) -> Loaded:
         """See `Prepared` of the package."""
@@ -122,14 +122,14 @@ class Loaded:
         self.window = _window(self.joint)
 
     def _tables(self) -> tuple[Any, ...]:
-        return self.window, self.values, self.transposed, self.joint
+        return np.uint64(self.prepared.tape.width), self.window, self.values, self.transposed, self.joint
 
     def _room(self) -> tuple[np.ndarray, ...]:
         """Work arrays for the products inside Diverters."""
         tape = self.prepared.tape
-        shape = (tape.most_targets + 1, tape.largest_space)
+        products = (tape.most_targets + 1) * tape.largest_space
         longest = max(tape.largest_space, tape.largest_message)
-        return np.empty(shape), np.empty(shape, dtype=np.int64), np.empty(tape.largest_space), np.empty(longest)
+        return np.empty(products), np.empty(products, dtype=np.int64), np.empty(tape.largest_space), np.empty(longest)
 
     def propagate(self, rows: slice) -> Buffers:
         """See `Loaded` of the package."""
@@ -140,8 +140,8 @@ class Loaded:
         known = np.zeros((count, mine.tape.known_width), dtype=np.bool_)
         scale, doubtful = np.zeros(count), np.zeros(count, dtype=np.bool_)
         kernels.sweep(
-            mine.tape.sweep, 0, count, *self._tables(), packed, mine.maps, codes, soft, work, work, known, known,
-            scale, doubtful, *self._room(),
+            mine.tape.sweep, 0, count, *self._tables(), packed, mine.maps, codes, soft, work.ravel(), work.ravel(),
+            known, known, scale, doubtful, *self._room(),
         )  # fmt: skip
         buffers = self._shown(work, known, scale, doubtful)
         where = np.flatnonzero(doubtful)
@@ -155,9 +155,12 @@ class Loaded:
     def _shown(self, work: np.ndarray, known: np.ndarray, scale: np.ndarray, doubtful: np.ndarray) -> Buffers:
         places, edges = self.prepared.places, self.prepared.plan.edges
         marginal = np.zeros((len(work), int(places[:, 3].sum())))
-        kernels.marginals(places, len(work), work, marginal, doubtful)
+        width, shown = np.uint64(work.shape[1]), np.uint64(marginal.shape[1])
+        kernels.marginals(places, len(work), width, work.ravel(), shown, marginal.ravel(), doubtful)
         columns = [
-            np.concatenate([np.arange(at, at + n) for at, n in places[:, [way, 3]]] or [np.zeros(0, dtype=np.int64)])
+            np.concatenate(
+                [np.arange(at, at + n) for at, n in places[:, [way, 3]].astype(int)] or [np.zeros(0, dtype=int)]
+            )
             for way in range(2)
         ]
         return Buffers(
@@ -174,7 +177,7 @@ class Loaded:
         scale, doubtful = np.zeros(len(work)), np.zeros(len(work), dtype=np.bool_)
         kernels.sweep(
             mine.tape.sweep, 0, len(work), *self._tables(), mine.packed, mine.maps, mine.codes, mine.soft,
-            work, after, known, known_after, scale, doubtful, *self._room(),
+            work.ravel(), after.ravel(), known, known_after, scale, doubtful, *self._room(),
         )  # fmt: skip
         return self._shown(after, known_after, scale, doubtful)
 
@@ -186,10 +189,10 @@ class Loaded:
         scale, doubtful = np.zeros(count), np.zeros(count, dtype=np.bool_)
         joint, posteriors = np.zeros(tape.joint_size), np.zeros(tape.posteriors)
         inner = np.zeros(plan.layout.size)
-        work = np.zeros((mine.block, tape.width))
+        work = np.zeros(mine.block * tape.width)
         known = np.zeros((mine.block, tape.known_width), dtype=np.bool_)
         kernels.counts(
-            tape.sweep, tape.count, 0, count, work, known, np.empty(mine.block), *self._tables(), packed,
+            tape.sweep, tape.count, count, mine.block, work, known, np.empty(mine.block), *self._tables(), packed,
             mine.maps, codes, soft, _plain(weights, np.float64), expect, scale, doubtful, joint, posteriors, inner,
             *self._room(),
         )  # fmt: skip

@@ -1,14 +1,20 @@
 """Numba kernels of the CPU engine: they read a tape (see `tape`) and work on a block of rows at a time.
 
-This is the one place that imports numba. Kernels release the GIL and are cached on disk. None is compiled with
-`parallel`: threads are the flow's, which adds counts in the order of the rows. `fastmath` is limited to reassociation
-and contraction, in sums that need them to be vectorised; zeros and infinities keep their meaning everywhere.
+This is the one place that imports numba, and one file on purpose, with every constant a kernel knows: the cache on
+disk is renewed when the file of a kernel changes, and would not notice a change in another. Kernels release the GIL.
+None is compiled with `parallel`: threads are the flow's, which adds counts in the order of the rows. `fastmath` is
+limited to reassociation and contraction, in sums that need them to be vectorised; zeros and infinities keep their
+meaning everywhere.
+
+Places and lengths on the tape are unsigned: numba lets a signed index count from the end, and the test for that in
+every access keeps a loop from being vectorised. Workspaces are flat, and no kernel takes a view of a row: a view in a
+loop is counted by reference, atomically, which threads pay for twice. `NONE` stands where there is nothing.
 
 Arrays, by the names all kernels use:
     tape                   the records; `at` is where the operands of the current one begin
     values, transposed     parameters in the plan's layout; the same with every table transposed
     codes, soft            evidence, see `fgrn.evidence`; `packed`: the codes of the packs
-    read, write            workspaces (rows, width): messages read and written; the same one in sweeps
+    read, write            workspaces, flat, `width` to a row: messages read and written; the same one in sweeps
     known_in, known_out    (rows, known width): whether evidence lies behind a message
     scale                  (rows,): log-likelihood so far; doubtful (rows,): something vanished in the linear domain
 """
@@ -18,25 +24,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .tape import (
-    BACKWARD,
-    BOUNDARY,
-    CONSTANT,
-    DIVERT,
-    FORWARD,
-    JOINT_ADD,
-    JOINT_NORM,
-    LEAVES,
-    LEG_BACKWARD,
-    LEG_FORWARD,
-    LEG_LENGTH,
-    LEG_PRIOR,
-    LONE_SOURCE,
-    MEET,
-    POSTERIOR,
-    SCATTER,
-    TARGET_LENGTH,
-)
+# Operations. A record on the tape is: operation, length of what follows, operands.
+CONSTANT, BOUNDARY, FORWARD, BACKWARD, LEAVES, DIVERT, POSTERIOR, MEET = range(8)
+SCATTER, JOINT_NORM, JOINT_ADD, LONE_SOURCE = range(8, 12)
+# What comes in on the leg of a Diverter: a forward message (with evidence), a backward one, a prior.
+LEG_FORWARD, LEG_BACKWARD, LEG_PRIOR = range(3)
+LEG_LENGTH, TARGET_LENGTH = 6, 9
 
 # Division by zero gives infinity, as in NumPy, rather than an exception nobody could handle in a loop over rows.
 kernel = njit(nogil=True, cache=True, error_model="numpy")
@@ -45,6 +38,8 @@ inner = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_
 summing = njit(
     nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, fastmath={"reassoc", "contract"}
 )
+
+NONE, ZERO, ONE = np.uint64(2**64 - 1), np.uint64(0), np.uint64(1)
 
 # A state's running product is mantissa * 2**(500 * exponent); a mantissa below SMALL is lifted before it is used on.
 LIFT, DROP, SMALL = 2.0**500, 2.0**-500, 2.0**-400
@@ -72,6 +67,12 @@ def _dot(x, first, y, second, count):
 
 
 @inner
+def _copy(x, first, out, second, count):
+    for i in range(count):
+        out[second + i] = x[first + i]
+
+
+@inner
 def _normalise(x, at, count):
     """Divide by the sum, and return its logarithm: -inf for a message that vanished."""
     total = _sum(x, at, count)
@@ -91,7 +92,7 @@ def _normalise(x, at, count):
 
 @inner
 def _is_known(codes, row, column):
-    return column >= 0 and codes[row, column] != -1
+    return column != NONE and codes[row, column] != -1
 
 
 @inner
@@ -99,24 +100,34 @@ def _apply_evidence(x, at, count, codes, soft, row, column, soft_at):
     """Multiply by the evidence in a column, which must be known in this row."""
     code = codes[row, column]
     if code >= 0:
+        kept = x[at + np.uint64(code)]
         for i in range(count):
-            if i != code:
-                x[at + i] = 0.0
+            x[at + i] = 0.0
+        x[at + np.uint64(code)] = kept
     else:
         for i in range(count):
             x[at + i] *= soft[row, soft_at + i]
 
 
+@inner
+def _into_reader(x, at, count, scratch, codes, soft, row, column, soft_at):
+    """Copy a forward message to the scratch, times the evidence on its edge, for the block that reads it."""
+    _copy(x, at, scratch, ZERO, count)
+    if _is_known(codes, row, column):
+        _apply_evidence(scratch, ZERO, count, codes, soft, row, column, soft_at)
+
+
 @summing
-def _through(table, start, rows, columns, x, first, out, target):
-    """Out = x @ table; zeros in x cost nothing."""
-    for j in range(columns):
+def _through(table, start, n, m, x, first, out, target):
+    """Make out = x @ table, (n, m); zeros in x cost nothing."""
+    for j in range(m):
         out[target + j] = 0.0
-    for i in range(rows):
+    for i in range(n):
         value = x[first + i]
         if value != 0.0:
-            for j in range(columns):
-                out[target + j] += value * table[start + i * columns + j]
+            row = start + i * m
+            for j in range(m):
+                out[target + j] += value * table[row + j]
 
 
 @inner
@@ -138,87 +149,84 @@ def _settle_backward(x, at, count, known, codes, soft, row, column, soft_at):
 
 
 @inner
-def _constant(tape, at, rows, values, write, known_out):
+def _constant(tape, at, rows, width, values, write, known_out):
     place, count, known, start = tape[at], tape[at + 1], tape[at + 2], tape[at + 3]
     for r in range(rows):
         known_out[r, known] = False
-        for i in range(count):
-            write[r, place + i] = 1.0 / count if start < 0 else values[start + i]
+        target = np.uint64(r) * width + place
+        if start == NONE:
+            for i in range(count):
+                write[target + i] = 1.0 / count
+        else:
+            _copy(values, start, write, target, count)
 
 
 @inner
-def _boundary(tape, at, first, rows, codes, soft, write, known_out, doubtful):
+def _boundary(tape, at, first, rows, width, codes, soft, write, known_out, doubtful):
     place, count, known, column, soft_at = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
     for r in range(rows):
-        known_out[r, known] = _is_known(codes, first + r, column)
-        if _settle_backward(write[r], place, count, False, codes, soft, first + r, column, soft_at) == -np.inf:
-            doubtful[first + r] = True
+        row = first + r
+        known_out[r, known] = _is_known(codes, row, column)
+        target = np.uint64(r) * width + place
+        if _settle_backward(write, target, count, False, codes, soft, row, column, soft_at) == -np.inf:
+            doubtful[row] = True
 
 
 @inner
-def _forward(tape, at, first, rows, values, codes, soft, read, write, known_in, known_out, scale, doubtful, scratch):
+def _forward(
+    tape, at, first, rows, width, values, codes, soft, read, write, known_in, known_out, scale, doubtful, scratch
+):
     source, n, target, m, table = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
     known_source, known_target = tape[at + 5], tape[at + 6]
     column, soft_at, inward = tape[at + 7], tape[at + 8], tape[at + 9]
     for r in range(rows):
-        here = _is_known(codes, first + r, column)
-        if here:
-            for i in range(n):
-                scratch[i] = read[r, source + i]
-            _apply_evidence(scratch, 0, n, codes, soft, first + r, column, soft_at)
-            _through(values, table, n, m, scratch, 0, write[r], target)
-        else:
-            _through(values, table, n, m, read[r], source, write[r], target)
-        known_out[r, known_target] = known_in[r, known_source] or here
-        norm = _normalise(write[r], target, m)
+        row, base = first + r, np.uint64(r) * width
+        _into_reader(read, base + source, n, scratch, codes, soft, row, column, soft_at)
+        _through(values, table, n, m, scratch, ZERO, write, base + target)
+        known_out[r, known_target] = known_in[r, known_source] or _is_known(codes, row, column)
+        norm = _normalise(write, base + target, m)
         if norm == -np.inf:
-            doubtful[first + r] = True
+            doubtful[row] = True
         elif inward:
-            scale[first + r] += norm
+            scale[row] += norm
 
 
 @inner
-def _backward(tape, at, first, rows, transposed, codes, soft, read, write, known_in, known_out, scale, doubtful):
+def _backward(tape, at, first, rows, width, transposed, codes, soft, read, write, known_in, known_out, scale, doubtful):
     target, n, source, m, table = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
     known_source, known_target = tape[at + 5], tape[at + 6]
     column, soft_at, inward = tape[at + 7], tape[at + 8], tape[at + 9]
     for r in range(rows):
+        row, base = first + r, np.uint64(r) * width
         known = known_in[r, known_source]
         if known:
-            _through(transposed, table, m, n, read[r], source, write[r], target)
-        known_out[r, known_target] = known or _is_known(codes, first + r, column)
-        norm = _settle_backward(write[r], target, n, known, codes, soft, first + r, column, soft_at)
+            _through(transposed, table, m, n, read, base + source, write, base + target)
+        known_out[r, known_target] = known or _is_known(codes, row, column)
+        norm = _settle_backward(write, base + target, n, known, codes, soft, row, column, soft_at)
         if norm == -np.inf:
-            doubtful[first + r] = True
+            doubtful[row] = True
         elif inward:
-            scale[first + r] += norm
+            scale[row] += norm
 
 
 @inner
-def _ones(mantissa, exponent, size):
-    for i in range(size):
-        mantissa[i] = 1.0
-        exponent[i] = 0
-
-
-@inner
-def _leaves(tape, at, end, first, rows, window, joint, packed, write, known_out, scale, mantissa, exponent, level):
+def _leaves(tape, at, end, first, rows, width, window, joint, packed, out, known_out, scale, mantissa, exponent):
     """The product of all packs of a Diverter: a gather and a product each, lifted once in a window of packs."""
-    place, size, known = tape[at], tape[at + 1], tape[at + 2]
+    size, known = tape[at + 1], tape[at + 2]
     for r in range(rows):
-        out = write[r]
+        place = np.uint64(r) * width + tape[at]
         some = False
         since = 0
         lifted = window == 0  # factors so small that every single one needs care
         if lifted:
-            _ones(mantissa, exponent, size)
+            _ones(mantissa, exponent, ZERO, size)
         for record in range(at + 3, end, 3):
-            code = np.int64(packed[first + r, tape[record]])
+            code = np.uint64(packed[first + r, tape[record]])
             if code == tape[record + 2]:
                 continue
             start = tape[record + 1] + code * size
             if window == 0:
-                _times(mantissa, exponent, size, joint, start, tape, -1)
+                _times(mantissa, exponent, ZERO, joint, start, tape, NONE, size)
             elif not some:
                 for i in range(size):
                     out[place + i] = joint[start + i]
@@ -241,205 +249,199 @@ def _leaves(tape, at, end, first, rows, window, joint, packed, write, known_out,
         if some:
             if lifted:
                 if window > 0:
-                    for i in range(size):
-                        mantissa[i] = out[place + i]
-                scale[first + r] += LOG_LIFT * _levelled(mantissa, exponent, size, level)
-                for i in range(size):
-                    out[place + i] = level[i]
+                    _copy(out, place, mantissa, ZERO, size)
+                scale[first + r] += LOG_LIFT * _levelled(mantissa, exponent, ZERO, size, out, place)
             total = _sum(out, place, size)
             if total < FAINT and total > 0.0:
                 scale[first + r] += _normalise(out, place, size)
 
 
 @inner
-def _levelled(mantissa, exponent, size, out):
+def _ones(mantissa, exponent, own, size):
+    for i in range(size):
+        mantissa[own + i] = 1.0
+        exponent[own + i] = 0
+
+
+@inner
+def _times(mantissa, exponent, own, x, at, maps, index, size):
+    """Multiply the running product, from `own` on, by a message (spread over the product space by its index vector)."""
+    for i in range(size):
+        value = x[at + (i if index == NONE else maps[index + i])]
+        before = mantissa[own + i]
+        product = before * value
+        if product < SMALL and before > 0.0 and value > 0.0:
+            product = (before * LIFT) * (value * LIFT)
+            exponent[own + i] -= 2
+            while product > 1.0:
+                product *= DROP
+                exponent[own + i] += 1
+        mantissa[own + i] = product
+
+
+@inner
+def _levelled(mantissa, exponent, own, size, out, at):
     """The product as plain numbers, up to the common exponent that is returned; all zero if it vanished."""
     top = 0
     found = False
     for i in range(size):
-        if mantissa[i] > 0.0 and (not found or exponent[i] > top):
-            top = exponent[i]
+        if mantissa[own + i] > 0.0 and (not found or exponent[own + i] > top):
+            top = exponent[own + i]
             found = True
     for i in range(size):
-        behind = top - exponent[i]
-        if mantissa[i] <= 0.0 or behind > 3:
-            out[i] = 0.0
+        behind = top - exponent[own + i]
+        if mantissa[own + i] <= 0.0 or behind > 3:
+            out[at + i] = 0.0
         else:
-            value = mantissa[i]
+            value = mantissa[own + i]
             for _ in range(behind):
                 value *= DROP
-            out[i] = value
+            out[at + i] = value
     return top
 
 
 @inner
-def _times(mantissa, exponent, size, x, at, maps, index):
-    """Multiply the running product by a message (spread over the product space by its index vector)."""
-    for i in range(size):
-        value = x[at + (i if index < 0 else maps[index + i])]
-        product = mantissa[i] * value
-        if product < SMALL and mantissa[i] > 0.0 and value > 0.0:
-            product = (mantissa[i] * LIFT) * (value * LIFT)
-            exponent[i] -= 2
-            while product > 1.0:
-                product *= DROP
-                exponent[i] += 1
-        mantissa[i] = product
-
-
-@inner
-def _times_leg(mantissa, exponent, size, tape, leg, row, values, maps, codes, soft, read, known_in, scratch):
-    """Multiply the running product by what comes in on a leg, from one row of messages; an unknown one is skipped."""
+def _times_leg(
+    mantissa, exponent, own, size, tape, leg, r, row, base, values, maps, codes, soft, read, known_in, scratch
+):
+    """Multiply the running product by what comes in on a leg; an unknown one is skipped."""
     kind, place, known, index = tape[leg], tape[leg + 1], tape[leg + 2], tape[leg + 3]
     if kind == LEG_PRIOR:
-        _times(mantissa, exponent, size, values, place, maps, index)
+        _times(mantissa, exponent, own, values, place, maps, index, size)
     elif kind == LEG_BACKWARD:
-        if known_in[known]:
-            _times(mantissa, exponent, size, read, place, maps, -1)
+        if known_in[r, known]:
+            _times(mantissa, exponent, own, read, base + place, maps, NONE, size)
     elif _is_known(codes, row, tape[leg + 4]):
         count = size
-        if index >= 0:
-            count = maps[index + size - 1] + 1  # the last joint state has the last state of every input
-        for i in range(count):
-            scratch[i] = read[place + i]
-        _apply_evidence(scratch, 0, count, codes, soft, row, tape[leg + 4], tape[leg + 5])
-        _times(mantissa, exponent, size, scratch, 0, maps, index)
+        if index != NONE:
+            count = maps[index + size - ONE] + ONE  # the last joint state has the last state of every input
+        _into_reader(read, base + place, count, scratch, codes, soft, row, tape[leg + 4], tape[leg + 5])
+        _times(mantissa, exponent, own, scratch, ZERO, maps, index, size)
     else:
-        _times(mantissa, exponent, size, read, place, maps, index)
+        _times(mantissa, exponent, own, read, base + place, maps, index, size)
 
 
 @inner
-def _leg_is_known(tape, leg, row, codes, known_in):
+def _leg_is_known(tape, leg, r, row, codes, known_in):
     kind, known = tape[leg], tape[leg + 2]
     if kind == LEG_FORWARD:
-        return known_in[known] or _is_known(codes, row, tape[leg + 4])
-    return kind == LEG_BACKWARD and known_in[known]
+        return known_in[r, known] or _is_known(codes, row, tape[leg + 4])
+    return kind == LEG_BACKWARD and known_in[r, known]
 
 
 @inner
 def _divert(
-    tape, at, first, rows, values, maps, codes, soft, read, write, known_in, known_out, scale, doubtful,
-    mantissas, exponents, level, scratch,
+    tape, at, first, rows, width, values, maps, codes, soft, read, write, known_in, known_out, scale, doubtful,
+    mantissa, exponent, level, scratch,
 ):  # fmt: skip
-    """The outgoing messages of a Diverter: products from the left and from the right, joined at each target."""
-    size, legs, targets = tape[at], tape[at + 1], tape[at + 2]
+    """The outgoing messages of a Diverter: products from the left and from the right, joined at each target.
+
+    The product from the left of target k is kept in the k-th piece of `mantissa` and `exponent`; the running
+    product has the piece behind the last.
+    """
+    size, legs, targets = tape[at], np.int64(tape[at + 1]), np.int64(tape[at + 2])
     leg_at = at + 3
     target_at = leg_at + legs * LEG_LENGTH
-    running, running_exponent = mantissas[targets], exponents[targets]
+    running = np.uint64(targets) * size
     for r in range(rows):
-        row = first + r
+        row, base = first + r, np.uint64(r) * width
         known = 0
         for leg in range(legs):
-            known += _leg_is_known(tape, leg_at + leg * LEG_LENGTH, row, codes, known_in[r])
-        _ones(running, running_exponent, size)
-        leg = 0
-        for number in range(targets):  # from the left: the product of all legs before each target
-            position = tape[target_at + number * TARGET_LENGTH]
-            while leg < position:
-                _times_leg(
-                    running, running_exponent, size, tape, leg_at + leg * LEG_LENGTH, row, values, maps, codes, soft,
-                    read[r], known_in[r], scratch,
-                )  # fmt: skip
-                leg += 1
-            for i in range(size):
-                mantissas[number, i] = running[i]
-                exponents[number, i] = running_exponent[i]
-        _ones(running, running_exponent, size)
-        leg = legs - 1
-        for number in range(targets - 1, -1, -1):  # from the right, joining
-            target = target_at + number * TARGET_LENGTH
-            position = tape[target]
-            while leg > position:
-                _times_leg(
-                    running, running_exponent, size, tape, leg_at + leg * LEG_LENGTH, row, values, maps, codes, soft,
-                    read[r], known_in[r], scratch,
-                )  # fmt: skip
-                leg -= 1
-            left, left_exponent = mantissas[number], exponents[number]
-            for i in range(size):
-                left[i] *= running[i]
-                left_exponent[i] += running_exponent[i]
-            others = known > _leg_is_known(tape, leg_at + position * LEG_LENGTH, row, codes, known_in[r])
-            top = _levelled(left, left_exponent, size, level)
-            norm = _target(tape, target, row, size, others, level, maps, codes, soft, write[r], known_out[r])
-            if norm == -np.inf:
-                doubtful[row] = True
-            elif tape[target + 8]:
-                scale[row] += norm + (top * LOG_LIFT if others or not tape[target + 4] else 0.0)
+            known += _leg_is_known(tape, leg_at + leg * LEG_LENGTH, r, row, codes, known_in)
+        for way in range(2):  # from the left, then from the right, joining at each target
+            _ones(mantissa, exponent, running, size)
+            leg = np.int64(0) if way == 0 else legs - 1
+            for step in range(targets):
+                number = step if way == 0 else targets - 1 - step
+                target = target_at + number * TARGET_LENGTH
+                position = np.int64(tape[target])
+                while leg != position:
+                    _times_leg(
+                        mantissa, exponent, running, size, tape, leg_at + leg * LEG_LENGTH, r, row, base,
+                        values, maps, codes, soft, read, known_in, scratch,
+                    )  # fmt: skip
+                    leg += 1 if way == 0 else -1
+                left = np.uint64(number) * size
+                if way == 0:
+                    _copy(mantissa, running, mantissa, left, size)
+                    _copy(exponent, running, exponent, left, size)
+                    continue
+                for i in range(size):
+                    mantissa[left + i] *= mantissa[running + i]
+                    exponent[left + i] += exponent[running + i]
+                others = known > _leg_is_known(tape, leg_at + position * LEG_LENGTH, r, row, codes, known_in)
+                top = _levelled(mantissa, exponent, left, size, level, ZERO)
+                norm = _target(tape, target, r, row, base, size, others, level, maps, codes, soft, write, known_out)
+                if norm == -np.inf:
+                    doubtful[row] = True
+                elif tape[target + 8]:
+                    scale[row] += norm + (top * LOG_LIFT if others or not tape[target + 4] else 0.0)
 
 
 @inner
-def _target(tape, target, row, size, others, level, maps, codes, soft, write, known_out):
+def _target(tape, target, r, row, base, size, others, level, maps, codes, soft, write, known_out):
     """Write the product of the other legs on a target leg, summed over the product space; returns the log norm."""
-    place, count, known, into = tape[target + 1], tape[target + 2], tape[target + 3], tape[target + 4]
+    place, count, known, into = base + tape[target + 1], tape[target + 2], tape[target + 3], tape[target + 4]
     index, column, soft_at = tape[target + 5], tape[target + 6], tape[target + 7]
-    if not into:
-        for i in range(size):
-            write[place + i] = level[i]
-        known_out[known] = others
-        return _normalise(write, place, size)
-    if others:
-        if index < 0:
-            for i in range(size):
-                write[place + i] = level[i]
+    if others or not into:
+        if index == NONE:
+            _copy(level, ZERO, write, place, count)
         else:
             for i in range(count):
                 write[place + i] = 0.0
             for i in range(size):
                 write[place + maps[index + i]] += level[i]
-    known_out[known] = others or _is_known(codes, row, column)
+    if not into:
+        known_out[r, known] = others
+        return _normalise(write, place, count)
+    known_out[r, known] = others or _is_known(codes, row, column)
     return _settle_backward(write, place, count, others, codes, soft, row, column, soft_at)
 
 
 @inner
 def _posterior(
-    tape, at, first, rows, values, maps, codes, soft, work, known, scale, doubtful, mantissas, exponents, level, scratch
+    tape, at, first, rows, width, values, maps, codes, soft, work, known, scale, doubtful, mantissa, exponent, scratch
 ):
     """The product of everything that comes in to a Diverter; its norm is the likelihood where it is a root."""
-    place, size, root, legs = tape[at], tape[at + 1], tape[at + 2], tape[at + 3]
+    size, root, legs = tape[at + 1], tape[at + 2], np.int64(tape[at + 3])
     leg_at = at + 4
     plain = True  # every leg carries the whole space, without evidence on its edge
     for leg in range(legs):
         record = leg_at + leg * LEG_LENGTH
-        plain &= tape[record + 3] < 0 and tape[record + 4] < 0
+        plain &= tape[record + 3] == NONE and tape[record + 4] == NONE
     for r in range(rows):
-        row = first + r
-        out = work[r]
+        row, base = first + r, np.uint64(r) * width
+        place = base + tape[at]
         total = 0.0
         if plain:
-            begun = False
+            for i in range(size):
+                work[place + i] = 1.0
             for leg in range(legs):
                 record = leg_at + leg * LEG_LENGTH
                 kind, source = tape[record], tape[record + 1]
-                if kind == LEG_BACKWARD and not known[r, tape[record + 2]]:
-                    continue
-                message = values if kind == LEG_PRIOR else out
-                if begun:
+                if kind == LEG_PRIOR:
                     for i in range(size):
-                        out[place + i] *= message[source + i]
-                else:
-                    begun = True
+                        work[place + i] *= values[source + i]
+                elif kind == LEG_FORWARD or known[r, tape[record + 2]]:
+                    source += base
                     for i in range(size):
-                        out[place + i] = message[source + i]
-            total = _sum(out, place, size)
+                        work[place + i] *= work[source + i]
+            total = _sum(work, place, size)
         if total > LOST:
             factor = 1.0 / total
             for i in range(size):
-                out[place + i] *= factor
+                work[place + i] *= factor
             if root:
                 scale[row] += np.log(total)
             continue
-        mantissa, exponent = mantissas[0], exponents[0]
-        _ones(mantissa, exponent, size)
+        _ones(mantissa, exponent, ZERO, size)
         for leg in range(legs):
             _times_leg(
-                mantissa, exponent, size, tape, leg_at + leg * LEG_LENGTH, row, values, maps, codes, soft,
-                out, known[r], scratch,
+                mantissa, exponent, ZERO, size, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps, codes,
+                soft, work, known, scratch,
             )  # fmt: skip
-        top = _levelled(mantissa, exponent, size, level)
-        for i in range(size):
-            out[place + i] = level[i]
-        norm = _normalise(out, place, size)
+        top = _levelled(mantissa, exponent, ZERO, size, work, place)
+        norm = _normalise(work, place, size)
         if norm == -np.inf:
             doubtful[row] = True
         elif root:
@@ -447,12 +449,13 @@ def _posterior(
 
 
 @inner
-def _meet(tape, at, first, rows, read, known_in, scale, doubtful):
+def _meet(tape, at, first, rows, width, read, known_in, scale, doubtful):
     """The likelihood at a root: forward times backward on one of its edges."""
     forward, backward, count, known = tape[at], tape[at + 1], tape[at + 2], tape[at + 3]
     for r in range(rows):
         if known_in[r, known]:
-            meeting = _dot(read[r], forward, read[r], backward, count)
+            base = np.uint64(r) * width
+            meeting = _dot(read, base + forward, read, base + backward, count)
             if meeting > 0.0:
                 scale[first + r] += np.log(meeting)
             else:
@@ -461,48 +464,53 @@ def _meet(tape, at, first, rows, read, known_in, scale, doubtful):
 
 @kernel
 def sweep(
-    tape, first, rows, window, values, transposed, joint, packed, maps, codes, soft, read, write, known_in, known_out,
-    scale, doubtful, mantissas, exponents, level, scratch,
+    tape, first, rows, width, window, values, transposed, joint, packed, maps, codes, soft, read, write, known_in,
+    known_out, scale, doubtful, mantissa, exponent, level, scratch,
 ):  # fmt: skip
     """Run a tape of messages on rows `first` to `first + rows`, which are the first rows of the workspaces."""
-    at = 0
+    at = np.int64(0)
     while at < len(tape):
-        operation, length = tape[at], tape[at + 1]
+        operation, length = tape[at], np.int64(tape[at + 1])
         at += 2
         if operation == CONSTANT:
-            _constant(tape, at, rows, values, write, known_out)
+            _constant(tape, at, rows, width, values, write, known_out)
         elif operation == BOUNDARY:
-            _boundary(tape, at, first, rows, codes, soft, write, known_out, doubtful)
+            _boundary(tape, at, first, rows, width, codes, soft, write, known_out, doubtful)
         elif operation == FORWARD:
             _forward(
-                tape, at, first, rows, values, codes, soft, read, write, known_in, known_out, scale, doubtful, scratch
-            )
+                tape, at, first, rows, width, values, codes, soft, read, write, known_in, known_out, scale, doubtful,
+                scratch,
+            )  # fmt: skip
         elif operation == BACKWARD:
-            _backward(tape, at, first, rows, transposed, codes, soft, read, write, known_in, known_out, scale, doubtful)
+            _backward(
+                tape, at, first, rows, width, transposed, codes, soft, read, write, known_in, known_out, scale, doubtful
+            )
         elif operation == LEAVES:
             _leaves(
-                tape, at, at + length, first, rows, window, joint, packed, write, known_out, scale,
-                mantissas[0], exponents[0], level,
+                tape, at, at + length, first, rows, width, window, joint, packed, write, known_out, scale,
+                mantissa, exponent,
             )  # fmt: skip
         elif operation == DIVERT:
             _divert(
-                tape, at, first, rows, values, maps, codes, soft, read, write, known_in, known_out, scale, doubtful,
-                mantissas, exponents, level, scratch,
+                tape, at, first, rows, width, values, maps, codes, soft, read, write, known_in, known_out, scale,
+                doubtful, mantissa, exponent, level, scratch,
             )  # fmt: skip
         elif operation == MEET:
-            _meet(tape, at, first, rows, read, known_in, scale, doubtful)
+            _meet(tape, at, first, rows, width, read, known_in, scale, doubtful)
         at += length
 
 
 @kernel
-def marginals(places, rows, read, out, doubtful):
+def marginals(places, rows, width, read, out_width, out, doubtful):
     """Forward times backward, normalised, for places (forward, backward, target, count)."""
     for r in range(rows):
+        base, out_base = np.uint64(r) * width, np.uint64(r) * out_width
         for k in range(len(places)):
-            forward, backward, target, count = places[k, 0], places[k, 1], places[k, 2], places[k, 3]
+            forward, backward = base + places[k, 0], base + places[k, 1]
+            target, count = out_base + places[k, 2], places[k, 3]
             for i in range(count):
-                out[r, target + i] = read[r, forward + i] * read[r, backward + i]
-            if _normalise(out[r], target, count) == -np.inf:
+                out[target + i] = read[forward + i] * read[backward + i]
+            if _normalise(out, target, count) == -np.inf:
                 doubtful[r] = True
 
 
@@ -510,115 +518,121 @@ def marginals(places, rows, read, out, doubtful):
 
 
 @inner
-def _joint_norm(tape, at, first, rows, values, codes, soft, work, doubtful, scratch):
-    """F @ table @ b of a SISO, with the evidence on its input."""
+def _joint_norm(tape, at, first, rows, width, values, codes, soft, work, doubtful, scratch):
+    """The norm f @ table @ b of a SISO, with the evidence on its input."""
     source, n, column, soft_at = tape[at], tape[at + 1], tape[at + 2], tape[at + 3]
-    output, m = tape[at + 4], tape[at + 5]
-    table, norm = tape[at + 6], tape[at + 7]
+    output, m, table, norm = tape[at + 4], tape[at + 5], tape[at + 6], tape[at + 7]
     for r in range(rows):
-        for i in range(n):
-            scratch[i] = work[r, source + i]
-        if _is_known(codes, first + r, column):
-            _apply_evidence(scratch, 0, n, codes, soft, first + r, column, soft_at)
+        base = np.uint64(r) * width
+        _into_reader(work, base + source, n, scratch, codes, soft, first + r, column, soft_at)
         total = 0.0
         for i in range(n):
             if scratch[i] != 0.0:
-                total += scratch[i] * _dot(values, table + i * m, work[r], output, m)
-        work[r, norm] = total
+                total += scratch[i] * _dot(values, table + i * m, work, base + output, m)
+        work[base + norm] = total
         if total < LOST:
             doubtful[first + r] = True
 
 
 @inner
-def _joint_add(tape, at, first, rows, codes, soft, work, known, weights, expect, scratch, inner):
+def _joint_add(tape, at, first, rows, width, codes, soft, work, known, weights, expect, scratch, inner_counts):
     """Add f b^T / norm of a SISO, which meets the table when all rows are in."""
     source, n, column, soft_at = tape[at], tape[at + 1], tape[at + 2], tape[at + 3]
-    output, m = tape[at + 4], tape[at + 5]
-    table, norm, known_output = tape[at + 6], tape[at + 7], tape[at + 8]
+    output, m, table, norm, known_output = tape[at + 4], tape[at + 5], tape[at + 6], tape[at + 7], tape[at + 8]
     for r in range(rows):
         weight = weights[r]
         if weight == 0.0 or not (expect or known[r, known_output]):
             continue
+        base = np.uint64(r) * width
+        back = base + output
+        _into_reader(work, base + source, n, scratch, codes, soft, first + r, column, soft_at)
         for i in range(n):
-            scratch[i] = work[r, source + i]
-        if _is_known(codes, first + r, column):
-            _apply_evidence(scratch, 0, n, codes, soft, first + r, column, soft_at)
-        for i in range(n):
-            share = weight / work[r, norm] * scratch[i]
+            share = weight / work[base + norm] * scratch[i]
             if share != 0.0:
+                cell = table + i * m
                 for j in range(m):
-                    inner[table + i * m + j] += share * work[r, output + j]
+                    inner_counts[cell + j] += share * work[back + j]
 
 
 @inner
-def _scatter(tape, at, end, first, rows, packed, work, weights, joint_counts, posteriors):
-    """Add the posterior of a Diverter to its total, and to the row of each pack's code."""
-    place, size, total_at = tape[at], tape[at + 1], tape[at + 2]
+def _scatter(tape, at, end, first, rows, width, packed, work, weights, joint_counts, posteriors):
+    """Add the posterior of a Diverter to its total, and to the row of each pack's code.
+
+    A pack of which nothing is known is skipped: what it would add is the total less what the others added.
+    """
+    size, total = tape[at + 1], tape[at + 2]
     for r in range(rows):
         weight = weights[r]
         if weight == 0.0:
             continue
-        posterior = work[r]
+        place = np.uint64(r) * width + tape[at]
         if weight != 1.0:
             for i in range(size):
-                posterior[place + i] *= weight
+                work[place + i] *= weight
         for i in range(size):
-            posteriors[total_at + i] += posterior[place + i]
+            posteriors[total + i] += work[place + i]
         for record in range(at + 3, end, 3):
-            start = tape[record + 1] + np.int64(packed[first + r, tape[record]]) * size
+            code = np.uint64(packed[first + r, tape[record]])
+            if code == tape[record + 2]:
+                continue
+            start = tape[record + 1] + code * size
             for i in range(size):
-                joint_counts[start + i] += posterior[place + i]
+                joint_counts[start + i] += work[place + i]
 
 
 @inner
-def _lone_source(tape, at, rows, work, weights, inner):
-    forward, backward, count, prior = tape[at], tape[at + 1], tape[at + 2], tape[at + 3]
+def _lone_source(tape, at, rows, width, work, weights, inner_counts):
+    count, prior = tape[at + 2], tape[at + 3]
     for r in range(rows):
         if weights[r] != 0.0:
-            share = weights[r] / _dot(work[r], forward, work[r], backward, count)
+            base = np.uint64(r) * width
+            forward, backward = base + tape[at], base + tape[at + 1]
+            share = weights[r] / _dot(work, forward, work, backward, count)
             for i in range(count):
-                inner[prior + i] += share * work[r, forward + i] * work[r, backward + i]
+                inner_counts[prior + i] += share * work[forward + i] * work[backward + i]
 
 
 @kernel
 def counts(
-    sweep_tape, count_tape, first, last, work, known, sure, window, values, transposed, joint, packed, maps,
-    codes, soft, weights, expect, scale, doubtful, joint_counts, posteriors, inner, mantissas, exponents, level,
+    sweep_tape, count_tape, total, block, work, known, sure, width, window, values, transposed, joint, packed, maps,
+    codes, soft, weights, expect, scale, doubtful, joint_counts, posteriors, inner_counts, mantissa, exponent, level,
     scratch,
 ):  # fmt: skip
-    """Expected counts of the rows from `first` to `last`, in blocks that stay in the cache.
+    """Expected counts of all rows, in blocks that stay in the cache.
 
     All that can vanish is computed before anything is added, so that a doubtful row adds nothing.
     """
-    block = len(work)
-    for begin in range(first, last, block):
-        rows = min(block, last - begin)
+    for first in range(0, total, block):
+        rows = min(block, total - first)
         sweep(
-            sweep_tape, begin, rows, window, values, transposed, joint, packed, maps, codes, soft, work, work,
-            known, known, scale, doubtful, mantissas, exponents, level, scratch,
+            sweep_tape, first, rows, width, window, values, transposed, joint, packed, maps, codes, soft, work, work,
+            known, known, scale, doubtful, mantissa, exponent, level, scratch,
         )  # fmt: skip
         for stage in range(2):
             if stage == 1:
                 for r in range(rows):
-                    sure[r] = 0.0 if doubtful[begin + r] else weights[begin + r]
-            at = 0
+                    sure[r] = 0.0 if doubtful[first + r] else weights[first + r]
+            at = np.int64(0)
             while at < len(count_tape):
-                operation, length = count_tape[at], count_tape[at + 1]
+                operation, length = count_tape[at], np.int64(count_tape[at + 1])
                 at += 2
                 if stage == 0:
                     if operation == POSTERIOR:
                         _posterior(
-                            count_tape, at, begin, rows, values, maps, codes, soft, work, known, scale, doubtful,
-                            mantissas, exponents, level, scratch,
+                            count_tape, at, first, rows, width, values, maps, codes, soft, work, known, scale, doubtful,
+                            mantissa, exponent, scratch,
                         )  # fmt: skip
                     elif operation == JOINT_NORM:
-                        _joint_norm(count_tape, at, begin, rows, values, codes, soft, work, doubtful, scratch)
-                    elif operation == MEET:
-                        _meet(count_tape, at, begin, rows, work, known, scale, doubtful)
+                        _joint_norm(count_tape, at, first, rows, width, values, codes, soft, work, doubtful, scratch)
                 elif operation == SCATTER:
-                    _scatter(count_tape, at, at + length, begin, rows, packed, work, sure, joint_counts, posteriors)
+                    _scatter(
+                        count_tape, at, at + length, first, rows, width, packed, work, sure, joint_counts, posteriors
+                    )
                 elif operation == JOINT_ADD:
-                    _joint_add(count_tape, at, begin, rows, codes, soft, work, known, sure, expect, scratch, inner)
+                    _joint_add(
+                        count_tape, at, first, rows, width, codes, soft, work, known, sure, expect, scratch,
+                        inner_counts,
+                    )  # fmt: skip
                 elif operation == LONE_SOURCE:
-                    _lone_source(count_tape, at, rows, work, sure, inner)
+                    _lone_source(count_tape, at, rows, width, work, sure, inner_counts)
                 at += length

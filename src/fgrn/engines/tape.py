@@ -14,16 +14,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .kernels import (
+    BACKWARD,
+    BOUNDARY,
+    CONSTANT,
+    DIVERT,
+    FORWARD,
+    JOINT_ADD,
+    JOINT_NORM,
+    LEAVES,
+    LEG_BACKWARD,
+    LEG_FORWARD,
+    LEG_LENGTH,
+    LEG_PRIOR,
+    LONE_SOURCE,
+    MEET,
+    POSTERIOR,
+    SCATTER,
+)
+
 if TYPE_CHECKING:
     from ..evidence import Evidence
     from ..plan import Plan, Program
-
-# Operations. A record on the tape is: operation, length of what follows, operands.
-CONSTANT, BOUNDARY, FORWARD, BACKWARD, LEAVES, DIVERT, POSTERIOR, MEET = range(8)
-SCATTER, JOINT_NORM, JOINT_ADD, LONE_SOURCE = range(8, 12)
-# What comes in on the leg of a Diverter: a forward message (with evidence), a backward one, a prior.
-LEG_FORWARD, LEG_BACKWARD, LEG_PRIOR = range(3)
-LEG_LENGTH, TARGET_LENGTH = 6, 9
 
 MOST_CODES = 256
 """Codes of one pack: its joint table of |S| columns has to stay in the cache."""
@@ -41,6 +53,7 @@ class Pack:
     sizes: tuple[int, ...]
     diverter: int
     start: int
+    nothing: int  # the code of which all values are unknown, or -1 if there is none
 
     @property
     def codes(self) -> int:
@@ -60,8 +73,8 @@ class Tape:
     joint_size: int = 0
     posteriors: int = 0  # the length of the posteriors of all Diverters, end to end
     posterior_at: dict[int, int] = field(default_factory=dict)
-    sweep: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    count: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    sweep: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
+    count: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
     largest_space: int = 1
     largest_message: int = 1
     most_targets: int = 1
@@ -88,12 +101,17 @@ class _Writer:
         self._places()
         self._pack(most_codes)
         self._sweep()
-        self.tape.sweep = np.array(self.codes, dtype=np.int64)
-        self.codes = []
+        self.tape.sweep = self._written()
         if program.for_counts:
             self._posteriors()
             self._counts()
-            self.tape.count = np.array(self.codes, dtype=np.int64)
+            self.tape.count = self._written()
+
+    def _written(self) -> np.ndarray:
+        """What was put so far, as a tape; nothing (-1) becomes the largest number."""
+        written = np.array(self.codes, dtype=np.int64).view(np.uint64)
+        self.codes = []
+        return written
 
     # places
 
@@ -169,21 +187,21 @@ class _Writer:
         self.tape.joint_size = start
 
     def _close_pack(self, diverter: int, group: list[tuple[int, int]], start: int) -> int:
-        pack = Pack(tuple(s for s, _ in group), tuple(n for _, n in group), diverter, start)
+        sisos, sizes = zip(*group, strict=True)
+        states = [int(self.plan.cardinality[self.plan.siso_output[siso]]) for siso in sisos]
+        blank = all(size > count for size, count in zip(sizes, states, strict=True))
+        pack = Pack(sisos, sizes, diverter, start, int(np.prod(sizes)) - 1 if blank else -1)
         self.tape.packs.append(pack)
         return start + pack.codes * int(self.plan.diverter_size[diverter])
 
     def _packs_of(self, diverter: int) -> list[int]:
         """Per pack of a Diverter: its column, where its joint table begins, and the code of 'nothing known'."""
-        out = []
-        for column, pack in enumerate(self.tape.packs):
-            if pack.diverter == diverter:
-                whole = all(
-                    size > self.plan.cardinality[self.plan.siso_output[siso]]
-                    for siso, size in zip(pack.sisos, pack.sizes, strict=True)
-                )
-                out += [column, pack.start, pack.codes - 1 if whole else -1]
-        return out
+        return [
+            number
+            for column, pack in enumerate(self.tape.packs)
+            if pack.diverter == diverter
+            for number in (column, pack.start, pack.nothing)
+        ]
 
     # sweeps
 
@@ -357,20 +375,23 @@ def unpacked_counts(
 ) -> np.ndarray:
     """Packs and posteriors in the plan's layout: marginalised once, unknown values times the old table."""
     out = np.zeros(plan.layout.size)
+    place = np.concatenate([[0], np.cumsum(plan.diverter_size)])
     counted: set[int] = set()
     for pack in tape.packs:
         states = int(plan.diverter_size[pack.diverter])
         counts = joint[pack.start : pack.start + pack.codes * states].reshape(*pack.sizes, states)
+        if pack.nothing >= 0:
+            every = tuple(range(len(pack.sizes)))
+            total = posteriors[place[pack.diverter] : place[pack.diverter] + states]
+            rest = total - counts.sum(axis=every)
+            counts[(-1,) * len(pack.sizes)] = np.where(rest > 1e-12 * total, rest, 0.0)  # below: rounding
         for position, siso in enumerate(pack.sisos):
             others = tuple(axis for axis in range(len(pack.sizes)) if axis != position)
             mine = counts.sum(axis=others).T
             counted.add(siso)
             _add_leaf(plan, siso, mine, values, expect, out)
-    at = 0
     for diverter in range(plan.diverters):
-        size = int(plan.diverter_size[diverter])
-        posterior = posteriors[at : at + size]
-        at += size
+        posterior = posteriors[place[diverter] : place[diverter + 1]]
         for leg in plan.legs(diverter):
             siso = int(program.gathered[leg])
             if siso >= 0 and siso not in counted:  # a leaf that no row knows

@@ -1,0 +1,1 @@
+"""Files: networks going out of the program and coming back."""

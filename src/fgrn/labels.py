@@ -1,0 +1,25 @@
+"""The names of states: what they may be, and when a number may stand for one."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+
+Label: TypeAlias = str | int | float | bool
+Labels: TypeAlias = tuple[Label, ...] | range
+
+
+def takes_codes(labels: Labels) -> bool:
+    """Whether a number may stand for the position of a state: only where it cannot be meant as a label."""
+    return not isinstance(labels, range) and not any(isinstance(label, (int, float)) for label in labels)
+
+
+def named(labels: Labels, codes: np.ndarray) -> np.ndarray:
+    """The labels of codes, as an array of their common type, or of objects."""
+    if isinstance(labels, range):
+        return np.asarray(codes, dtype=np.int64)
+    alike = len({type(label) for label in labels}) == 1
+    names = np.array(labels) if alike else np.array([*labels, None], dtype=object)[:-1]
+    out: np.ndarray = names[codes]
+    return out

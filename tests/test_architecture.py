@@ -1,0 +1,390 @@
+"""The rules of the house, read from the sources with `ast`: who may import whom, and that plans are never written to.
+
+The sources are those of the package that is imported, so that an installed wheel is judged as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import hashlib
+import inspect
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from strategies import Evidence, SmallNetwork, loopy_networks, networks, networks_with_evidence
+
+import fgrn
+from fgrn import SISO, Diverter, Network, Source, Variable
+from fgrn.schedule import Programs
+from fgrn.supervisor import make_plan
+from fgrn.wiring import Wiring
+
+ROOT = Path(fgrn.__file__).parent
+SOURCES = {path.relative_to(ROOT).as_posix(): path for path in sorted(ROOT.rglob("*.py"))}
+FLOW = ("evidence", "messages", "marginals", "counts", "parameters", "em")
+FLOW_MAY_KNOW = {*FLOW, "arrays", "labels", "plan", "schedule", "exceptions", "engines", "frames"}
+HEAVY = (
+    "numba", "torch", "dask", "sklearn", "pandas", "polars", "pyarrow", "matplotlib", "scipy", "narwhals",
+)  # fmt: skip
+LONGEST_FILE = 450
+LONGER_FOR_A_REASON = {
+    "engines/kernels.py": 700,  # numba's cache on disk notices a change in the file of a kernel only, so they share one
+}
+
+every_file = pytest.mark.parametrize("name", SOURCES)
+
+
+# Reading imports
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    """Whether this is the `if TYPE_CHECKING:` whose body only a type checker reads."""
+    if not isinstance(node, ast.If):
+        return False
+    test = node.test
+    return (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING") or (
+        isinstance(test, ast.Attribute) and test.attr == "TYPE_CHECKING"
+    )
+
+
+def walk(node: ast.AST, with_type_checking: bool) -> Iterator[ast.AST]:
+    yield node
+    skip_body = is_type_checking(node) and not with_type_checking
+    for field, value in ast.iter_fields(node):
+        if skip_body and field == "body":
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield from walk(child, with_type_checking)
+
+
+def imported(source: str, file: str, with_type_checking: bool = True) -> set[str]:
+    """The dotted names of all modules a file imports, wherever in it; `file` is its place below the package.
+
+    `from .engines import cpu` is the module engines.cpu, `from .engines import Engine` the package engines.
+    """
+    package = ["fgrn", *Path(file).parent.parts]
+    found: set[str] = set()
+    for node in walk(ast.parse(source), with_type_checking):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            found |= {f"{module}.{name.name}" if is_module(module, name.name) else module for name in node.names}
+    return found
+
+
+def is_module(package: str, name: str) -> bool:
+    """Whether a name in a package of ours is a file or folder, and not something defined in the package."""
+    parts = package.split(".")
+    folder = ROOT.joinpath(*parts[1:])
+    return parts[0] == "fgrn" and (folder.joinpath(f"{name}.py").is_file() or folder.joinpath(name).is_dir())
+
+
+def of_the_package(modules: set[str]) -> set[str]:
+    """Those of our package, without its name; the package itself is ''."""
+    return {module[len("fgrn") :].lstrip(".") for module in modules if module.split(".")[0] == "fgrn"}
+
+
+def imports_of(file: str, with_type_checking: bool = True) -> set[str]:
+    return imported(SOURCES[file].read_text(encoding="utf-8"), file, with_type_checking)
+
+
+@pytest.mark.parametrize(
+    ("source", "file", "expected"),
+    [
+        ("from . import frames", "em.py", {"fgrn.frames"}),
+        ("from .engines import Engine", "em.py", {"fgrn.engines"}),
+        ("from .engines import reference", "em.py", {"fgrn.engines.reference"}),
+        ("from .engines.reference import Reference", "em.py", {"fgrn.engines.reference"}),
+        ("from ..exceptions import FgrnError", "engines/reference.py", {"fgrn.exceptions"}),
+        ("from .. import graph", "engines/reference.py", {"fgrn.graph"}),
+        ("from . import BlockCounts, reference", "engines/cpu.py", {"fgrn.engines", "fgrn.engines.reference"}),
+        ("def f():\n    import fgrn.graph", "em.py", {"fgrn.graph"}),
+        ("from fgrn import graph, Network", "em.py", {"fgrn.graph", "fgrn"}),
+        ("if TYPE_CHECKING:\n    from .graph import SISO\nelse:\n    import numba.core", "em.py", {"numba.core"}),
+        ("if typing.TYPE_CHECKING:\n    from .graph import SISO", "em.py", set()),
+        ("if not TYPE_CHECKING:\n    import os", "em.py", {"os"}),
+    ],
+)
+def test_imports_are_read_as_python_reads_them(source: str, file: str, expected: set[str]) -> None:
+    assert imported(source, file, with_type_checking=False) == expected
+
+
+def test_type_checkers_read_more() -> None:
+    source = "if TYPE_CHECKING:\n    from .graph import SISO"
+    assert imported(source, "em.py", with_type_checking=True) == {"fgrn.graph"}
+
+
+def test_the_sources_are_where_the_package_is() -> None:
+    assert {f"{name}.py" for name in (*FLOW, "plan", "graph", "network", "supervisor")} <= set(SOURCES)
+    assert {"engines/__init__.py", "engines/reference.py", "engines/cpu.py", "engines/kernels.py"} <= set(SOURCES)
+
+
+# Who may know whom
+
+
+@pytest.mark.parametrize("name", FLOW)
+def test_the_flow_knows_the_plan_and_the_protocol_of_engines_and_nothing_else(name: str) -> None:
+    strangers = of_the_package(imports_of(f"{name}.py")) - FLOW_MAY_KNOW
+    assert not strangers, f"{name}.py imports {sorted(strangers)}"
+
+
+@pytest.mark.parametrize("name", [name for name in SOURCES if name.startswith("engines/")])
+def test_engines_know_errors_and_other_engines_and_nothing_else(name: str) -> None:
+    known = of_the_package(imports_of(name, with_type_checking=False))
+    strangers = {module for module in known if module != "exceptions" and module.split(".")[0] != "engines"}
+    assert not strangers, f"{name} imports {sorted(strangers)} at run time"
+
+
+def test_numba_is_imported_in_one_file() -> None:
+    files = {name for name in SOURCES if any(module.split(".")[0] == "numba" for module in imports_of(name))}
+    assert files == {"engines/kernels.py"}
+
+
+@pytest.mark.parametrize("library", ["torch", "dask", "sklearn"])
+def test_a_heavy_library_is_imported_in_one_file_at_most(library: str) -> None:
+    files = [name for name in SOURCES if any(module.split(".")[0] == library for module in imports_of(name))]
+    assert len(files) <= 1, files
+
+
+# The package as it is imported
+
+
+def test_import_is_light() -> None:
+    code = "import sys; before = set(sys.modules); import fgrn; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    loaded = {module.split(".")[0] for module in done.stdout.split()}
+    assert "fgrn" in loaded
+    assert loaded.isdisjoint(HEAVY), sorted(loaded.intersection(HEAVY))
+
+
+def test_import_is_quiet() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "import fgrn"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def sorting_of_exported_names(name: str) -> tuple[int, str]:
+    """CONSTANTS, then Classes, then the rest: as ruff sorts __all__."""
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2), name
+
+
+def test_all_promised_names_are_there_and_sorted() -> None:
+    assert len(set(fgrn.__all__)) == len(fgrn.__all__)
+    for name in fgrn.__all__:
+        assert hasattr(fgrn, name), name
+    assert list(fgrn.__all__) == sorted(fgrn.__all__, key=sorting_of_exported_names)
+    assert set(fgrn.__all__) <= {*dir(fgrn)}
+
+
+def test_nothing_else_is_public() -> None:
+    code = "import fgrn, types; print(*(n for n in dir(fgrn) if not isinstance(getattr(fgrn, n), types.ModuleType)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    public = {name for name in done.stdout.split() if not name.startswith("_")} - {"annotations", "TYPE_CHECKING"}
+    modules = {name for name in fgrn.__all__ if inspect.ismodule(getattr(fgrn, name))}
+    assert public == set(fgrn.__all__) - {"__version__"} - modules
+
+
+def test_every_error_is_exported() -> None:
+    errors = {
+        name
+        for name, thing in vars(fgrn.exceptions).items()
+        if inspect.isclass(thing) and issubclass(thing, fgrn.FgrnError)
+    }
+    assert errors <= set(fgrn.__all__)
+
+
+# Files
+
+
+@every_file
+def test_no_check_vanishes_under_optimisation(name: str) -> None:
+    tree = ast.parse(SOURCES[name].read_text(encoding="utf-8"))
+    lines = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)]
+    assert not lines, f"assert statements in {name}, lines {lines}"
+
+
+@every_file
+def test_no_file_is_too_long(name: str) -> None:
+    count = len(SOURCES[name].read_text(encoding="utf-8").splitlines())
+    assert count <= LONGER_FOR_A_REASON.get(name, LONGEST_FILE), (
+        f"{name} has {count} lines: find its second job a room of its own"
+    )
+
+
+# Plans and parameters are never written to
+
+
+def arrays_in(thing: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """Every array in a dataclass, in what it holds, and in tuples of such."""
+    if isinstance(thing, np.ndarray):
+        yield "", thing
+    elif dataclasses.is_dataclass(thing):
+        for field in dataclasses.fields(thing):
+            for name, array in arrays_in(getattr(thing, field.name)):
+                yield f"{field.name}.{name}".rstrip("."), array
+    elif isinstance(thing, tuple):
+        for number, item in enumerate(thing):
+            for name, array in arrays_in(item):
+                yield f"{number}.{name}".rstrip("."), array
+
+
+def fingerprint(thing: Any) -> str:
+    digest = hashlib.sha256()
+    for name, array in arrays_in(thing):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def assert_read_only(thing: Any, least: int) -> None:
+    arrays = dict(arrays_in(thing))
+    assert len(arrays) >= least, sorted(arrays)
+    for name, array in arrays.items():
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+        assert array.base is None or not array.base.flags.writeable, name
+
+
+def programs_of(programs: Programs, names: list[str]) -> list[Any]:
+    some = programs.some(programs._plan.messages_of(names))
+    return [programs.everything, programs.counting, programs.round, some]
+
+
+@given(network=networks())
+def test_plans_programs_and_parameters_are_read_only(network: SmallNetwork) -> None:
+    net = Network(network.blocks)
+    plan = make_plan(Wiring(tuple(network.blocks)))
+    assert_read_only(plan, 15)
+    for program in programs_of(Programs(plan), list(network.variables)[:1]):
+        assert_read_only(program, 8)
+    assert_read_only(net._parameters, 1)
+    assert_read_only(net._spec, 0)
+
+
+@given(network=loopy_networks())
+def test_plans_of_loops_are_read_only(network: SmallNetwork) -> None:
+    plan = make_plan(Wiring(tuple(network.blocks)))
+    assert_read_only(plan, 15)
+    assert_read_only(Programs(plan).round, 8)
+
+
+def test_a_fingerprint_sees_every_change() -> None:
+    plan = make_plan(Wiring(tuple(chain().blocks)))
+    changed = dataclasses.replace(plan.layout, prior_sizes=plan.layout.prior_sizes)
+    assert fingerprint(changed) == fingerprint(plan.layout)
+    for name, array in arrays_in(plan):
+        if array.size and "." not in name:
+            other = array.copy()
+            other.flat[0] = not other.flat[0] if other.dtype == bool else other.flat[0] + 1
+            init = {f.name: getattr(plan, f.name) for f in dataclasses.fields(plan) if f.init}
+            assert fingerprint(type(plan)(**{**init, name: other})) != fingerprint(plan), name
+
+
+def chain() -> Network:
+    names = ["S", "S1", "S2", "S3", "H", "Y1", "Y2", "Y3"]
+    S, S1, S2, S3, H, Y1, Y2, Y3 = (Variable(name, 2) for name in names)
+    return Network([Source(S), Diverter([S], [S1, S2, S3]), SISO(S1, Y1), SISO(S2, Y2), SISO(S3, H), SISO(H, Y3)])
+
+
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+@given(case=networks_with_evidence(networks(zeros=False)))
+def test_learning_and_propagating_leave_plan_and_parameters_as_they_were(
+    case: tuple[SmallNetwork, Evidence], engine: str
+) -> None:
+    network, evidence = case
+    net = Network(network.blocks)
+    plan, parameters = net._plan(()), net._parameters
+    program = Programs(plan).everything
+    before = [fingerprint(thing) for thing in (plan, parameters, program, net._spec)]
+    net.propagate(evidence.columns, engine=engine)
+    net.propagate(evidence.columns, engine=engine, schedule="rounds")
+    net.propagate(evidence.columns, engine=engine, keep=list(network.variables)[:1])
+    net.complete(evidence.columns, engine=engine)
+    assert net._parameters is parameters
+    if any(block.learn for block in network.blocks if not isinstance(block, Diverter)):
+        for cycles, holes in ((1, "expect"), (3, "ignore")):
+            net.learn(evidence.columns, epochs=2, cycles=cycles, holes=holes, smoothing=0.1, engine=engine)
+        assert net._parameters is not parameters
+    assert [fingerprint(thing) for thing in (plan, parameters, program, net._spec)] == before
+    assert net._plan(()) is plan
+
+
+@pytest.mark.parametrize("step", ["drawn", "updated"])
+def test_an_update_returns_new_parameters_and_leaves_the_old_ones(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = getattr(fgrn.em, step)
+    calls = []
+
+    def watched(*given: Any, **settings: Any) -> Any:
+        before = [fingerprint(thing) for thing in given]
+        result = plain(*given, **settings)
+        assert [fingerprint(thing) for thing in given] == before
+        assert all(result is not thing for thing in given)
+        assert_read_only(result, 1)
+        calls.append(result)
+        return result
+
+    monkeypatch.setattr(fgrn.em, step, watched)
+    net = chain()
+    net.learn({"Y1": [0, 1, 1], "Y3": [1, None, 0]}, epochs=3, cycles=2, starts=2)
+    assert len(calls) >= 2
+    assert any(net._parameters == result for result in calls) or step == "drawn"
+
+
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+def test_what_is_given_is_not_written_to(engine: str) -> None:
+    data = {
+        "Y1": np.array([0, 1, 1, 0]),
+        "Y2": np.array([0.0, np.nan, 1.0, 1.0]),
+        "Y3": np.array([[0.2, 0.4], [3.0, 1.0], [np.nan, np.nan], [0.0, 2.0]]),
+    }
+    weights = np.array([1.0, 2.0, 0.0, 0.5])
+    before = {name: column.tobytes() for name, column in data.items()} | {"weights": weights.tobytes()}
+    for array in (*data.values(), weights):
+        array.setflags(write=False)
+    net = chain()
+    net.learn(data, epochs=2, cycles=2, weights=weights, engine=engine)
+    net.propagate(data, engine=engine)
+    net.complete(data, engine=engine)
+    after = {name: column.tobytes() for name, column in data.items()} | {"weights": weights.tobytes()}
+    assert after == before
+
+
+def test_messages_of_one_call_are_not_those_of_the_next() -> None:
+    net = chain()
+    first = net.propagate({"Y1": [0, 1]})
+    kept = first.marginal("S").copy()
+    first.marginal("S")[:] = 7
+    np.testing.assert_array_equal(net.propagate({"Y1": [0, 1]}).marginal("S"), kept)
+
+
+def test_what_is_frozen_cannot_be_assigned_to() -> None:
+    net = chain()
+    plan = net._plan(())
+    for thing in (plan, plan.layout, Programs(plan).everything, net._parameters, net._spec, *net.blocks):
+        field = dataclasses.fields(thing)[0].name
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(thing, field, None)
+
+
+def test_plans_and_parameters_are_read_only_in_another_process_too() -> None:
+    """A pickled array forgets that it was read-only."""
+    net = chain()
+    net.learn({"Y1": [0, 1, 1]}, epochs=1)
+    plan = pickle.loads(pickle.dumps(net._plan(())))
+    assert fingerprint(plan) == fingerprint(net._plan(()))
+    assert_read_only(pickle.loads(pickle.dumps(net._parameters)), 1)
+    assert_read_only(pickle.loads(pickle.dumps(net))._parameters, 1)
+    assert_read_only(plan, 15)
