@@ -94,29 +94,26 @@ def sweep(
     threads: int | None = None,
 ) -> Messages:
     """Two sweeps on a tree, in blocks of rows; only the messages of the kept variables are stored."""
-    edges = [plan.edge(name) for name in kept]
     program = programs.everything if len(kept) == plan.edges else programs.some(plan.messages_of(kept))
-    place_of, at = {}, 0
-    for edge in program.shown.tolist():
-        place_of[edge] = slice(at, at + int(plan.cardinality[edge]))
-        at += int(plan.cardinality[edge])
-    columns = [place_of[edge] for edge in edges]
     prepared = engine.prepare(plan, programs, program, evidence)
     loaded = prepared.load(values)
-    out = [tuple(np.empty((evidence.rows, int(plan.cardinality[edge]))) for _ in range(3)) for edge in edges]
+    offset = np.concatenate([[0], np.cumsum(plan.cardinality[program.shown])])
+    out = [np.empty((evidence.rows, int(offset[-1]))) for _ in range(3)]
     log_likelihood = np.empty(evidence.rows)
 
     def work(rows: slice) -> None:
         buffers = loaded.propagate(rows)
-        for place, where in zip(columns, out, strict=True):
-            for target, buffer in zip(where, buffers[:3], strict=True):
-                target[rows] = buffer[:, place]
+        for target, buffer in zip(out, buffers[:3], strict=True):
+            target[rows] = buffer
         log_likelihood[rows] = buffers.log_likelihood
 
     blocks = counts.blocks_of_rows(evidence.rows, prepared.rows_at_once)
     for _ in counts.in_order(engine, threads, work, blocks):
         pass
-    parts = {name: (a, b, c) for name, (a, b, c) in zip(kept, out, strict=True)}
+    parts = {}
+    for position, edge in enumerate(program.shown.tolist()):
+        place = slice(int(offset[position]), int(offset[position + 1]))
+        parts[plan.names[edge]] = (out[0][:, place], out[1][:, place], out[2][:, place])
     everywhere = np.ones(evidence.rows, dtype=bool)
     return Messages(plan, tuple(kept), log_likelihood + evidence.log_scale, 0, everywhere, parts)
 

@@ -47,8 +47,13 @@ class Layout(ReadOnlyArrays):
     table_offsets: np.ndarray = field(init=False)
     prior_offsets: np.ndarray = field(init=False)
     size: int = field(init=False)
+    _tables: dict[str, int] = field(init=False, repr=False)
+    _priors: dict[str, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        numbered = {name: number for number, names in enumerate(self.table_names) for name in names}
+        object.__setattr__(self, "_tables", numbered)
+        object.__setattr__(self, "_priors", {name: number for number, name in enumerate(self.prior_names)})
         sizes = [rows * columns for rows, columns in self.table_shapes] + list(self.prior_sizes)
         offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
         tables = len(self.table_shapes)
@@ -69,16 +74,11 @@ class Layout(ReadOnlyArrays):
 
     def table_number(self, name: str) -> int:
         """The table of the SISO block with this output."""
-        for number, names in enumerate(self.table_names):
-            if name in names:
-                return number
-        raise unknown_name("table", name, (n for names in self.table_names for n in names))
+        return _found("table", name, self._tables)
 
     def prior_number(self, name: str) -> int:
         """The prior of the Source of this variable."""
-        if name in self.prior_names:
-            return self.prior_names.index(name)
-        raise unknown_name("prior", name, self.prior_names)
+        return _found("prior", name, self._priors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,10 +160,7 @@ class Plan(ReadOnlyArrays):
 
     def edge(self, name: str) -> int:
         """The number of a variable."""
-        try:
-            return self.index[name]
-        except (KeyError, TypeError):
-            raise unknown_name("variable", name, self.names) from None
+        return _found("variable", name, self.index)
 
     def columns(self, edge: int) -> slice:
         """Where the messages of an edge sit in a buffer."""
@@ -185,3 +182,10 @@ class Plan(ReadOnlyArrays):
     def messages_of(self, names: Sequence[str]) -> set[Message]:
         """Both messages of the named variables."""
         return {Message(self.edge(name), way) for name in names for way in (True, False)}
+
+
+def _found(kind: str, name: str, numbers: dict[str, int]) -> int:
+    try:
+        return numbers[name]
+    except (KeyError, TypeError):
+        raise unknown_name(kind, name, numbers) from None

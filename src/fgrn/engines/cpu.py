@@ -91,6 +91,7 @@ class Prepared:
         else:
             self.rows_at_once = self.block = int(np.clip(MESSAGE_BYTES // row_bytes, 1, COUNTED_ROWS))
         self.places = self._shown_places()
+        self.columns = [_columns(self.places[:, way].tolist(), self.places[:, 3].tolist()) for way in range(2)]
 
     def _shown_places(self) -> np.ndarray:
         """Per shown edge: its forward and backward message in the workspace, its place among the shown, its length."""
@@ -157,15 +158,8 @@ class Loaded:
         marginal = np.zeros((len(work), int(places[:, 3].sum())))
         width, shown = np.uint64(work.shape[1]), np.uint64(marginal.shape[1])
         kernels.marginals(places, len(work), width, work.ravel(), shown, marginal.ravel(), doubtful)
-        columns = [
-            np.concatenate(
-                [np.arange(at, at + n) for at, n in places[:, [way, 3]].astype(int)] or [np.zeros(0, dtype=int)]
-            )
-            for way in range(2)
-        ]
-        return Buffers(
-            work[:, columns[0]], work[:, columns[1]], marginal, known[:, :edges], known[:, edges : 2 * edges], scale
-        )
+        forward, backward = (work[:, columns] for columns in self.prepared.columns)
+        return Buffers(forward, backward, marginal, known[:, :edges], known[:, edges : 2 * edges], scale)
 
     def round(self, before: Buffers) -> Buffers:
         """See `Loaded` of the package."""
@@ -238,6 +232,13 @@ class Loaded:
 def _plain(array: np.ndarray, dtype: type) -> np.ndarray:
     """Contiguous and writable: numba compiles a kernel anew for every other kind of array."""
     return np.require(array, dtype=dtype, requirements=["C", "W"])
+
+
+def _columns(starts: list[int], counts: list[int]) -> slice | np.ndarray:
+    """The columns of messages in a workspace: a slice where they lie side by side."""
+    if all(start + count == after for start, count, after in zip(starts, counts, starts[1:], strict=False)):
+        return slice(starts[0], starts[-1] + counts[-1]) if starts else slice(0, 0)
+    return np.concatenate([np.arange(start, start + count) for start, count in zip(starts, counts, strict=True)])
 
 
 def _window(joint: np.ndarray) -> int:

@@ -92,7 +92,10 @@ class _Writer:
             largest_space=int(plan.diverter_size.max(initial=1)),
             largest_message=int(plan.cardinality.max(initial=1)),
         )
-        self.inward = {(int(edge), bool(way)) for edge, way in program.inward}
+        roots = program.roots.tolist()
+        self.inward = {(edge, bool(way)) for edge, way in [*program.inward.tolist(), *roots]}
+        self.met = {*program.shown.tolist(), *(edge for edge, _ in roots)}  # edges whose both messages are needed
+        self.packs_of: dict[int, list[int]] = {}
         self.source_of = {int(edge): source for source, edge in enumerate(plan.source_edge)}
         legs = zip(plan.leg_edge, plan.leg_is_input, strict=True)
         self.read_by_diverter = {int(edge) for edge, into in legs if into}
@@ -147,8 +150,7 @@ class _Writer:
     def _prior_leg(self, edge: int) -> int | None:
         """The Source of an edge whose prior a Diverter may read as it is, without a copy for every row."""
         source = self.source_of.get(edge)
-        met = edge in self.program.shown or edge in self.program.roots[:, 0]
-        if source is None or met or self.evidence.slot[edge] >= 0:
+        if source is None or edge in self.met or self.evidence.slot[edge] >= 0:
             return None
         return source if edge in self.read_by_diverter else None
 
@@ -191,17 +193,13 @@ class _Writer:
         states = [int(self.plan.cardinality[self.plan.siso_output[siso]]) for siso in sisos]
         blank = all(size > count for size, count in zip(sizes, states, strict=True))
         pack = Pack(sisos, sizes, diverter, start, int(np.prod(sizes)) - 1 if blank else -1)
+        self.packs_of.setdefault(diverter, []).extend([len(self.tape.packs), pack.start, pack.nothing])
         self.tape.packs.append(pack)
         return start + pack.codes * int(self.plan.diverter_size[diverter])
 
     def _packs_of(self, diverter: int) -> list[int]:
         """Per pack of a Diverter: its column, where its joint table begins, and the code of 'nothing known'."""
-        return [
-            number
-            for column, pack in enumerate(self.tape.packs)
-            if pack.diverter == diverter
-            for number in (column, pack.start, pack.nothing)
-        ]
+        return self.packs_of.get(diverter, [])
 
     # sweeps
 
@@ -258,8 +256,7 @@ class _Writer:
             )  # fmt: skip
 
     def _is_inward(self, edge: int, forward: bool) -> int:
-        roots = {(int(e), bool(way)) for e, way in self.program.roots}
-        return int((edge, forward) in self.inward or (edge, forward) in roots)
+        return int((edge, forward) in self.inward)
 
     def _legs(self, diverter: int) -> tuple[list[int], dict[int, int]]:
         """The records of what comes in, the leaves as one leg, and the position of each leg among them."""
@@ -390,6 +387,7 @@ def unpacked_counts(
             mine = counts.sum(axis=others).T
             counted.add(siso)
             _add_leaf(plan, siso, mine, values, expect, out)
+    source_of = {edge: source for source, edge in enumerate(plan.source_edge.tolist())}
     for diverter in range(plan.diverters):
         posterior = posteriors[place[diverter] : place[diverter + 1]]
         for leg in plan.legs(diverter):
@@ -398,7 +396,11 @@ def unpacked_counts(
                 table = plan.layout.table(values, int(plan.siso_table[siso]))
                 if expect:
                     plan.layout.table(out, int(plan.siso_table[siso]))[...] += table * posterior[:, None]
-            _add_source(plan, diverter, leg, posterior, out)
+            source = source_of.get(int(plan.leg_edge[leg]))
+            if source is not None:
+                prior = plan.layout.prior(out, int(plan.source_prior[source]))
+                index = plan.leg_index(diverter, leg)
+                prior += posterior if index is None else np.bincount(index, posterior, minlength=len(prior))
     return out
 
 
@@ -410,11 +412,3 @@ def _add_leaf(plan: Plan, siso: int, counts: np.ndarray, values: np.ndarray, exp
     total += known
     if expect and unknown.size:
         total += table * unknown
-
-
-def _add_source(plan: Plan, diverter: int, leg: int, posterior: np.ndarray, out: np.ndarray) -> None:
-    sources = np.flatnonzero(plan.source_edge == plan.leg_edge[leg])
-    if len(sources) and plan.leg_is_input[leg]:
-        prior = plan.layout.prior(out, int(plan.source_prior[sources[0]]))
-        index = plan.leg_index(diverter, leg)
-        prior += posterior if index is None else np.bincount(index, posterior, minlength=len(prior))
