@@ -23,10 +23,12 @@ def test_the_code_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     namespace: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, str(README), "exec"), namespace)
-    assert namespace["seen"].forward("cancer").shape == (1, 2)
+    belief = namespace["seen"].belief("asbestos")
+    assert {state: round(share, 2) for state, share in belief.items()} == {0: 0.27, 1: 0.73}
+    completed = fgrn.load("flu.fgrn").complete(namespace["table"])
+    assert completed["fever"].tolist()[4] == "high"
+    assert completed["cough"].tolist()[6] == "yes"
     assert fgrn.load("flu.fgrn").classify({"cough": ["yes"], "fever": [None]}, "flu").tolist() == ["yes"]
-    completed = fgrn.load("flu.fgrn").complete({"fever": [None, "none"], "cough": ["yes", None]})
-    assert completed == {"fever": ["high", "none"], "cough": ["yes", "no"]}
 
 
 def test_the_demonstration_learns_compares_draws_and_says_where(

@@ -179,6 +179,10 @@ def test_columns_that_are_all_unknown_say_nothing() -> None:
 def test_every_type_of_number_is_a_code(dtype: str) -> None:
     codes = [1, 0, 1, 0] if dtype == "?" else [1, 0, 2, 1]
     assert_same_messages({"Z": np.array(codes, dtype=dtype)}, {"Z": codes})
+    if dtype == "?":
+        with pytest.raises(fgrn.EvidenceError, match="True is not one of its states"):
+            NET.propagate({"Y": np.array([True, False])})
+        return
     assert_same_messages({"Y": np.array([1, 0, 0, 1], dtype=dtype)}, {"Y": ["yes", "no", "no", "yes"]})
 
 
@@ -204,7 +208,7 @@ def test_booleans_are_labels_where_labels_are_booleans() -> None:
 
 def test_one_value_stands_for_every_row() -> None:
     plain = {"Y": ["yes", "yes"], "Z": [1, 2]}
-    for value in ("yes", 1, 1.0, np.int64(1), np.str_("yes"), np.array("yes"), np.array(1), True):
+    for value in ("yes", 1, 1.0, np.int64(1), np.str_("yes"), np.array("yes"), np.array(1)):
         assert_same_messages({"Y": value, "Z": [1, 2]}, plain)
         assert_same_messages({"Y": value}, {"Y": ["yes"]})
     for value in (None, NAN, pd.NA, pd.NaT, MASKED, np.array(NAN), np.array(None)):

@@ -16,6 +16,7 @@ from .exceptions import (
     UnknownNameError,
     WiringError,
 )
+from .frames import states
 from .graph import SISO, Diverter, Source, Variable
 from .network import Network
 from .structures import dica, hmm, lvm, naive_bayes, sequences, stack
@@ -46,6 +47,7 @@ __all__ = [
     "naive_bayes",
     "sequences",
     "stack",
+    "states",
 ]
 
 

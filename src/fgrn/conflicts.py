@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import engines
+from .counts import REMEDY
 from .evidence import SOFT, UNKNOWN, Evidence
 from .exceptions import ImpossibleEvidence, shortened
 from .plan import Plan
@@ -27,8 +28,7 @@ def explained(
     others = error.rows[1:]
     more = f" The same holds of {'row' if len(others) == 1 else 'rows'} {shortened(others)}." if others else ""
     return ImpossibleEvidence(
-        f"Row {row}: this evidence has probability zero under the model: {why}.{more} Change the values, soften a zero "
-        'in the tables, or pass impossible="mark" to propagate.',
+        f"Row {row}: this evidence has probability zero under the model: {why}.{more} {REMEDY}",
         error.rows,
     )
 

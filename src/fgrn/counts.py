@@ -15,11 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from . import settings
 from .engines import BlockCounts, Engine, Prepared
 from .evidence import Evidence
 from .exceptions import ImpossibleEvidence, shortened
 from .plan import Plan
 from .schedule import Programs
+
+REMEDY = (
+    "Change the values, soften a zero in the tables (learn with smoothing), or see which rows it is by "
+    'propagate(..., impossible="mark").'
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +59,9 @@ def blocks_of_rows(rows: int, size: int) -> list[slice]:
 
 def in_order(engine: Engine, threads: int | None, work: Callable[[slice], Any], blocks: list[slice]) -> Iterator[Any]:
     """The results of the work on each block, in order, made by several threads where the engine gains by it."""
-    threads = thread_count() if threads is None else threads
+    if threads is None:
+        threads = thread_count()
+    settings.whole("threads", threads, 1)
     if threads <= 1 or len(blocks) <= 1 or not engine.parallel:
         yield from map(work, blocks)
         return
@@ -70,8 +78,7 @@ def refuse_impossible(log_likelihood: np.ndarray, weights: np.ndarray | None = N
         rows = (np.flatnonzero(impossible) + first).tolist()
         which = f"Row {rows[0]}" if len(rows) == 1 else f"Rows {shortened(rows)}"
         raise ImpossibleEvidence(
-            f"{which}: this evidence has probability zero under the model; its values cannot go together. "
-            'Change them, soften a zero in the tables, or pass impossible="mark" to propagate.',
+            f"{which}: this evidence has probability zero under the model; its values cannot go together. {REMEDY}",
             rows,
         )
 

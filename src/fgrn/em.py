@@ -13,6 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
+from . import settings
+from .arrays import frozen
 from .counts import Counts
 from .exceptions import LearningError
 from .parameters import Parameters, Smoothing, Specification, drawn, updated
@@ -41,15 +43,10 @@ class Rule:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "cycles", "starts"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise LearningError(f"The {name!r} must be a whole number from 1 on. Got {value!r} instead.")
+            settings.whole(name, getattr(self, name), 1, LearningError)
         for name in ("tolerance", "cycle_tolerance"):
-            value = getattr(self, name)
-            if not isinstance(value, (int, float, np.number)) or not 0 <= value < np.inf:
-                raise LearningError(f"The {name!r} must be finite and not negative. Got {value!r} instead.")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, (int, np.integer)) or self.seed < 0:
-            raise LearningError(f"The 'seed' must be a whole number, not negative. Got {self.seed!r} instead.")
+            settings.number(name, getattr(self, name), LearningError)
+        settings.whole("seed", self.seed, 0, LearningError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +67,10 @@ class History:
     start: int = 0
     starts: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
+    def __post_init__(self) -> None:
+        for name in ("log_likelihood", "objective", "starts"):
+            object.__setattr__(self, name, frozen(getattr(self, name), np.float64))
+
     @property
     def epochs(self) -> int:
         """How many epochs were run."""
@@ -83,13 +84,18 @@ class History:
     def __repr__(self) -> str:
         if not self.epochs:
             return "History of no epochs"
-        end = "converged" if self.converged else "stopped"
-        first, last = self.log_likelihood[[0, -1]]
-        return f"History of {self.epochs} epochs ({end}): log-likelihood {first:,.3f} -> {last:,.3f}"
+        count = "1 epoch" if self.epochs == 1 else f"{self.epochs} epochs"
+        end = ", converged" if self.converged else ""
+        shown = [self.log_likelihood[0], *self.log_likelihood[1:][-1:]]
+        values = " ... ".join(f"{value:,.3f}" for value in shown)
+        return f"History of {count}{end}; log-likelihood each began with: {values}"
 
 
-Watcher = Callable[[int, int, float], None]
-"""Called after every epoch with the number of the start, of the epoch, and the log-likelihood per row."""
+Watcher = Callable[[int, int, float], object]
+"""Called after every epoch with the number of the start, of the epoch, and the log-likelihood per row.
+
+What it watches is the likelihood the epoch began with. If it returns True the epoch is the last one.
+"""
 
 
 def learn(
@@ -133,8 +139,7 @@ def _one_start(
         weight = counts.weight
         likelihoods.append(counts.log_likelihood)
         objectives.append(counts.log_likelihood + smoothing.log_prior(spec, parameters.values))
-        if watch is not None:
-            watch(start, epoch, likelihoods[-1] / max(weight, np.finfo(float).tiny))
+        stop = watch is not None and watch(start, epoch, likelihoods[-1] / max(weight, np.finfo(float).tiny)) is True
         if epoch and rule.tolerance and objectives[-1] - objectives[-2] <= rule.tolerance * weight:
             converged = True
             break
@@ -142,6 +147,8 @@ def _one_start(
         parameters = updated(spec, began_with, counts.values, smoothing)
         if rule.cycles > 1:
             parameters = _more_cycles(estep, spec, began_with, parameters, rule, smoothing)
+        if stop:
+            break
     return parameters, History(np.array(likelihoods), np.array(objectives), weight, converged)
 
 

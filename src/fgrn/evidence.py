@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ from .arrays import numbers
 from .exceptions import EvidenceError, shortened, unknown_name
 from .labels import Labels, takes_codes
 from .plan import Plan
+
+MOST_WEIGHT = 1e100
+"""Sums of larger row weights could overflow."""
 
 UNKNOWN = -1
 SOFT = -2
@@ -120,13 +124,15 @@ def checked_weights(weights: Any, rows: int) -> np.ndarray:
     bad = np.flatnonzero(~np.isfinite(array) | (array < 0))
     if len(bad):
         raise EvidenceError(f"Row {bad[0]}: a weight is finite and not negative. Got {array[bad[0]]} instead.")
+    if array.max(initial=0) > MOST_WEIGHT:
+        raise EvidenceError(f"A weight is at most {MOST_WEIGHT:g}. Divide all of them by a common number.")
     if rows and not array.any():
         raise EvidenceError("All weights are zero, so there is nothing to learn from.")
     return array
 
 
 def _row_count(columns: dict[str, Any]) -> int:
-    lengths = {name: len(column) for name, column in columns.items() if not _is_bare(column)}
+    lengths = {name: len(column) for name, column in columns.items() if not frames.is_bare(column)}
     if not lengths:
         return 1
     first = next(iter(lengths))
@@ -139,10 +145,6 @@ def _row_count(columns: dict[str, Any]) -> int:
     return lengths[first]
 
 
-def _is_bare(column: Any) -> bool:
-    return not isinstance(column, (list, np.ndarray)) or (isinstance(column, np.ndarray) and column.ndim == 0)
-
-
 @dataclass(frozen=True)
 class _Column:
     """One column on its way to codes: its name and the labels of its variable."""
@@ -151,7 +153,7 @@ class _Column:
     labels: Labels
 
     def encode(self, column: Any, rows: int) -> tuple[np.ndarray, np.ndarray | None]:
-        if _is_bare(column):
+        if frames.is_bare(column):
             column = [column.tolist() if isinstance(column, np.ndarray) else column] * rows
         if isinstance(column, np.ndarray):
             if column.ndim == 2:
@@ -201,12 +203,15 @@ class _Column:
 
     def _coder(self) -> Callable[[Any], int]:
         table: dict[Any, int] = {label: code for code, label in enumerate(self.labels)}
-        if takes_codes(self.labels):
+        coded = takes_codes(self.labels)
+        if coded:
             table.update((code, code) for code in range(len(self.labels)))
 
         def code(value: Any) -> int:
             if frames.is_unknown(value):
                 return UNKNOWN
+            if coded and isinstance(value, (bool, np.bool_)):  # true or false is no position
+                raise KeyError(value)
             return table[value.item() if isinstance(value, np.generic) else value]
 
         return code
@@ -247,10 +252,16 @@ class _Column:
 
     def _stranger(self, row: int, value: Any, count: int = 1) -> EvidenceError:
         hint = ""
-        if isinstance(value, str) and any(str(label) == value.strip() for label in self.labels):
-            hint = " The same text is there as another type, or without blanks."
+        text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+        near = get_close_matches(text.lower(), [str(label).lower() for label in self.labels[:1000]], n=1)
+        if any(str(label) == text for label in self.labels[:1000]):
+            hint = " The same is there as another type (text and numbers differ), or without blanks."
         elif isinstance(value, float) and 0 < value < 1:
             hint = " For a distribution in one row, write [[...]]: a list of rows."
+        elif text in ("", "?", "NA", "N/A", "nan", "NaN", "null", "None", "."):
+            hint = " If it stands for a missing value, replace it with None."
+        elif isinstance(value, str) and near:
+            hint = f" Did you mean {next(repr(label) for label in self.labels if str(label).lower() == near[0])}?"
         more = f" ({count:,} rows have such a value.)" if count > 1 else ""
         return EvidenceError(
             f"Row {row}, {self.name!r}: {value!r} is not one of its states (known: {shortened(self.labels)})."

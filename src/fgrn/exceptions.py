@@ -87,4 +87,5 @@ def unknown_name(kind: str, name: object, known: Iterable[object]) -> UnknownNam
         lower.setdefault(item.lower(), []).append(item)
     near = [item for match in get_close_matches(str(name).lower(), lower, n=3) for item in lower[match]][:3]
     hint = f"Did you mean {' or '.join(repr(n) for n in near)}?" if near else f"Known: {shortened(names)}."
+    hint = hint if len(names) else "There is none at all."
     return UnknownNameError(f"There is no {kind} {name!r} here. {hint}")

@@ -41,6 +41,8 @@ def replaced(data: Data, plain: Mapping[str, Any], filled: Mapping[str, Sequence
     """
     if isinstance(data, Mapping):
         kept = {name: plain[name] if isinstance(column, Iterator) else column for name, column in data.items()}
+        if all(map(is_bare, plain.values())):  # one row written without lists
+            return {name: filled[name][0] if name in filled else column for name, column in kept.items()}
         return {name: _like(column, filled[name]) if name in filled else column for name, column in kept.items()}
     if isinstance(data, np.ndarray):
         return _structured_like(data, {name: _like(data[name], values) for name, values in filled.items()})
@@ -62,6 +64,36 @@ def _structured_like(data: np.ndarray, new: Mapping[str, np.ndarray]) -> np.ndar
     for name, column in columns.items():
         out[name] = column
     return out if np.ma.isMaskedArray(data) else out.view(type(data))
+
+
+def is_bare(column: Any) -> bool:
+    """Whether a column, as it was read, is one value that stands for every row."""
+    return not isinstance(column, (list, np.ndarray)) or (isinstance(column, np.ndarray) and column.ndim == 0)
+
+
+def states(data: Data) -> dict[str, list[Any]]:
+    """The states found in each column of a table, in order: what the ready-made networks take as `observed`.
+
+    Unknown values are left out. Numbers and words are sorted; the order of a categorical column is kept.
+    """
+    found: dict[str, list[Any]] = {}
+    for name, column in columns(data).items():
+        values = [column] if is_bare(column) else (column.tolist() if isinstance(column, np.ndarray) else column)
+        if any(is_distribution(value) for value in values):
+            raise EvidenceError(f"Column {name!r} holds distributions, which do not say what its states are called.")
+        distinct = dict.fromkeys(v.item() if isinstance(v, np.generic) else v for v in values if not is_unknown(v))
+        given = _categories(data[name]) if not isinstance(column, np.ndarray) and data is not None else []
+        order = {value: position for position, value in enumerate(given)}
+        found[name] = sorted(distinct, key=lambda v: (order.get(v, len(order)), isinstance(v, str), v))
+        if not distinct:
+            raise EvidenceError(f"Column {name!r} has no known value, so its states cannot be found. Leave it out.")
+    return found
+
+
+def _categories(column: Any) -> list[Any]:
+    """The categories of a categorical column that has an order of its own; none for any other."""
+    categories = getattr(getattr(column, "dtype", None), "categories", None)  # of pandas, and of an Enum of polars
+    return [] if categories is None else list(categories)
 
 
 def is_distribution(value: object) -> bool:
@@ -167,22 +199,22 @@ def _pandas_like(column: Any, values: list[Any]) -> Any:
 
     if not isinstance(column, pd.Series):
         return values
-    try:
-        new = pd.Series(values, index=column.index, dtype=column.dtype, name=column.name)
-    except Exception:  # the dtypes of pandas come from several libraries, each with errors of its own
-        new = None
-    if new is None or new.isna().any():  # a value that does not fit a category becomes missing without a word
-        new = pd.Series(values, index=column.index, name=column.name)
-    return new
+    categories = getattr(column.dtype, "categories", None)
+    if categories is None or set(values) <= set(categories):
+        try:
+            return pd.Series(values, index=column.index, dtype=column.dtype, name=column.name)
+        except Exception:  # the dtypes of pandas come from several libraries, each with errors of its own
+            pass
+    return pd.Series(values, index=column.index, name=column.name)
 
 
 def _polars_like(column: Any, values: list[Any]) -> Any:
     import polars as pl
 
-    try:
-        return pl.Series(column.name, values, dtype=column.dtype)
-    except (TypeError, pl.exceptions.PolarsError):
-        return pl.Series(column.name, values, strict=False)
+    if column.dtype != pl.Null:  # a column of nothing has a type of its own, into which nothing fits
+        with suppress(TypeError, pl.exceptions.PolarsError):
+            return pl.Series(column.name, values, dtype=column.dtype)
+    return pl.Series(column.name, values, strict=False)
 
 
 def _arrow_like(column: Any, values: list[Any]) -> Any:

@@ -88,6 +88,8 @@ def _checked_labels(name: str, states: Any) -> Labels:
         if states > sys.maxsize:
             raise WiringError(f"Variable {name!r} has {states:,} states, more than can be counted.")
         return range(int(states))
+    if isinstance(states, range) and states and states == range(len(states)):
+        return states
     if isinstance(states, (set, frozenset)):
         raise WiringError(f"Variable {name!r}: a set of labels has no order. Make it a list.")
     try:
@@ -412,3 +414,19 @@ def title(block: Block) -> str:
     if isinstance(block, SISO):
         return f"SISO({block.input.name} -> {block.output.name})"
     return block._title
+
+
+def line(block: Block) -> str:
+    """A block in one line, for people."""
+    if isinstance(block, Source):
+        kept = "" if block.learn else ", fixed"
+        return f"Source    {block.variable.name} ({block.variable.cardinality} states{kept})"
+    if isinstance(block, Diverter):
+        ins = " x ".join(variable.name for variable in block.inputs)
+        outs = ", ".join(variable.name for variable in block.outputs[:6])
+        more = f", ... ({len(block.outputs) - 6} more)" if len(block.outputs) > 6 else ""
+        return f"Diverter  {ins} -> {outs}{more}"
+    extra = ("" if block.learn else ", fixed") + (f", tied as {block.tie!r}" if block.tie else "")
+    extra += "" if block.support is None else ", with a support"
+    shape = f"{block.input.cardinality} x {block.output.cardinality}"
+    return f"SISO      {block.input.name} -> {block.output.name} ({shape}{extra})"

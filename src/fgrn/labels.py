@@ -11,8 +11,20 @@ Labels: TypeAlias = tuple[Label, ...] | range
 
 
 def takes_codes(labels: Labels) -> bool:
-    """Whether a number may stand for the position of a state: only where it cannot be meant as a label."""
-    return not isinstance(labels, range) and not any(isinstance(label, (int, float)) for label in labels)
+    """Whether a number may stand for the position of a state: only where it cannot be meant as a label.
+
+    Not where labels are numbers, and not where they are numbers written as text: 1 would be taken for the second of
+    "1", "2", "3".
+    """
+    return not isinstance(labels, range) and not any(_is_number(label) for label in labels)
+
+
+def _is_number(label: Label) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True
 
 
 def named(labels: Labels, codes: np.ndarray) -> np.ndarray:

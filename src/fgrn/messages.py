@@ -12,7 +12,7 @@ import numpy as np
 from . import counts, marginals
 from .engines import Buffers, Engine
 from .evidence import Evidence
-from .exceptions import ConvergenceWarning, unknown_name
+from .exceptions import ConvergenceWarning, UnknownNameError, unknown_name
 from .plan import Plan
 from .schedule import Programs
 
@@ -25,14 +25,14 @@ class Messages:
     """The messages that were kept, each (rows, states) and summing to one, and each row's log-likelihood.
 
     impossible  (rows,): rows of probability zero, whose messages may be all zero and whose log-likelihood is -inf
-    rounds      how many parallel rounds were run; 0 for two sweeps
+    rounds      how many parallel rounds were run; None for two sweeps
     converged   (rows,): whether the messages had come to rest; always true after two sweeps
     """
 
     plan: Plan
     kept: tuple[str, ...]
     log_likelihood: np.ndarray
-    rounds: int = 0
+    rounds: int | None = None
     converged: np.ndarray = field(default_factory=lambda: np.ones(0, dtype=bool))
     _parts: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=dict)
 
@@ -51,6 +51,9 @@ class Messages:
     def belief(self, name: str, row: int = 0) -> dict[Any, float]:
         """The marginal of a variable in one row, by label."""
         labels = self.plan.labels[self.plan.edge(name)]
+        rows = len(self.log_likelihood)
+        if isinstance(row, bool) or not isinstance(row, (int, np.integer)) or not -rows <= row < rows:
+            raise UnknownNameError(f"There is no row {row!r}; there are {rows:,}, counted from 0.")
         return dict(zip(labels, self.marginal(name)[row].tolist(), strict=True))
 
     @property
@@ -64,7 +67,7 @@ class Messages:
         return self._parts[name]
 
     def __repr__(self) -> str:
-        how = f"{self.rounds} rounds" if self.rounds else "two sweeps"
+        how = "two sweeps" if self.rounds is None else f"{self.rounds} rounds"
         if not self.converged.all():
             how += ", not converged"
         return f"Messages of {len(self.kept)} variables, {len(self.log_likelihood):,} rows ({how})"
@@ -110,12 +113,14 @@ def sweep(
     blocks = counts.blocks_of_rows(evidence.rows, prepared.rows_at_once)
     for _ in counts.in_order(engine, threads, work, blocks):
         pass
+    for buffer in out:
+        buffer.setflags(write=False)
     parts = {}
     for position, edge in enumerate(program.shown.tolist()):
         place = slice(int(offset[position]), int(offset[position + 1]))
         parts[plan.names[edge]] = (out[0][:, place], out[1][:, place], out[2][:, place])
     everywhere = np.ones(evidence.rows, dtype=bool)
-    return Messages(plan, tuple(kept), log_likelihood + evidence.log_scale, 0, everywhere, parts)
+    return Messages(plan, tuple(kept), log_likelihood + evidence.log_scale, None, everywhere, parts)
 
 
 def rounds(
@@ -185,6 +190,8 @@ def as_messages(
 ) -> Messages:
     """The buffers of a round as people see them."""
     marginal = marginals.beliefs(plan, buffers.forward, buffers.backward)
+    for array in (buffers.forward, buffers.backward, marginal):
+        array.setflags(write=False)
     likelihood = marginals.bethe_log_likelihood(plan, values, evidence, buffers) + evidence.log_scale
     parts = {}
     for edge, name in enumerate(plan.names):
@@ -220,5 +227,5 @@ def _joined(plan: Plan, pieces: list[Messages], evidence: Evidence) -> Messages:
         parts[name] = (a, b, c)
     likelihood = np.concatenate([np.zeros(0), *(piece.log_likelihood for piece in pieces)])
     converged = np.concatenate([np.zeros(0, dtype=bool), *(piece.converged for piece in pieces)])
-    number = max((piece.rounds for piece in pieces), default=0)
+    number = max((piece.rounds or 0 for piece in pieces), default=0)
     return Messages(plan, plan.names, likelihood, number, converged, parts)

@@ -6,26 +6,26 @@ flow (evidence -> messages -> marginals -> counts -> parameters).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import em, engines, frames, messages
+from . import em, engines, frames, messages, settings
 from .completion import completed
 from .conflicts import explained
 from .counts import InMemory, refuse_impossible
 from .evidence import Evidence, checked_weights, encode
-from .exceptions import FgrnError, ImpossibleEvidence, LearningError, WiringError, unknown_name
-from .graph import SISO, Block, Diverter, Source, Variable
+from .exceptions import FgrnError, ImpossibleEvidence, LearningError, WiringError, shortened, unknown_name
+from .graph import SISO, Block, Diverter, Source, Variable, line
 from .labels import Label, named
 from .messages import Messages, Round
-from .parameters import Parameters, Smoothing, Specification, drawn, initial
+from .parameters import Parameters, Smoothing, drawn, initial
 from .plan import Plan
 from .schedule import Programs, special_edges
-from .supervisor import layers_of, layout_of, make_plan
+from .supervisor import layers_of, make_plan, specification_of
 from .wiring import Wiring
 
 SMALL_WORK = 2e6
@@ -43,7 +43,7 @@ class Network:
         if isinstance(blocks, (Source, SISO, Diverter)) or not isinstance(blocks, Iterable):
             raise WiringError(f"A Network is made of a list of blocks. Got {blocks!r} instead.")
         self._wiring = Wiring(tuple(blocks))
-        self._spec = _specification(self._wiring)
+        self._spec = specification_of(self._wiring)
         self._parameters = initial(self._spec)
         self._plans: dict[frozenset[str], Plan] = {}
         self._programs: dict[tuple[frozenset[str], frozenset[int]], Programs] = {}
@@ -122,7 +122,7 @@ class Network:
     def __repr__(self) -> str:
         shape = f"tree of diameter {self.diameter}" if self.is_tree else "with loops"
         lines = [f"Network of {len(self.variables)} variables and {len(self.blocks)} blocks, {shape}"]
-        lines += [f"  {_line(block)}" for block in self.blocks[:40]]
+        lines += [f"  {line(block)}" for block in self.blocks[:40]]
         if len(self.blocks) > 40:
             lines.append(f"  ... {len(self.blocks) - 40:,} more blocks")
         return "\n".join(lines)
@@ -147,7 +147,9 @@ class Network:
 
         Args:
             evidence: a mapping of columns or a dataframe; a variable that is not named is unknown.
-            schedule: "sweeps" (two, exact, on a tree), "rounds" (parallel), or "auto": sweeps where they are exact.
+            schedule: "sweeps" (two, exact, on a tree), "rounds" (parallel), or "auto": sweeps where they are exact,
+                unless rounds or damping are given. On a loop all that comes out, the log-likelihood and what is
+                impossible included, is an approximation.
             keep: the variables whose messages to keep; all of them unless given.
             impossible: "raise" an error that names the rows of probability zero, or "mark" them in `.impossible`.
             paused: outputs of SISO blocks that let no message through.
@@ -157,11 +159,12 @@ class Network:
             engine: "reference", "cpu", or "auto".
             threads: how many threads; all processors unless given. The result does not depend on it.
         """
-        _check_choice("schedule", schedule, ("auto", "sweeps", "rounds"))
-        _check_choice("impossible", impossible, ("raise", "mark"))
+        settings.choice("schedule", schedule, ("auto", "sweeps", "rounds"))
+        settings.choice("impossible", impossible, ("raise", "mark"))
+        settings.number("tolerance", tolerance)
         plan = self._plan(paused)
         encoded = encode(plan, evidence)
-        kept = plan.names if keep is None else _names("keep", keep)
+        kept = plan.names if keep is None else settings.names("keep", keep)
         for name in kept:
             plan.edge(name)
         kept = tuple(dict.fromkeys(kept))
@@ -169,7 +172,8 @@ class Network:
         programs = self._programs_for(plan, paused, encoded)
         if schedule == "sweeps" and not plan.is_tree:
             raise FgrnError('This network has loops, where two sweeps are not enough. Use schedule="rounds".')
-        if schedule == "rounds" or not plan.is_tree:
+        asked_for_rounds = schedule == "auto" and not (rounds is None and damping is None)
+        if schedule == "rounds" or asked_for_rounds or not plan.is_tree:
             most, rest = self._round_settings(plan, rounds, damping)
             found = messages.settled(
                 runner, plan, programs, self._parameters.values, encoded, most, rest, tolerance,
@@ -190,12 +194,16 @@ class Network:
         evidence: frames.Data = None,
         *,
         rounds: int | None = None,
-        damping: float = 0.0,
+        damping: float | None = None,
         tolerance: float = 1e-12,
         paused: Collection[str] = (),
         engine: str = "reference",
     ) -> Iterator[Round]:
-        """Parallel rounds one by one: after each, all messages and which of them changed. Round 0 is the boundary."""
+        """Parallel rounds one by one: after each, all messages and which of them changed. Round 0 is the boundary.
+
+        It ends when nothing has changed, or after the most rounds, which are those of `propagate`.
+        """
+        settings.number("tolerance", tolerance)
         plan = self._plan(paused)
         encoded = encode(plan, evidence)
         runner = self._engine(engine, plan, encoded.rows)
@@ -212,9 +220,12 @@ class Network:
                 for direction, way in enumerate(("forward", "backward"))
                 if moved[direction, plan.columns(edge)].max() > tolerance
             )
-            still = change.max(axis=(0, 2), initial=0) <= tolerance
+            exact = plan.is_tree and rest == 0 and number >= self.diameter
+            still = (change.max(axis=(0, 2), initial=0) <= tolerance) & (number > 0) | exact
             found = messages.as_messages(plan, values, encoded, buffers, number, still)
             yield Round(number, found, changed, float(change.max(initial=0)))
+            if number and not changed:
+                return
 
     # Learning
 
@@ -246,12 +257,14 @@ class Network:
             data: the rows to learn from: labels, codes, distributions and unknown values, on any variable.
             epochs: how often the evidence is presented (T).
             cycles: how often each table is updated on the messages of one epoch (K); 1 is the incremental algorithm.
-            smoothing: a Dirichlet count per cell of every table, or a mapping from tables and priors to counts.
+            smoothing: a Dirichlet count per cell of every table, or a mapping from tables and priors to counts; priors
+                are smoothed only if named.
             weights: one weight per row.
             holes: "expect" counts an unknown leaf as the model expects it (the paper); "ignore" leaves it out. Both
                 lead to the same tables; the second in fewer epochs where much is missing.
             seed: for the random starts.
-            starts: how many random starts; the best is kept.
+            starts: how many starts; the best is kept. The first goes on from the tables as they are; for the others
+                every table that is learnt and was not given is drawn anew.
             tolerance: stop when an epoch gains less than this per row.
             cycle_tolerance: a table that moves by no more than this in a cycle is left alone until the next epoch.
             hold: keep the messages from cycle to cycle (the paper), or make them again in constant memory.
@@ -259,9 +272,15 @@ class Network:
             paused: outputs of SISO blocks that let no message through.
             engine: "reference", "cpu", or "auto".
             threads: how many threads; all processors unless given. The result does not depend on it.
-            watch: called after every epoch with (start, epoch, log-likelihood per row).
+            watch: called after every epoch with (start, epoch, log-likelihood per row); learning ends, and keeps what
+                it has, when it returns True.
+
+        Names of tables are those of the SISO blocks' outputs or of their tie, names of priors those of the Sources'
+        variables. The tables are changed when all is done: an error or an interruption leaves the network as it was.
         """
-        _check_choice("holes", holes, ("expect", "ignore"))
+        settings.choice("holes", holes, ("expect", "ignore"))
+        if watch is not None and not callable(watch):
+            raise LearningError(f"'watch' must be a function of (start, epoch, log-likelihood). Got {watch!r} instead.")
         rule = em.Rule(epochs, cycles, tolerance, cycle_tolerance, starts, seed)
         plan = self._plan(paused)
         if not plan.is_tree:
@@ -270,9 +289,9 @@ class Network:
                 "Join the variables on the loop in a product-space Diverter, which makes a tree of it."
             )
         encoded = encode(plan, data)
-        if not encoded.rows:
+        if not encoded.rows or not encoded.edges():
             raise LearningError("There are no rows to learn from.")
-        spec = self._spec if only is None else self._spec.restricted(_names("only", only))
+        spec = self._spec if only is None else self._spec.restricted(settings.names("only", only))
         if not any((*spec.learnt_tables, *spec.learnt_priors)):
             raise LearningError("Nothing here may be learnt: every table and prior is frozen.")
         programs = self._programs_for(plan, paused, encoded)
@@ -294,26 +313,37 @@ class Network:
             raise explained(error, plan, programs, begin.values, encoded) from None
         return history
 
-    def learn_by_layer(self, data: frames.Data, *, together: int = 0, **settings: Any) -> list[em.History]:
+    def learn_by_layer(self, data: frames.Data, *, together: int = 0, **options: Any) -> list[em.History]:
         """Learn layer after layer from the bottom, as the paper does; then all together for `together` epochs.
 
         While a layer is learnt the ones below it are frozen and the SISO blocks above it pause, so that nothing
-        propagates above its Diverters. The settings are those of `learn`, for each layer.
+        propagates above its Diverters. The options are those of `learn`, for each layer.
         """
         for name in ("only", "paused"):
-            if name in settings:
+            if name in options:
                 raise LearningError(f"The layers decide what is {name!r}; leave it out, or use learn.")
-        if isinstance(together, bool) or not isinstance(together, int) or together < 0:
-            raise LearningError(f"The 'together' must be a number of epochs, 0 or more. Got {together!r} instead.")
-        histories = []
+        settings.whole("together", together, 0)
+        layers = self.layers
+        layer_of = {name: number for number, layer in enumerate(layers) for name in layer}
         tables = {name for group in self._spec.layout.table_names for name in group}
-        for number, layer in enumerate(self.layers):
-            above = [name for higher in self.layers[number + 1 :] for name in higher if name in tables]
-            learnt = self._spec.restricted(layer)
-            if any((*learnt.learnt_tables, *learnt.learnt_priors)):
-                histories.append(self.learn(data, only=layer, paused=above, **settings))
-        if together:
-            histories.append(self.learn(data, **{**settings, "epochs": together, "starts": 1}))
+        for group in self._spec.layout.table_names:
+            if len({layer_of[name] for name in group}) > 1:
+                raise LearningError(
+                    f"The blocks of {shortened(map(repr, group))} share one table but are in several layers, which are "
+                    "learnt apart. Use learn."
+                )
+        histories, before = [], self._parameters
+        try:
+            for number, layer in enumerate(layers):
+                above = [name for higher in layers[number + 1 :] for name in higher if name in tables]
+                learnt = self._spec.restricted(layer)
+                if any((*learnt.learnt_tables, *learnt.learnt_priors)):
+                    histories.append(self.learn(data, only=layer, paused=above, **options))
+            if together:
+                histories.append(self.learn(data, **{**options, "epochs": together, "starts": 1}))
+        except BaseException:
+            self._parameters = before
+            raise
         return histories
 
     # What it is for
@@ -324,7 +354,10 @@ class Network:
 
     def classify(self, data: frames.Data, name: str, *, engine: str = "auto") -> np.ndarray:
         """The likeliest label of a variable in each row, from its forward message: what is given on it is not used."""
-        forward = self.propagate(data, keep=[name], engine=engine).forward(name)
+        columns = frames.columns(data)
+        if name in columns:
+            columns[name] = None if frames.is_bare(columns[name]) else [None] * len(columns[name])
+        forward = self.propagate(columns or data, keep=[name], engine=engine).forward(name)
         return named(self.variable(name).labels, forward.argmax(axis=1))
 
     def complete(self, data: frames.Data, *, engine: str = "auto") -> Any:
@@ -336,12 +369,16 @@ class Network:
         )
 
     def prototype(self, name: str, state: Label, *, engine: str = "auto") -> dict[str, np.ndarray]:
-        """The distribution of every other observed variable where a variable is in a given state."""
-        code = self.variable(name).code(state)
-        others = [other for other in self.observed if other != name]
-        evidence = {name: [np.eye(self.variable(name).cardinality)[code]]}
-        found = self.propagate(evidence, keep=others, engine=engine)
-        return {other: found.forward(other)[0] for other in others}
+        """The distribution of every other observed variable where a variable is in a given state.
+
+        Where no other variable is observed at an end of the graph, that of the Sources' variables.
+        """
+        variable = self.variable(name)
+        label = variable.labels[variable.code(state)]
+        ends = [other for other in self.observed if other != name]
+        others = ends or [other for other in self._spec.layout.prior_names if other != name]
+        found = self.propagate({name: [label]}, keep=others, engine=engine)
+        return {other: found.marginal(other)[0] for other in others}
 
     def centroid(self, name: str, state: Label, *, engine: str = "auto") -> dict[str, np.ndarray]:
         """The distribution of every observed variable around one state of a hidden variable: its Bayesian cluster."""
@@ -356,6 +393,8 @@ class Network:
         from .engines.reference import Reference
 
         plan = self._plan(())
+        if not plan.is_tree:
+            raise FgrnError("Multiplications are counted for two sweeps, which this network with loops does not have.")
         encoded = encode(plan, data)
         engine = Reference(direct=direct)
         programs = self._programs_for(plan, (), encoded)
@@ -372,7 +411,7 @@ class Network:
     # Behind the scenes
 
     def _plan(self, paused: Collection[str]) -> Plan:
-        for name in _names("paused", paused):
+        for name in settings.names("paused", paused):
             self._spec.layout.table_number(name)
         key = frozenset(paused)
         if key not in self._plans:
@@ -393,51 +432,8 @@ class Network:
 
     def _round_settings(self, plan: Plan, rounds: int | None, damping: float | None) -> tuple[int, float]:
         rest = (0.0 if plan.is_tree else 0.5) if damping is None else damping
-        if not isinstance(rest, (int, float)) or not 0 <= rest < 1:
-            raise FgrnError(f"The 'damping' must be at least 0 and less than 1. Got {rest!r} instead.")
+        settings.number("damping", rest, below=1)
         if rounds is None:
             return (self.diameter if plan.is_tree and rest == 0 else 500), rest
-        if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 0:
-            raise FgrnError(f"The 'rounds' must be a whole number from 0 on. Got {rounds!r} instead.")
+        settings.whole("rounds", rounds, 0)
         return rounds, rest
-
-
-def _specification(wiring: Wiring) -> Specification:
-    layout = layout_of(wiring)
-    sisos = {block.output.name: block for block in wiring.blocks if isinstance(block, SISO)}
-    sources = {block.variable.name: block for block in wiring.blocks if isinstance(block, Source)}
-    first = [sisos[names[0]] for names in layout.table_names]
-    return Specification(
-        layout,
-        tuple(block.table for block in first),
-        tuple(sources[name].prior for name in layout.prior_names),
-        tuple(block.support for block in first),
-        tuple(block.learn for block in first),
-        tuple(sources[name].learn for name in layout.prior_names),
-    )
-
-
-def _names(setting: str, value: Any) -> tuple[Any, ...]:
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise FgrnError(f"{setting!r} is a list of names. Got {value!r} instead.")
-    return tuple(value)
-
-
-def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise FgrnError(f"The {name!r} must be one of {', '.join(map(repr, choices))}. Got {value!r} instead.")
-
-
-def _line(block: Block) -> str:
-    if isinstance(block, Source):
-        kept = "" if block.learn else ", fixed"
-        return f"Source    {block.variable.name} ({block.variable.cardinality} states{kept})"
-    if isinstance(block, Diverter):
-        ins = " x ".join(variable.name for variable in block.inputs)
-        outs = ", ".join(variable.name for variable in block.outputs[:6])
-        more = f", ... ({len(block.outputs) - 6} more)" if len(block.outputs) > 6 else ""
-        return f"Diverter  {ins} -> {outs}{more}"
-    extra = ("" if block.learn else ", fixed") + (f", tied as {block.tie!r}" if block.tie else "")
-    extra += "" if block.support is None else ", with a support"
-    shape = f"{block.input.cardinality} x {block.output.cardinality}"
-    return f"SISO      {block.input.name} -> {block.output.name} ({shape}{extra})"

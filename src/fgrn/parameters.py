@@ -14,6 +14,9 @@ from .arrays import ReadOnlyArrays, frozen
 from .exceptions import LearningError, unknown_name
 from .plan import Layout
 
+MOST_COUNT = 1e100
+"""A larger smoothing count would leave nothing of the data, and overflow when it is summed."""
+
 START_CONCENTRATION = 20.0
 """Of the Dirichlet distribution that random starts are drawn from.
 
@@ -40,16 +43,17 @@ class Specification:
     def restricted(self, names: Collection[str]) -> Specification:
         """The same with everything frozen but the tables and priors of these names."""
         layout = self.layout
-        known = {*(n for group in layout.table_names for n in group), *layout.prior_names}
+        known = {*(n for group in layout.table_names for n in group), *filter(None, layout.ties), *layout.prior_names}
         for name in names:
             if name not in known:
                 raise unknown_name("table or prior", name, sorted(known))
         wanted = set(names)
+        groups = [{*group, tie} for group, tie in zip(layout.table_names, layout.ties, strict=True)]
         return replace(
             self,
             learnt_tables=tuple(
                 learnt and not wanted.isdisjoint(group)
-                for learnt, group in zip(self.learnt_tables, layout.table_names, strict=True)
+                for learnt, group in zip(self.learnt_tables, groups, strict=True)
             ),
             learnt_priors=tuple(
                 learnt and name in wanted for learnt, name in zip(self.learnt_priors, layout.prior_names, strict=True)
@@ -134,17 +138,27 @@ class Smoothing:
         named = dict(smoothing) if isinstance(smoothing, Mapping) else {}
         every = 0.0 if isinstance(smoothing, Mapping) else smoothing
         for name, value in [("smoothing", every), *named.items()]:
-            if not isinstance(value, (int, float, np.number)) or not 0 <= value < np.inf:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, (int, float, np.number))
+                or not 0 <= value <= MOST_COUNT
+            ):
                 raise LearningError(
-                    f"The 'smoothing' must be a count per cell, finite and not negative. Got {name!s}={value!r}."
+                    f"The 'smoothing' must be a count per cell, from 0 to {MOST_COUNT:g}. Got {name!s}={value!r}."
                 )
         tables = [float(every)] * len(layout.table_names)
         priors = [0.0] * len(layout.prior_names)
+        given: dict[int, float] = {}
         for name, value in named.items():
             if name in layout.prior_names:
                 priors[layout.prior_number(name)] = float(value)
-            else:
-                tables[layout.table_number(name)] = float(value)
+                continue
+            number = layout.table_number(name)
+            if given.setdefault(number, value) != value:
+                raise LearningError(
+                    f"The 'smoothing' of {name!r} differs from that of a block it shares its table with."
+                )
+            tables[number] = float(value)
         return cls(tuple(tables), tuple(priors))
 
     def log_prior(self, spec: Specification, values: np.ndarray) -> float:

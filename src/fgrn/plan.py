@@ -36,14 +36,15 @@ class Message(NamedTuple):
 class Layout(ReadOnlyArrays):
     """Where every table and every prior sits in one flat vector of float64.
 
-    `table_names[t]` are the outputs of the SISO blocks that share table t (several where they are tied);
-    `prior_names[p]` is the variable of the Source.
+    `table_names[t]` are the outputs of the SISO blocks that share table t (several where they are tied, by the name
+    `ties[t]`); `prior_names[p]` is the variable of the Source.
     """
 
     table_names: tuple[tuple[str, ...], ...]
     table_shapes: tuple[tuple[int, int], ...]
     prior_names: tuple[str, ...]
     prior_sizes: tuple[int, ...]
+    ties: tuple[str | None, ...]
     table_offsets: np.ndarray = field(init=False)
     prior_offsets: np.ndarray = field(init=False)
     size: int = field(init=False)
@@ -51,7 +52,8 @@ class Layout(ReadOnlyArrays):
     _priors: dict[str, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        numbered = {name: number for number, names in enumerate(self.table_names) for name in names}
+        numbered = {tie: number for number, tie in enumerate(self.ties) if tie is not None}
+        numbered |= {name: number for number, names in enumerate(self.table_names) for name in names}
         object.__setattr__(self, "_tables", numbered)
         object.__setattr__(self, "_priors", {name: number for number, name in enumerate(self.prior_names)})
         sizes = [rows * columns for rows, columns in self.table_shapes] + list(self.prior_sizes)
@@ -73,8 +75,11 @@ class Layout(ReadOnlyArrays):
         return values[start : start + self.prior_sizes[number]]
 
     def table_number(self, name: str) -> int:
-        """The table of the SISO block with this output."""
-        return _found("table", name, self._tables)
+        """The table of the SISO block with this output, or of the blocks that are tied by this name."""
+        try:
+            return self._tables[name]
+        except (KeyError, TypeError):
+            raise unknown_name("table", name, (n for names in self.table_names for n in names)) from None
 
     def prior_number(self, name: str) -> int:
         """The prior of the Source of this variable."""

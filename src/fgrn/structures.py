@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from . import settings
 from .exceptions import WiringError, shortened, unknown_name
 from .graph import SISO, Block, Diverter, Source, Variable
 from .labels import Label
@@ -37,7 +38,7 @@ def lvm(
         learn_prior: whether it is learnt.
     """
     cause = Variable(name, hidden)
-    return Network([Source(cause, prior, learn_prior), *_children([cause], _variables(observed))])
+    return _network(observed, [Source(cause, prior, learn_prior), *_children([cause], _variables(observed))])
 
 
 def naive_bayes(observed: Mapping[str, States], class_variable: str, *, name: str = "S") -> Network:
@@ -59,7 +60,7 @@ def naive_bayes(observed: Mapping[str, States], class_variable: str, *, name: st
         if isinstance(block, SISO) and block.output == label:
             block = SISO(block.input, block.output, diagonal, support=diagonal)
         blocks.append(block)
-    return Network(blocks)
+    return _network(observed, blocks)
 
 
 def dica(observed: Mapping[str, States], hidden: Sequence[States], *, name: str = "S") -> Network:
@@ -73,7 +74,7 @@ def dica(observed: Mapping[str, States], hidden: Sequence[States], *, name: str 
     if isinstance(hidden, (int, str)) or not hidden:
         raise WiringError(f"'hidden' lists the states of each hidden variable, such as [3, 2]. Got {hidden!r} instead.")
     causes = [Variable(f"{name}{number}", states) for number, states in enumerate(hidden, start=1)]
-    return Network([*map(Source, causes), *_children(causes, _variables(observed))])
+    return _network(observed, [*map(Source, causes), *_children(causes, _variables(observed))])
 
 
 def stack(
@@ -103,6 +104,8 @@ def stack(
     if class_variable is not None and class_variable not in variables:
         raise unknown_name("variable", class_variable, variables)
     below = [variable for variable in variables.values() if variable.name != class_variable]
+    if isinstance(groups, (str, bool)) or not isinstance(groups, (int, Sequence)):
+        raise WiringError(f"'groups' is a number, or a list with one entry for each layer. Got {groups!r} instead.")
     per_layer = [groups] * (len(hidden) - 1) if isinstance(groups, int) else list(groups)
     if len(per_layer) != len(hidden) - 1:
         raise WiringError(f"'groups' is for each of the {len(hidden) - 1} layers below the top. Got {len(per_layer)}.")
@@ -117,7 +120,7 @@ def stack(
     top = Variable(f"{name}{len(hidden)}", hidden[-1])
     if class_variable is not None:
         below = [*below, variables[class_variable]]
-    return Network([Source(top), *_children([top], below), *blocks])
+    return _network(observed, [Source(top), *_children([top], below), *blocks])
 
 
 def hmm(observed: Mapping[str, States], hidden: States, length: int, *, name: str = "S") -> Network:
@@ -133,8 +136,7 @@ def hmm(observed: Mapping[str, States], hidden: States, length: int, *, name: st
         length: the number of steps.
         name: what the hidden variable is called.
     """
-    if isinstance(length, bool) or not isinstance(length, (int, np.integer)) or length < 1:
-        raise WiringError(f"The 'length' must be a whole number from 1 on. Got {length!r} instead.")
+    settings.whole("length", length, 1, WiringError)
     outputs = _variables(observed)
     state = Variable(name, hidden)
     steps = [Variable(f"{name}[{t}]", state.labels) for t in range(length)]
@@ -154,7 +156,13 @@ def sequences(rows: Iterable[Mapping[str, Sequence[Any]]], length: int | None = 
 
     What lies beyond the end of a sequence is unknown. `length` is that of the longest unless given.
     """
-    rows = [dict(row) for row in rows]
+    rows = list(rows)
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise WiringError(
+                f"Sequence {number} is a mapping from names to the values of its steps, such as {{'Y': [0, 1]}}. "
+                f"Got {row!r} instead."
+            )
     names = dict.fromkeys(name for row in rows for name in row)
     lengths = [max((len(values) for values in row.values()), default=0) for row in rows]
     steps = max(lengths, default=0) if length is None else length
@@ -168,6 +176,19 @@ def sequences(rows: Iterable[Mapping[str, Sequence[Any]]], length: int | None = 
             for t in range(steps):
                 table[f"{name}[{t}]"].append(values[t] if t < len(values) else None)
     return table
+
+
+def _network(observed: Mapping[str, States], blocks: list[Block]) -> Network:
+    """The network of these blocks, if no observed variable is called like one that they bring along."""
+    outputs = [block.output.name for block in blocks if isinstance(block, SISO)]
+    made = {v.name for block in blocks for v in (*block.reads, *block.drives)}
+    hidden = {v.name for block in blocks for v in block.reads} | {name for name in made if name not in outputs}
+    for name in observed:
+        if name in hidden:
+            raise WiringError(
+                f"{name!r} is what a hidden variable is called here; pass another name= for the hidden ones."
+            )
+    return Network(blocks)
 
 
 def _variables(observed: Mapping[str, States]) -> list[Variable]:

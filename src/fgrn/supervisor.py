@@ -13,6 +13,7 @@ import numpy as np
 from .arrays import frozen
 from .exceptions import WiringError
 from .graph import SISO, Block, Diverter, Source
+from .parameters import Specification
 from .plan import DIVERT, FORWARD, SOURCE, Layout, Plan
 from .wiring import Wiring
 
@@ -34,6 +35,23 @@ def layout_of(wiring: Wiring) -> Layout:
         tuple(shape for _, shape in tables.values()),
         tuple(priors),
         tuple(priors.values()),
+        tuple(key.removeprefix("tie ") if key.startswith("tie ") else None for key in tables),
+    )
+
+
+def specification_of(wiring: Wiring) -> Specification:
+    """Where every table and prior starts, and what it may become."""
+    layout = layout_of(wiring)
+    sisos = {block.output.name: block for block in wiring.blocks if isinstance(block, SISO)}
+    sources = {block.variable.name: block for block in wiring.blocks if isinstance(block, Source)}
+    first = [sisos[names[0]] for names in layout.table_names]
+    return Specification(
+        layout,
+        tuple(block.table for block in first),
+        tuple(sources[name].prior for name in layout.prior_names),
+        tuple(block.support for block in first),
+        tuple(block.learn for block in first),
+        tuple(sources[name].learn for name in layout.prior_names),
     )
 
 

@@ -11,8 +11,8 @@ from math import prod
 from .exceptions import WiringError, shortened
 from .graph import SISO, Block, Diverter, Source, Variable, same, title
 
-TABLE_LIMIT = 2**34
-"""Most cells of one table: 128 GiB, more than any machine this is meant for gives to one."""
+TABLE_LIMIT = 2**28
+"""Most cells of one table: 2 GiB, and learning holds a few copies."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,36 @@
+"""Checks of what people pass as settings, with one wording for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .exceptions import FgrnError
+
+
+def choice(name: str, value: object, choices: Sequence[str], error: type[FgrnError] = FgrnError) -> None:
+    """One of some words."""
+    if value not in choices:
+        raise error(f"The {name!r} must be one of {', '.join(map(repr, choices))}. Got {value!r} instead.")
+
+
+def whole(name: str, value: object, least: int, error: type[FgrnError] = FgrnError) -> None:
+    """A whole number from `least` on."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise error(f"The {name!r} must be a whole number from {least} on. Got {value!r} instead.")
+
+
+def number(name: str, value: object, error: type[FgrnError] = FgrnError, below: float = np.inf) -> None:
+    """A number that is finite and not negative."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value < below:
+        limit = "finite" if below == np.inf else f"less than {below:g}"
+        raise error(f"The {name!r} must be {limit} and not negative. Got {value!r} instead.")
+
+
+def names(name: str, value: Any, error: type[FgrnError] = FgrnError) -> tuple[Any, ...]:
+    """A list of names, and not one name, which would be taken apart."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise error(f"{name!r} is a list of names. Got {value!r} instead.")
+    return tuple(value)
