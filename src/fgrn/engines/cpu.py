@@ -80,6 +80,7 @@ class Prepared:
         self.engine, self.plan, self.programs, self.program = engine, plan, programs, program
         self.evidence = evidence
         self.tape = write_tape(plan, program, evidence)
+        self.is_star = self.tape.is_star()
         self.packed = packed_codes(plan, self.tape, evidence)
         self.codes = _plain(evidence.codes, np.int32)
         self.soft = _plain(evidence.soft, np.float64)
@@ -185,7 +186,8 @@ class Loaded:
         inner = np.zeros(plan.layout.size)
         work = np.zeros(mine.block * tape.width)
         known = np.zeros((mine.block, tape.known_width), dtype=np.bool_)
-        kernels.counts(
+        kernel = kernels.star_counts if mine.is_star else kernels.counts
+        kernel(
             tape.sweep, tape.count, count, mine.block, work, known, np.empty(mine.block), *self._tables(), packed,
             mine.maps, codes, soft, _plain(weights, np.float64), expect, scale, doubtful, joint, posteriors, inner,
             *self._room(),

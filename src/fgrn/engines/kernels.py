@@ -593,6 +593,40 @@ def _lone_source(tape, at, rows, width, work, weights, inner_counts):
 
 
 @kernel
+def star_counts(
+    sweep_tape, count_tape, total, block, work, known, sure, width, window, values, transposed, joint, packed, maps,
+    codes, soft, weights, expect, scale, doubtful, joint_counts, posteriors, inner_counts, mantissa, exponent, level,
+    scratch,
+):  # fmt: skip
+    """Do what `counts` does for tapes of leaves, posteriors and scatters alone, compiled in a third of the time."""
+    for first in range(0, total, block):
+        rows = min(block, total - first)
+        at = np.int64(0)
+        while at < len(sweep_tape):
+            end = at + 2 + np.int64(sweep_tape[at + 1])
+            _leaves(
+                sweep_tape, at + 2, end, first, rows, width, window, joint, packed, work, known, scale, mantissa,
+                exponent,
+            )  # fmt: skip
+            at = end
+        for stage in range(2):
+            at = np.int64(0)
+            while at < len(count_tape):
+                operation, end = count_tape[at], at + 2 + np.int64(count_tape[at + 1])
+                at += 2
+                if operation == POSTERIOR and stage == 0:
+                    _posterior(
+                        count_tape, at, first, rows, width, values, maps, codes, soft, work, known, scale, doubtful,
+                        mantissa, exponent, scratch,
+                    )  # fmt: skip
+                elif operation == SCATTER and stage == 1:
+                    _scatter(count_tape, at, end, first, rows, width, packed, work, sure, joint_counts, posteriors)
+                at = end
+            for r in range(rows):
+                sure[r] = 0.0 if doubtful[first + r] else weights[first + r]
+
+
+@kernel
 def counts(
     sweep_tape, count_tape, total, block, work, known, sure, width, window, values, transposed, joint, packed, maps,
     codes, soft, weights, expect, scale, doubtful, joint_counts, posteriors, inner_counts, mantissa, exponent, level,

@@ -79,6 +79,18 @@ class Tape:
     largest_message: int = 1
     most_targets: int = 1
 
+    def is_star(self) -> bool:
+        """Whether there are only Diverters with Sources and gathered leaves."""
+        return _operations(self.sweep) <= {LEAVES} and _operations(self.count) <= {POSTERIOR, SCATTER}
+
+
+def _operations(tape: np.ndarray) -> set[int]:
+    found, at = set(), 0
+    while at < len(tape):
+        found.add(int(tape[at]))
+        at += 2 + int(tape[at + 1])
+    return found
+
 
 def write_tape(plan: Plan, program: Program, evidence: Evidence, most_codes: int = MOST_CODES) -> Tape:
     """The tape that runs a program on this kind of evidence."""
