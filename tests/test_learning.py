@@ -165,7 +165,8 @@ def test_the_seed_decides_the_start_and_a_given_table_is_the_start() -> None:
     assert one != other
     root, leg, leaf = Variable("S", 2), Variable("S0", 2), Variable("Q0", 3)
     given_table = [[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]]
-    nets = [Network([Source(root), Diverter([root], [leg]), SISO(leg, leaf, given_table)]) for _ in range(2)]
+    blocks = [Source(root, [0.4, 0.6]), Diverter([root], [leg]), SISO(leg, leaf, given_table)]
+    nets = [Network(blocks) for _ in range(2)]
     for seed, net in enumerate(nets):
         net.learn({"Q0": data["Q0"]}, epochs=3, seed=seed)
     assert nets[0] == nets[1]

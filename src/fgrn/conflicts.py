@@ -1,4 +1,4 @@
-"""Why a row is impossible: the smallest set of its values that cannot go together, found by leaving values out."""
+"""Why a row is impossible: values that cannot go together, none of which could be left out, found by leaving out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .exceptions import ImpossibleEvidence, shortened
 from .plan import Plan
 from .schedule import Programs
 
-MOST_VALUES = 200
-"""With more known values than this the search would take longer than an error message should."""
+MOST_WORK = 50_000
+"""Known values times blocks: with more, the search would take longer than an error message should."""
 
 
 def explained(
@@ -36,7 +36,7 @@ def explained(
 def _conflict(plan: Plan, programs: Programs, values: np.ndarray, row: Evidence) -> list[int]:
     """Edges whose values are impossible together and possible without any one of them."""
     edges = [edge for edge in sorted(row.edges()) if row.known(edge)[0]]
-    if len(edges) > MOST_VALUES or not plan.is_tree:
+    if len(edges) * len(plan.order) > MOST_WORK or not plan.is_tree:
         return []
     judge = engines.get("reference")
     program = programs.some([])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -99,6 +99,7 @@ class InMemory:
     expect: bool
     hold: bool = True
     threads: int | None = None
+    _last: list[np.ndarray] = field(default_factory=list)
 
     @cached_property
     def _counting(self) -> Prepared:
@@ -108,8 +109,14 @@ class InMemory:
     def _whole(self) -> Prepared:
         return self.engine.prepare(self.plan, self.programs, self.programs.everything, self.evidence)
 
+    @property
+    def last_values(self) -> np.ndarray:
+        """The parameters that were counted with last: those a row was found impossible under."""
+        return self._last[-1]
+
     def count(self, values: np.ndarray) -> Counts:
         """The expected counts under these parameters."""
+        self._last[:] = [values]
         loaded = self._counting.load(values)
 
         def work(rows: slice) -> BlockCounts:

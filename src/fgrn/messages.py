@@ -132,15 +132,18 @@ def rounds(
     most: int,
     damping: float = 0.0,
 ) -> Iterator[tuple[Buffers, np.ndarray]]:
-    """Parallel rounds: the messages after each, and the change of each entry. The first is round 0, the boundary."""
+    """Parallel rounds: the messages after each, and by how much each entry would change without damping.
+
+    The first is round 0, the boundary.
+    """
     loaded = engine.prepare(plan, programs, programs.round, evidence).load(values)
     now = _boundary(plan, values, evidence)
     yield now, np.zeros((2, *now.forward.shape))
     for _ in range(most):
         new = loaded.round(now)
+        change = np.abs(np.stack([new.forward - now.forward, new.backward - now.backward]))
         forward = damping * now.forward + (1 - damping) * new.forward
         backward = damping * now.backward + (1 - damping) * new.backward
-        change = np.abs(np.stack([forward - now.forward, backward - now.backward]))
         now = new._replace(forward=forward, backward=backward)
         yield now, change
 
@@ -163,16 +166,19 @@ def settled(
     pieces: list[Messages] = []
     for rows in counts.blocks_of_rows(evidence.rows, max(1, ROUND_BYTES // (16 * plan.states))):
         part = evidence.take(rows)
-        number, now = 0, (_boundary(plan, values, part), np.zeros((2, part.rows, plan.states)))
-        for number, now in enumerate(rounds(engine, plan, programs, values, part, most, damping)):
-            if exact_after is None and number and now[1].max(initial=0) <= tolerance:
+        steps = enumerate(rounds(engine, plan, programs, values, part, most, damping))
+        number, (buffers, change) = next(steps)
+        for number, (buffers, change) in steps:  # noqa: B007 - the last one is what is wanted
+            if exact_after is None and change.max(initial=0) <= tolerance:
                 break
-        buffers, change = now
         if exact_after is None:
             still = change.max(axis=(0, 2), initial=0) <= tolerance if number else np.zeros(part.rows, dtype=bool)
         else:
             still = np.full(part.rows, number >= exact_after)
-        pieces.append(as_messages(plan, values, part, buffers, number, still))
+        piece = as_messages(plan, values, part, buffers, number, still)
+        if exact_after is not None and number >= exact_after and piece.impossible.any():
+            piece = _confirmed(engine, plan, programs, values, part, piece)
+        pieces.append(piece)
     joined = _joined(plan, pieces, evidence)
     if not joined.converged.all():
         count = int((~joined.converged).sum())
@@ -183,6 +189,24 @@ def settled(
             stacklevel=3,
         )
     return joined
+
+
+def _confirmed(
+    engine: Engine, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence, found: Messages
+) -> Messages:
+    """On a tree two sweeps say the same, and know a state that rounds, in plain numbers, have lost."""
+    rows = found.impossible
+    swept = sweep(engine, plan, programs, values, evidence.take(rows), plan.names)
+    parts = {}
+    for name in plan.names:
+        a, b, c = (part.copy() for part in found._parts[name])
+        for part, other in zip((a, b, c), swept._parts[name], strict=True):
+            part[rows] = other
+            part.setflags(write=False)
+        parts[name] = (a, b, c)
+    likelihood = found.log_likelihood.copy()
+    likelihood[rows] = swept.log_likelihood
+    return Messages(plan, plan.names, likelihood, found.rounds, found.converged, parts)
 
 
 def as_messages(

@@ -1,6 +1,6 @@
 """Network: the wired blocks together with their parameters, and what people do with them.
 
-Thin on purpose: wiring is checked in `graph`, planned in `supervisor`, and every computation is a call into the
+Thin on purpose: wiring is checked in `wiring`, planned in `supervisor`, and every computation is a call into the
 flow (evidence -> messages -> marginals -> counts -> parameters).
 """
 
@@ -22,7 +22,7 @@ from .exceptions import FgrnError, ImpossibleEvidence, LearningError, WiringErro
 from .graph import SISO, Block, Diverter, Source, Variable, line
 from .labels import Label, named
 from .messages import Messages, Round
-from .parameters import Parameters, Smoothing, drawn, initial
+from .parameters import Parameters, Smoothing, initial
 from .plan import Plan
 from .schedule import Programs, special_edges
 from .supervisor import layers_of, make_plan, specification_of
@@ -177,7 +177,7 @@ class Network:
             most, rest = self._round_settings(plan, rounds, damping)
             found = messages.settled(
                 runner, plan, programs, self._parameters.values, encoded, most, rest, tolerance,
-                exact_after=self.diameter if plan.is_tree and rest == 0 else None,
+                exact_after=self._rounds_needed(plan) if plan.is_tree and rest == 0 else None,
             )  # fmt: skip
             found = replace(found, kept=kept, _parts={name: found._parts[name] for name in kept})
         else:
@@ -220,7 +220,7 @@ class Network:
                 for direction, way in enumerate(("forward", "backward"))
                 if moved[direction, plan.columns(edge)].max() > tolerance
             )
-            exact = plan.is_tree and rest == 0 and number >= self.diameter
+            exact = plan.is_tree and rest == 0 and number >= self._rounds_needed(plan)
             still = (change.max(axis=(0, 2), initial=0) <= tolerance) & (number > 0) | exact
             found = messages.as_messages(plan, values, encoded, buffers, number, still)
             yield Round(number, found, changed, float(change.max(initial=0)))
@@ -292,6 +292,7 @@ class Network:
         if not encoded.rows or not encoded.edges():
             raise LearningError("There are no rows to learn from.")
         spec = self._spec if only is None else self._spec.restricted(settings.names("only", only))
+        spec = spec.without(paused)
         if not any((*spec.learnt_tables, *spec.learnt_priors)):
             raise LearningError("Nothing here may be learnt: every table and prior is frozen.")
         programs = self._programs_for(plan, paused, encoded)
@@ -309,8 +310,7 @@ class Network:
         try:
             self._parameters, history = em.learn(estep, spec, self._parameters, rule, smooth, watch)
         except ImpossibleEvidence as error:
-            begin = drawn(spec, self._parameters, seed, 0)
-            raise explained(error, plan, programs, begin.values, encoded) from None
+            raise explained(error, plan, programs, estep.last_values, encoded) from None
         return history
 
     def learn_by_layer(self, data: frames.Data, *, together: int = 0, **options: Any) -> list[em.History]:
@@ -353,12 +353,12 @@ class Network:
         return self.propagate(data, keep=[name], engine=engine).marginal(name)
 
     def classify(self, data: frames.Data, name: str, *, engine: str = "auto") -> np.ndarray:
-        """The likeliest label of a variable in each row, from its forward message: what is given on it is not used."""
+        """The likeliest label of a variable in each row, given all the others: what is given on it is not used."""
         columns = frames.columns(data)
         if name in columns:
             columns[name] = None if frames.is_bare(columns[name]) else [None] * len(columns[name])
-        forward = self.propagate(columns or data, keep=[name], engine=engine).forward(name)
-        return named(self.variable(name).labels, forward.argmax(axis=1))
+        belief = self.propagate(columns or data, keep=[name], engine=engine).marginal(name)
+        return named(self.variable(name).labels, belief.argmax(axis=1))
 
     def complete(self, data: frames.Data, *, engine: str = "auto") -> Any:
         """The same table with every unknown or partly known value replaced by its likeliest label."""
@@ -430,10 +430,14 @@ class Network:
             name = "reference" if rows * cells < SMALL_WORK else "cpu"
         return engines.get(name)
 
+    def _rounds_needed(self, plan: Plan) -> int:
+        """The diameter; where blocks pause the pieces may be longer than the whole was."""
+        return self.diameter if plan is self._plans.get(frozenset()) else plan.reach
+
     def _round_settings(self, plan: Plan, rounds: int | None, damping: float | None) -> tuple[int, float]:
         rest = (0.0 if plan.is_tree else 0.5) if damping is None else damping
         settings.number("damping", rest, below=1)
         if rounds is None:
-            return (self.diameter if plan.is_tree and rest == 0 else 500), rest
+            return (self._rounds_needed(plan) if plan.is_tree and rest == 0 else 500), rest
         settings.whole("rounds", rounds, 0)
         return rounds, rest

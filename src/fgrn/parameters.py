@@ -40,6 +40,14 @@ class Specification:
     learnt_tables: tuple[bool, ...]
     learnt_priors: tuple[bool, ...]
 
+    def without(self, paused: Collection[str]) -> Specification:
+        """The same with the tables frozen of which every block is paused: nothing is counted for them."""
+        learnt = [
+            learnt and not set(group) <= set(paused)
+            for learnt, group in zip(self.learnt_tables, self.layout.table_names, strict=True)
+        ]
+        return replace(self, learnt_tables=tuple(learnt))
+
     def restricted(self, names: Collection[str]) -> Specification:
         """The same with everything frozen but the tables and priors of these names."""
         layout = self.layout
@@ -100,8 +108,8 @@ def initial(spec: Specification) -> Parameters:
 def drawn(spec: Specification, parameters: Parameters, seed: int, start: int, again: bool = False) -> Parameters:
     """A random start for what is learnt and waits for one; `again`: for everything learnt that was not given.
 
-    Rows are drawn from a Dirichlet distribution over their support, not far from uniform. The same seed and start give
-    the same tables whatever else is in the network's history. Priors begin uniform: the tables break the symmetry.
+    Rows, and priors, are drawn from a Dirichlet distribution over their support, not far from uniform. The same seed
+    and start give the same tables whatever else is in the network's history.
     """
     layout = spec.layout
     values = parameters.values.copy()
@@ -118,9 +126,10 @@ def drawn(spec: Specification, parameters: Parameters, seed: int, start: int, ag
             layout.table(values, number)[...] = rows / rows.sum(axis=1, keepdims=True)
             undrawn_tables.discard(number)
     for number, given_prior in enumerate(spec.priors):
-        if given_prior is None and spec.learnt_priors[number]:
-            if again:
-                layout.prior(values, number)[...] = 1 / layout.prior_sizes[number]
+        if given_prior is None and spec.learnt_priors[number] and (again or number in undrawn_priors):
+            generator = np.random.default_rng([seed, start, len(spec.tables) + number])
+            weights = generator.standard_gamma(START_CONCENTRATION, layout.prior_sizes[number])
+            layout.prior(values, number)[...] = weights / weights.sum()
             undrawn_priors.discard(number)
     return Parameters(values, frozenset(undrawn_tables), frozenset(undrawn_priors))
 
@@ -204,6 +213,8 @@ def updated(
 
 def _fill(table: np.ndarray, cells: np.ndarray) -> None:
     total = cells.sum(axis=1)
+    if not np.isfinite(total).all():
+        raise LearningError("The expected counts are not finite. This should not happen; please report it.")
     rows = total > 0
     table[rows] = cells[rows] / total[rows, None]
 

@@ -149,6 +149,19 @@ class Plan(ReadOnlyArrays):
         object.__setattr__(self, "index", {name: edge for edge, name in enumerate(self.names)})
 
     @property
+    def reach(self) -> int:
+        """As many parallel rounds bring every message everywhere on a tree, cut by paused blocks or not."""
+        deepest, depth = 0, {-1: 0}
+        for kind, block, parent in self.order:
+            here = depth[parent] + 1 if parent >= 0 else 0
+            deepest = max(deepest, here)
+            ends = self.leg_edge[self.leg_start[block] : self.leg_start[block + 1]].tolist() if kind == DIVERT else []
+            if kind == FORWARD:
+                ends = [int(self.siso_input[block]), int(self.siso_output[block])]
+            depth.update((edge, here) for edge in ends if edge != parent)
+        return 2 * deepest + 1
+
+    @property
     def edges(self) -> int:
         """The number of variables."""
         return len(self.names)

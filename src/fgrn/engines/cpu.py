@@ -8,12 +8,14 @@ engine, which knows whether it is impossible or was only too small for the linea
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from . import BlockCounts, Buffers, Engine, kernels
-from .tape import joint_tables, packed_codes, unpacked_counts, write_tape
+from .tape import MOST_CODES, joint_tables, packed_codes, unpacked_counts, write_tape
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -26,12 +28,18 @@ MESSAGE_BYTES = 2**20
 BLOCK_BYTES = 2**17
 """Of the workspace of one block when only counts are kept: it stays in the second-level cache with the tables."""
 
+WINDOW_BITS = 450
+"""By which a product may shrink before its small states are lifted, by 500 bits, and no state gets below 2**-850."""
+
 COUNTED_ROWS = 2**14
 """Rows per call when counting: enough work to make the Python around it negligible, and many calls for the threads."""
 
 
 class Held(NamedTuple):
-    """The messages at both ends of every SISO, the posterior of every Source, and the rows the judge holds."""
+    """The messages at both ends of every SISO, the posterior of every Source.
+
+    `doubtful` are rows the judge has to count; `judged` has it hold the messages of given rows, in blocks.
+    """
 
     into: list[np.ndarray]
     back: list[np.ndarray]
@@ -39,7 +47,7 @@ class Held(NamedTuple):
     source: list[np.ndarray]
     log_likelihood: np.ndarray
     doubtful: np.ndarray
-    judged: Any
+    judged: Callable[[np.ndarray], Iterator[tuple[slice, Any]]]
 
 
 class Cpu:
@@ -57,29 +65,41 @@ class Cpu:
 
     def recount(self, plan: Plan, held: Held, values: np.ndarray, weights: np.ndarray, expect: bool) -> BlockCounts:
         """See `Engine`."""
+        tables = [plan.layout.table(values, number) for number in plan.siso_table.tolist()]
+        norms = [
+            (into @ table * back).sum(axis=1) for into, table, back in zip(held.into, tables, held.back, strict=True)
+        ]
+        doubtful = held.doubtful | (weights > 0) & (np.array(norms).min(axis=0, initial=1.0) < kernels.LOST)
+        sure = np.where(doubtful, 0.0, weights)
         counts = np.zeros(plan.layout.size)
-        sure = np.where(held.doubtful, 0.0, weights)
         for siso, number in enumerate(plan.siso_table.tolist()):
-            table = plan.layout.table(values, number)
-            into, back = held.into[siso], held.back[siso]
-            norm = (into @ table * back).sum(axis=1)
             rows = sure if expect else sure * held.known[siso]
-            share = np.divide(rows, norm, out=np.zeros_like(norm), where=norm > 0)
-            plan.layout.table(counts, number)[...] += table * ((into * share[:, None]).T @ back)
+            share = np.divide(rows, norms[siso], out=np.zeros_like(rows), where=~doubtful)
+            cells = (held.into[siso] * share[:, None]).T @ held.back[siso]
+            plan.layout.table(counts, number)[...] += tables[siso] * cells
         for source, number in enumerate(plan.source_prior.tolist()):
             plan.layout.prior(counts, number)[...] += sure @ held.source[source]
-        if held.judged is not None:
-            counts += self.judge.recount(plan, held.judged, values, weights[held.doubtful], expect).values
+        where = np.flatnonzero(doubtful)
+        for block, judged in held.judged(where):
+            counts += self.judge.recount(plan, judged, values, weights[where[block]], expect).values
         return BlockCounts(counts, held.log_likelihood)
 
 
 class Prepared:
     """Evidence laid out for a tape: the codes of the packs, and the rest as it is."""
 
-    def __init__(self, engine: Cpu, plan: Plan, programs: Programs, program: Program, evidence: Evidence) -> None:
+    def __init__(
+        self,
+        engine: Cpu,
+        plan: Plan,
+        programs: Programs,
+        program: Program,
+        evidence: Evidence,
+        most_codes: int = MOST_CODES,
+    ) -> None:
         self.engine, self.plan, self.programs, self.program = engine, plan, programs, program
         self.evidence = evidence
-        self.tape = write_tape(plan, program, evidence)
+        self.tape = write_tape(plan, program, evidence, most_codes)
         self.is_star = self.tape.is_star()
         self.packed = packed_codes(plan, self.tape, evidence)
         self.codes = _plain(evidence.codes, np.int32)
@@ -105,7 +125,14 @@ class Prepared:
 
     def load(self, values: np.ndarray) -> Loaded:
         """See `Prepared` of the package."""
-        return Loaded(self, values)
+        loaded = Loaded(self, values)
+        if loaded.window == 0 and any(len(pack.sisos) > 1 for pack in self.tape.packs):
+            return Loaded(self._unpacked, values)  # joint tables of such cells would underflow
+        return loaded
+
+    @cached_property
+    def _unpacked(self) -> Prepared:
+        return Prepared(self.engine, self.plan, self.programs, self.program, self.evidence, most_codes=1)
 
 
 class Loaded:
@@ -120,8 +147,8 @@ class Loaded:
             table = plan.layout.table(values, number)
             start = plan.layout.table_offsets[number]
             self.transposed[start : start + table.size] = table.T.ravel()
-        self.joint = joint_tables(plan, tape, values)
-        self.window = _window(self.joint)
+        self.joint, bits = joint_tables(plan, tape, values)
+        self.window = int(min(2**20, WINDOW_BITS // bits)) if bits > 0 else 2**20
 
     def _tables(self) -> tuple[Any, ...]:
         return np.uint64(self.prepared.tape.width), self.window, self.values, self.transposed, self.joint
@@ -135,30 +162,44 @@ class Loaded:
 
     def propagate(self, rows: slice) -> Buffers:
         """See `Loaded` of the package."""
+        return self._propagate(rows)[0]
+
+    def _propagate(self, rows: slice) -> tuple[Buffers, np.ndarray]:
+        """The messages, and which rows the judge made."""
         mine = self.prepared
         codes, soft, packed = mine.codes[rows], mine.soft[rows], mine.packed[rows]
         count = len(codes)
         work = np.zeros((count, mine.tape.width))
         known = np.zeros((count, mine.tape.known_width), dtype=np.bool_)
-        scale, doubtful = np.zeros(count), np.zeros(count, dtype=np.bool_)
+        scale, margin, doubtful = np.zeros(count), np.full(count, np.inf), np.zeros(count, dtype=np.bool_)
         kernels.sweep(
             mine.tape.sweep, 0, count, *self._tables(), packed, mine.maps, codes, soft, work.ravel(), work.ravel(),
-            known, known, scale, doubtful, *self._room(),
+            known, known, scale, margin, doubtful, *self._room(),
         )  # fmt: skip
-        buffers = self._shown(work, known, scale, doubtful)
+        buffers = self._shown(work, known, scale, margin, doubtful)
         where = np.flatnonzero(doubtful)
         if len(where):
-            judge, evidence = mine.engine.judge, mine.evidence.take(rows).take(where)
-            loaded = judge.prepare(mine.plan, mine.programs, mine.program, evidence).load(self.values)
-            for ours, theirs in zip(buffers, loaded.propagate(slice(0, len(where))), strict=True):
-                ours[where] = theirs
-        return buffers
+            judge, blocks = self._judge(mine.evidence.take(rows).take(where))
+            for block in blocks:
+                for ours, theirs in zip(buffers, judge.propagate(block), strict=True):
+                    ours[where[block]] = theirs
+        return buffers, doubtful
 
-    def _shown(self, work: np.ndarray, known: np.ndarray, scale: np.ndarray, doubtful: np.ndarray) -> Buffers:
+    def _judge(self, evidence: Evidence) -> tuple[Any, list[slice]]:
+        """The judge with the doubtful rows before it, and the blocks in which it takes them."""
+        mine = self.prepared
+        prepared = mine.engine.judge.prepare(mine.plan, mine.programs, mine.program, evidence)
+        size = prepared.rows_at_once
+        blocks = [slice(start, min(start + size, evidence.rows)) for start in range(0, evidence.rows, size)]
+        return prepared.load(self.values), blocks
+
+    def _shown(
+        self, work: np.ndarray, known: np.ndarray, scale: np.ndarray, margin: np.ndarray, doubtful: np.ndarray
+    ) -> Buffers:
         places, edges = self.prepared.places, self.prepared.plan.edges
         marginal = np.zeros((len(work), int(places[:, 3].sum())))
         width, shown = np.uint64(work.shape[1]), np.uint64(marginal.shape[1])
-        kernels.marginals(places, len(work), width, work.ravel(), shown, marginal.ravel(), doubtful)
+        kernels.marginals(places, len(work), width, work.ravel(), shown, marginal.ravel(), margin, doubtful)
         forward, backward = (work[:, columns] for columns in self.prepared.columns)
         return Buffers(forward, backward, marginal, known[:, :edges], known[:, edges : 2 * edges], scale)
 
@@ -169,19 +210,19 @@ class Loaded:
         known = np.zeros((len(work), mine.tape.known_width), dtype=np.bool_)
         known[:, : 2 * mine.plan.edges] = np.concatenate([before.known_forward, before.known_backward], axis=1)
         after, known_after = np.zeros_like(work), np.zeros_like(known)
-        scale, doubtful = np.zeros(len(work)), np.zeros(len(work), dtype=np.bool_)
+        scale, margin, doubtful = np.zeros(len(work)), np.full(len(work), np.inf), np.zeros(len(work), dtype=np.bool_)
         kernels.sweep(
             mine.tape.sweep, 0, len(work), *self._tables(), mine.packed, mine.maps, mine.codes, mine.soft,
-            work.ravel(), after.ravel(), known, known_after, scale, doubtful, *self._room(),
+            work.ravel(), after.ravel(), known, known_after, scale, margin, doubtful, *self._room(),
         )  # fmt: skip
-        return self._shown(after, known_after, scale, doubtful)
+        return self._shown(after, known_after, scale, margin, doubtful)
 
     def counts(self, rows: slice, weights: np.ndarray, expect: bool) -> BlockCounts:
         """See `Loaded` of the package."""
         mine, plan, tape = self.prepared, self.prepared.plan, self.prepared.tape
         codes, soft, packed = mine.codes[rows], mine.soft[rows], mine.packed[rows]
         count = len(codes)
-        scale, doubtful = np.zeros(count), np.zeros(count, dtype=np.bool_)
+        scale, margin, doubtful = np.zeros(count), np.full(count, np.inf), np.zeros(count, dtype=np.bool_)
         joint, posteriors = np.zeros(tape.joint_size), np.zeros(tape.posteriors)
         inner = np.zeros(plan.layout.size)
         work = np.zeros(mine.block * tape.width)
@@ -189,7 +230,8 @@ class Loaded:
         kernel = kernels.star_counts if mine.is_star else kernels.counts
         kernel(
             tape.sweep, tape.count, count, mine.block, work, known, np.empty(mine.block), *self._tables(), packed,
-            mine.maps, codes, soft, _plain(weights, np.float64), expect, scale, doubtful, joint, posteriors, inner,
+            mine.maps, codes, soft, _plain(weights, np.float64), expect, scale, margin, doubtful, joint, posteriors,
+            inner,
             *self._room(),
         )  # fmt: skip
         for number in range(len(plan.layout.table_shapes)):  # f b^T / norm meets the table
@@ -197,29 +239,30 @@ class Loaded:
         counts = inner + unpacked_counts(plan, tape, joint, posteriors, mine.program, self.values, expect)
         where = np.flatnonzero(doubtful)
         if len(where):
-            judge, evidence = mine.engine.judge, mine.evidence.take(rows).take(where)
-            loaded = judge.prepare(plan, mine.programs, mine.program, evidence).load(self.values)
-            judged = loaded.counts(slice(0, len(where)), weights[where], expect)
-            counts += judged.values
-            scale[where] = judged.log_likelihood
+            judge, blocks = self._judge(mine.evidence.take(rows).take(where))
+            for block in blocks:
+                judged = judge.counts(block, weights[where[block]], expect)
+                counts += judged.values
+                scale[where[block]] = judged.log_likelihood
         return BlockCounts(counts, scale)
 
     def hold(self, rows: slice) -> Held:
         """See `Loaded` of the package."""
         mine, plan = self.prepared, self.prepared.plan
-        buffers, evidence = self.propagate(rows), mine.evidence.take(rows)
-        into, doubtful = [], np.isneginf(buffers.log_likelihood)
-        for siso, edge in enumerate(plan.siso_input.tolist()):
-            message = buffers.forward[:, plan.columns(edge)] * evidence.weights(edge, int(plan.cardinality[edge]))
+        (buffers, doubtful), evidence = self._propagate(rows), mine.evidence.take(rows)
+        into = []
+        for edge in plan.siso_input.tolist():
+            message = buffers.forward[:, plan.columns(edge)]
+            if evidence.slot[edge] >= 0:
+                message = message * evidence.weights(edge, int(plan.cardinality[edge]))
             into.append(message)
-            beyond = buffers.backward[:, plan.columns(int(plan.siso_output[siso]))]
-            table = plan.layout.table(self.values, int(plan.siso_table[siso]))
-            doubtful |= (message @ table * beyond).sum(axis=1) <= 0
-        judged = None
-        if doubtful.any():
-            again = evidence.take(doubtful)
-            loaded = mine.engine.judge.prepare(plan, mine.programs, mine.program, again).load(self.values)
-            judged = loaded.hold(slice(0, again.rows))
+
+        def judged(where: np.ndarray) -> Iterator[tuple[slice, Any]]:
+            if len(where):
+                judge, blocks = self._judge(evidence.take(where))
+                for block in blocks:
+                    yield block, judge.hold(block)
+
         return Held(
             into,
             [buffers.backward[:, plan.columns(edge)] for edge in plan.siso_output.tolist()],
@@ -241,10 +284,3 @@ def _columns(starts: list[int], counts: list[int]) -> slice | np.ndarray:
     if all(start + count == after for start, count, after in zip(starts, counts, starts[1:], strict=False)):
         return slice(starts[0], starts[-1] + counts[-1]) if starts else slice(0, 0)
     return np.concatenate([np.arange(start, start + count) for start, count in zip(starts, counts, strict=True)])
-
-
-def _window(joint: np.ndarray) -> int:
-    """How many factors of the joint tables a product can take before a small state has to be lifted; 0: none."""
-    smallest = joint.min(initial=1.0, where=joint > 0)
-    bits = -np.log2(smallest)
-    return 2**20 if bits <= 0 else int(min(2**20, 600 // bits))

@@ -16,7 +16,8 @@ Arrays, by the names all kernels use:
     codes, soft            evidence, see `fgrn.evidence`; `packed`: the codes of the packs
     read, write            workspaces, flat, `width` to a row: messages read and written; the same one in sweeps
     known_in, known_out    (rows, known width): whether evidence lies behind a message
-    scale                  (rows,): log-likelihood so far; doubtful (rows,): something vanished in the linear domain
+    scale                  (rows,): log-likelihood so far
+    margin, doubtful       (rows,): how far a state that was lost is from what is left; rows the judge has to decide
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ NONE, ZERO, ONE = np.uint64(2**64 - 1), np.uint64(0), np.uint64(1)
 # A state's running product is mantissa * 2**(500 * exponent); a mantissa below SMALL is lifted before it is used on.
 LIFT, DROP, SMALL = 2.0**500, 2.0**-500, 2.0**-400
 LOG_LIFT = 500 * np.log(2.0)
+# What is below the first of these, in a message that sums to one, counts as lost, as a product or two may make it
+# vanish: its share is below exp(-FULL_MARGIN). What was lost may not come nearer than exp(-LEAST_MARGIN) to the rest.
+SMALLEST, FULL_MARGIN, LEAST_MARGIN = 2.0**-500, 346.0, 46.0
 # A product of leaves is left as it is while its sum is above FAINT, which saves a logarithm and a division.
 FAINT = 2.0**-300
 # Below this the plain product of a few normalised messages may have lost a state that matters.
@@ -74,20 +78,14 @@ def _copy(x, first, out, second, count):
 
 @inner
 def _normalise(x, at, count):
-    """Divide by the sum, and return its logarithm: -inf for a message that vanished."""
+    """Divide by the sum, and return its logarithm: -inf for a message that vanished, or nearly so."""
     total = _sum(x, at, count)
-    lifted = 0.0
-    if total < LOST:
-        for i in range(count):
-            x[at + i] *= LIFT
-        total *= LIFT
-        lifted = LOG_LIFT
-    if total <= 0.0:
+    if total < LOST:  # bits of the smallest may be gone
         return -np.inf
     factor = 1.0 / total
     for i in range(count):
         x[at + i] *= factor
-    return np.log(total) - lifted
+    return np.log(total)
 
 
 @inner
@@ -162,19 +160,34 @@ def _constant(tape, at, rows, width, values, write, known_out):
 
 
 @inner
-def _boundary(tape, at, first, rows, width, codes, soft, write, known_out, doubtful):
+def _boundary(tape, at, first, rows, width, codes, soft, write, known_out, margin, doubtful):
     place, count, known, column, soft_at = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
     for r in range(rows):
         row = first + r
         known_out[r, known] = _is_known(codes, row, column)
         target = np.uint64(r) * width + place
-        if _settle_backward(write, target, count, False, codes, soft, row, column, soft_at) == -np.inf:
-            doubtful[row] = True
+        norm = _settle_backward(write, target, count, False, codes, soft, row, column, soft_at)
+        _note(row, norm, _is_faint(write, target, count), margin, doubtful)
 
 
 @inner
 def _forward(
-    tape, at, first, rows, width, values, codes, soft, read, write, known_in, known_out, scale, doubtful, scratch
+    tape,
+    at,
+    first,
+    rows,
+    width,
+    values,
+    codes,
+    soft,
+    read,
+    write,
+    known_in,
+    known_out,
+    scale,
+    margin,
+    doubtful,
+    scratch,
 ):
     source, n, target, m, table = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
     known_source, known_target = tape[at + 5], tape[at + 6]
@@ -185,14 +198,15 @@ def _forward(
         _through(values, table, n, m, scratch, ZERO, write, base + target)
         known_out[r, known_target] = known_in[r, known_source] or _is_known(codes, row, column)
         norm = _normalise(write, base + target, m)
-        if norm == -np.inf:
-            doubtful[row] = True
-        elif inward:
+        _note(row, norm, _is_faint(write, base + target, m), margin, doubtful)
+        if inward:
             scale[row] += norm
 
 
 @inner
-def _backward(tape, at, first, rows, width, transposed, codes, soft, read, write, known_in, known_out, scale, doubtful):
+def _backward(
+    tape, at, first, rows, width, transposed, codes, soft, read, write, known_in, known_out, scale, margin, doubtful
+):
     target, n, source, m, table = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
     known_source, known_target = tape[at + 5], tape[at + 6]
     column, soft_at, inward = tape[at + 7], tape[at + 8], tape[at + 9]
@@ -203,14 +217,30 @@ def _backward(tape, at, first, rows, width, transposed, codes, soft, read, write
             _through(transposed, table, m, n, read, base + source, write, base + target)
         known_out[r, known_target] = known or _is_known(codes, row, column)
         norm = _settle_backward(write, base + target, n, known, codes, soft, row, column, soft_at)
-        if norm == -np.inf:
-            doubtful[row] = True
-        elif inward:
+        _note(row, norm, _is_faint(write, base + target, n), margin, doubtful)
+        if inward:
             scale[row] += norm
 
 
 @inner
-def _leaves(tape, at, end, first, rows, width, window, joint, packed, out, known_out, scale, mantissa, exponent):
+def _leaves(
+    tape,
+    at,
+    end,
+    first,
+    rows,
+    width,
+    window,
+    joint,
+    packed,
+    out,
+    known_out,
+    scale,
+    margin,
+    doubtful,
+    mantissa,
+    exponent,
+):
     """The product of all packs of a Diverter: a gather and a product each, lifted once in a window of packs."""
     size, known = tape[at + 1], tape[at + 2]
     for r in range(rows):
@@ -250,7 +280,9 @@ def _leaves(tape, at, end, first, rows, width, window, joint, packed, out, known
             if lifted:
                 if window > 0:
                     _copy(out, place, mantissa, ZERO, size)
-                scale[first + r] += LOG_LIFT * _levelled(mantissa, exponent, ZERO, size, out, place)
+                taken, lost = _levelled(mantissa, exponent, ZERO, size, out, place)
+                _note(first + r, -np.inf if taken == -np.inf else 0.0, lost, margin, doubtful)
+                scale[first + r] += taken
             total = _sum(out, place, size)
             if total < FAINT and total > 0.0:
                 scale[first + r] += _normalise(out, place, size)
@@ -281,23 +313,65 @@ def _times(mantissa, exponent, own, x, at, maps, index, size):
 
 @inner
 def _levelled(mantissa, exponent, own, size, out, at):
-    """The product as plain numbers, up to the common exponent that is returned; all zero if it vanished."""
+    """The product as plain numbers of which the largest is 1.
+
+    Returns the logarithm of what was taken out, and whether a state was lost because it is smaller than the largest by
+    more than a plain number can say. All zero, and -inf, if the product vanished.
+    """
     top = 0
     found = False
     for i in range(size):
         if mantissa[own + i] > 0.0 and (not found or exponent[own + i] > top):
             top = exponent[own + i]
             found = True
+    largest = 0.0
     for i in range(size):
-        behind = top - exponent[own + i]
-        if mantissa[own + i] <= 0.0 or behind > 3:
+        value = mantissa[own + i]
+        for _ in range(min(top - exponent[own + i], 3)):
+            value *= DROP
+        largest = max(largest, value)
+    if largest <= 0.0:
+        for i in range(size):
             out[at + i] = 0.0
-        else:
-            value = mantissa[own + i]
-            for _ in range(behind):
-                value *= DROP
-            out[at + i] = value
-    return top
+        return -np.inf, False
+    lost = False
+    factor = 1.0 / largest
+    for i in range(size):
+        value = mantissa[own + i] * factor
+        for _ in range(min(top - exponent[own + i], 3)):
+            value *= DROP
+        if value < SMALLEST and mantissa[own + i] > 0.0:
+            lost = True
+        out[at + i] = value
+    return top * LOG_LIFT + np.log(largest), lost
+
+
+@inner
+def _is_faint(x, at, count):
+    """Whether a message holds a state so small that a product may make it vanish."""
+    smallest = 1.0
+    for i in range(count):
+        value = x[at + i]
+        smallest = min(smallest, value if value > 0.0 else 1.0)
+    return smallest < SMALLEST
+
+
+@inner
+def _note(row, norm, lost, margin, doubtful):
+    """Keep the books of what was lost in a row.
+
+    A lost state has at most exp(-FULL_MARGIN) of the mass of the message it was lost from. Every norm below one may
+    bring it nearer to what is left; a row in which it could come near is doubtful. So is one that vanished.
+    """
+    if norm == -np.inf:
+        doubtful[row] = True
+        return
+    if margin[row] < np.inf and norm < 0.0:
+        margin[row] += norm
+    if lost:
+        margin[row] = min(margin[row], FULL_MARGIN)
+    if margin[row] < LEAST_MARGIN:
+        doubtful[row] = True
 
 
 @inner
@@ -331,8 +405,8 @@ def _leg_is_known(tape, leg, r, row, codes, known_in):
 
 @inner
 def _divert(
-    tape, at, first, rows, width, values, maps, codes, soft, read, write, known_in, known_out, scale, doubtful,
-    mantissa, exponent, level, scratch,
+    tape, at, first, rows, width, values, maps, codes, soft, read, write, known_in, known_out, scale, margin,
+    doubtful, mantissa, exponent, level, scratch,
 ):  # fmt: skip
     """The outgoing messages of a Diverter: products from the left and from the right, joined at each target.
 
@@ -370,12 +444,13 @@ def _divert(
                     mantissa[left + i] *= mantissa[running + i]
                     exponent[left + i] += exponent[running + i]
                 others = known > _leg_is_known(tape, leg_at + position * LEG_LENGTH, r, row, codes, known_in)
-                top = _levelled(mantissa, exponent, left, size, level, ZERO)
+                taken, lost = _levelled(mantissa, exponent, left, size, level, ZERO)
                 norm = _target(tape, target, r, row, base, size, others, level, maps, codes, soft, write, known_out)
-                if norm == -np.inf:
-                    doubtful[row] = True
-                elif tape[target + 8]:
-                    scale[row] += norm + (top * LOG_LIFT if others or not tape[target + 4] else 0.0)
+                if others or not tape[target + 4]:
+                    norm += taken
+                    _note(row, norm, lost, margin, doubtful)
+                if tape[target + 8]:
+                    scale[row] += norm
 
 
 @inner
@@ -400,8 +475,9 @@ def _target(tape, target, r, row, base, size, others, level, maps, codes, soft, 
 
 @inner
 def _posterior(
-    tape, at, first, rows, width, values, maps, codes, soft, work, known, scale, doubtful, mantissa, exponent, scratch
-):
+    tape, at, first, rows, width, values, maps, codes, soft, work, known, scale, margin, doubtful, mantissa,
+    exponent, scratch,
+):  # fmt: skip
     """The product of everything that comes in to a Diverter; its norm is the likelihood where it is a root."""
     size, root, legs = tape[at + 1], tape[at + 2], np.int64(tape[at + 3])
     leg_at = at + 4
@@ -431,8 +507,10 @@ def _posterior(
             factor = 1.0 / total
             for i in range(size):
                 work[place + i] *= factor
+            norm = np.log(total)
+            _note(row, norm, False, margin, doubtful)
             if root:
-                scale[row] += np.log(total)
+                scale[row] += norm
             continue
         _ones(mantissa, exponent, ZERO, size)
         for leg in range(legs):
@@ -440,32 +518,37 @@ def _posterior(
                 mantissa, exponent, ZERO, size, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps, codes,
                 soft, work, known, scratch,
             )  # fmt: skip
-        top = _levelled(mantissa, exponent, ZERO, size, work, place)
-        norm = _normalise(work, place, size)
-        if norm == -np.inf:
-            doubtful[row] = True
-        elif root:
-            scale[row] += norm + top * LOG_LIFT
+        taken, _ = _levelled(mantissa, exponent, ZERO, size, work, place)
+        norm = _normalise(work, place, size) + taken
+        _note(row, norm, False, margin, doubtful)
+        if root:
+            scale[row] += norm
 
 
 @inner
-def _meet(tape, at, first, rows, width, read, known_in, scale, doubtful):
+def _meet(tape, at, first, rows, width, read, known_in, scale, margin, doubtful):
     """The likelihood at a root: forward times backward on one of its edges."""
     forward, backward, count, known = tape[at], tape[at + 1], tape[at + 2], tape[at + 3]
     for r in range(rows):
         if known_in[r, known]:
             base = np.uint64(r) * width
             meeting = _dot(read, base + forward, read, base + backward, count)
-            if meeting > 0.0:
-                scale[first + r] += np.log(meeting)
-            else:
-                doubtful[first + r] = True
+            norm = np.log(meeting) if meeting > 0.0 else -np.inf
+            _note(first + r, norm, False, margin, doubtful)
+            scale[first + r] += norm
+
+
+@inner
+def _check(row, norm, margin, doubtful):
+    """As `_note`, for a product that nothing else is made from: the books stay as they are."""
+    if norm == -np.inf or margin[row] + norm < LEAST_MARGIN:
+        doubtful[row] = True
 
 
 @kernel
 def sweep(
     tape, first, rows, width, window, values, transposed, joint, packed, maps, codes, soft, read, write, known_in,
-    known_out, scale, doubtful, mantissa, exponent, level, scratch,
+    known_out, scale, margin, doubtful, mantissa, exponent, level, scratch,
 ):  # fmt: skip
     """Run a tape of messages on rows `first` to `first + rows`, which are the first rows of the workspaces."""
     at = np.int64(0)
@@ -475,33 +558,47 @@ def sweep(
         if operation == CONSTANT:
             _constant(tape, at, rows, width, values, write, known_out)
         elif operation == BOUNDARY:
-            _boundary(tape, at, first, rows, width, codes, soft, write, known_out, doubtful)
+            _boundary(tape, at, first, rows, width, codes, soft, write, known_out, margin, doubtful)
         elif operation == FORWARD:
             _forward(
-                tape, at, first, rows, width, values, codes, soft, read, write, known_in, known_out, scale, doubtful,
-                scratch,
+                tape, at, first, rows, width, values, codes, soft, read, write, known_in, known_out, scale, margin,
+                doubtful, scratch,
             )  # fmt: skip
         elif operation == BACKWARD:
             _backward(
-                tape, at, first, rows, width, transposed, codes, soft, read, write, known_in, known_out, scale, doubtful
+                tape,
+                at,
+                first,
+                rows,
+                width,
+                transposed,
+                codes,
+                soft,
+                read,
+                write,
+                known_in,
+                known_out,
+                scale,
+                margin,
+                doubtful,
             )
         elif operation == LEAVES:
             _leaves(
-                tape, at, at + length, first, rows, width, window, joint, packed, write, known_out, scale,
-                mantissa, exponent,
+                tape, at, at + length, first, rows, width, window, joint, packed, write, known_out, scale, margin,
+                doubtful, mantissa, exponent,
             )  # fmt: skip
         elif operation == DIVERT:
             _divert(
                 tape, at, first, rows, width, values, maps, codes, soft, read, write, known_in, known_out, scale,
-                doubtful, mantissa, exponent, level, scratch,
+                margin, doubtful, mantissa, exponent, level, scratch,
             )  # fmt: skip
         elif operation == MEET:
-            _meet(tape, at, first, rows, width, read, known_in, scale, doubtful)
+            _meet(tape, at, first, rows, width, read, known_in, scale, margin, doubtful)
         at += length
 
 
 @kernel
-def marginals(places, rows, width, read, out_width, out, doubtful):
+def marginals(places, rows, width, read, out_width, out, margin, doubtful):
     """Forward times backward, normalised, for places (forward, backward, target, count)."""
     for r in range(rows):
         base, out_base = np.uint64(r) * width, np.uint64(r) * out_width
@@ -510,15 +607,14 @@ def marginals(places, rows, width, read, out_width, out, doubtful):
             target, count = out_base + places[k, 2], places[k, 3]
             for i in range(count):
                 out[target + i] = read[forward + i] * read[backward + i]
-            if _normalise(out, target, count) == -np.inf:
-                doubtful[r] = True
+            _check(r, _normalise(out, target, count), margin, doubtful)
 
 
 # --- counts -------------------------------------------------------------------------------------------------------
 
 
 @inner
-def _joint_norm(tape, at, first, rows, width, values, codes, soft, work, doubtful, scratch):
+def _joint_norm(tape, at, first, rows, width, values, codes, soft, work, margin, doubtful, scratch):
     """The norm f @ table @ b of a SISO, with the evidence on its input."""
     source, n, column, soft_at = tape[at], tape[at + 1], tape[at + 2], tape[at + 3]
     output, m, table, norm = tape[at + 4], tape[at + 5], tape[at + 6], tape[at + 7]
@@ -530,8 +626,7 @@ def _joint_norm(tape, at, first, rows, width, values, codes, soft, work, doubtfu
             if scratch[i] != 0.0:
                 total += scratch[i] * _dot(values, table + i * m, work, base + output, m)
         work[base + norm] = total
-        if total < LOST:
-            doubtful[first + r] = True
+        _check(first + r, np.log(total) if total > LOST else -np.inf, margin, doubtful)
 
 
 @inner
@@ -595,8 +690,8 @@ def _lone_source(tape, at, rows, width, work, weights, inner_counts):
 @kernel
 def star_counts(
     sweep_tape, count_tape, total, block, work, known, sure, width, window, values, transposed, joint, packed, maps,
-    codes, soft, weights, expect, scale, doubtful, joint_counts, posteriors, inner_counts, mantissa, exponent, level,
-    scratch,
+    codes, soft, weights, expect, scale, margin, doubtful, joint_counts, posteriors, inner_counts, mantissa, exponent,
+    level, scratch,
 ):  # fmt: skip
     """Do what `counts` does for tapes of leaves, posteriors and scatters alone, compiled in a third of the time."""
     for first in range(0, total, block):
@@ -605,8 +700,8 @@ def star_counts(
         while at < len(sweep_tape):
             end = at + 2 + np.int64(sweep_tape[at + 1])
             _leaves(
-                sweep_tape, at + 2, end, first, rows, width, window, joint, packed, work, known, scale, mantissa,
-                exponent,
+                sweep_tape, at + 2, end, first, rows, width, window, joint, packed, work, known, scale, margin,
+                doubtful, mantissa, exponent,
             )  # fmt: skip
             at = end
         for stage in range(2):
@@ -616,8 +711,8 @@ def star_counts(
                 at += 2
                 if operation == POSTERIOR and stage == 0:
                     _posterior(
-                        count_tape, at, first, rows, width, values, maps, codes, soft, work, known, scale, doubtful,
-                        mantissa, exponent, scratch,
+                        count_tape, at, first, rows, width, values, maps, codes, soft, work, known, scale, margin,
+                        doubtful, mantissa, exponent, scratch,
                     )  # fmt: skip
                 elif operation == SCATTER and stage == 1:
                     _scatter(count_tape, at, end, first, rows, width, packed, work, sure, joint_counts, posteriors)
@@ -629,8 +724,8 @@ def star_counts(
 @kernel
 def counts(
     sweep_tape, count_tape, total, block, work, known, sure, width, window, values, transposed, joint, packed, maps,
-    codes, soft, weights, expect, scale, doubtful, joint_counts, posteriors, inner_counts, mantissa, exponent, level,
-    scratch,
+    codes, soft, weights, expect, scale, margin, doubtful, joint_counts, posteriors, inner_counts, mantissa, exponent,
+    level, scratch,
 ):  # fmt: skip
     """Expected counts of all rows, in blocks that stay in the cache.
 
@@ -640,7 +735,7 @@ def counts(
         rows = min(block, total - first)
         sweep(
             sweep_tape, first, rows, width, window, values, transposed, joint, packed, maps, codes, soft, work, work,
-            known, known, scale, doubtful, mantissa, exponent, level, scratch,
+            known, known, scale, margin, doubtful, mantissa, exponent, level, scratch,
         )  # fmt: skip
         for stage in range(2):
             if stage == 1:
@@ -653,11 +748,13 @@ def counts(
                 if stage == 0:
                     if operation == POSTERIOR:
                         _posterior(
-                            count_tape, at, first, rows, width, values, maps, codes, soft, work, known, scale, doubtful,
-                            mantissa, exponent, scratch,
+                            count_tape, at, first, rows, width, values, maps, codes, soft, work, known, scale, margin,
+                            doubtful, mantissa, exponent, scratch,
                         )  # fmt: skip
                     elif operation == JOINT_NORM:
-                        _joint_norm(count_tape, at, first, rows, width, values, codes, soft, work, doubtful, scratch)
+                        _joint_norm(
+                            count_tape, at, first, rows, width, values, codes, soft, work, margin, doubtful, scratch
+                        )
                 elif operation == SCATTER:
                     _scatter(
                         count_tape, at, at + length, first, rows, width, packed, work, sure, joint_counts, posteriors

@@ -270,7 +270,7 @@ class _State:
                 incoming.append(message)
                 known.append(rows)
                 carries.append(rows)
-        positions = [legs.index(leg) for leg in targets] if len(targets) < len(legs) else list(range(len(legs)))
+        positions = [leg - legs[0] for leg in targets]
         products = self._direct if self.engine.direct else self._cascade
         tally = np.sum(known, axis=0)
         for position, product in zip(positions, products(incoming, carries, positions), strict=True):

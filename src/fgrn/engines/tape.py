@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from ..evidence import Evidence
     from ..plan import Plan, Program
 
-MOST_CODES = 256
-"""Codes of one pack: its joint table of |S| columns has to stay in the cache."""
+MOST_CODES, MOST_CELLS = 256, 2**15
+"""Codes of one pack, and cells of its joint table, which has to stay in the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,13 +186,14 @@ class _Writer:
         start = 0
         for diverter in range(self.plan.diverters):
             group: list[tuple[int, int]] = []
+            most = min(most_codes, self.evidence.rows, MOST_CELLS // int(self.plan.diverter_size[diverter]))
             for leg in self.plan.legs(diverter):
                 siso = int(self.program.gathered[leg])
                 output = int(self.plan.siso_output[siso]) if siso >= 0 else -1
                 if siso < 0 or self.evidence.slot[output] < 0:
                     continue  # not a leaf, or one that no row knows
                 size = int(self.plan.cardinality[output]) + bool((~self.evidence.known(output)).any())
-                if group and np.prod([size, *(n for _, n in group)]) > most_codes:
+                if group and np.prod([size, *(n for _, n in group)]) > most:
                     start = self._close_pack(diverter, group, start)
                     group = []
                 group.append((siso, size))
@@ -358,19 +359,26 @@ def packed_codes(plan: Plan, tape: Tape, evidence: Evidence) -> np.ndarray:
     return out
 
 
-def joint_tables(plan: Plan, tape: Tape, values: np.ndarray) -> np.ndarray:
-    """All joint tables end to end, each (codes, states of the Diverter): the product of the leaves' columns."""
+def joint_tables(plan: Plan, tape: Tape, values: np.ndarray) -> tuple[np.ndarray, float]:
+    """All joint tables end to end, each (codes, states of the Diverter): the product of the leaves' columns.
+
+    Also the bits by which one factor may shrink a product at most: of a pack, those of its leaves together.
+    """
     out = np.empty(tape.joint_size)
+    bits = 0.0
     for pack in tape.packs:
         states = int(plan.diverter_size[pack.diverter])
         joint = np.ones((1, states))
+        smallest = 0.0
         for siso, size in zip(pack.sisos, pack.sizes, strict=True):
             columns = np.ones((size, states))
             table = plan.layout.table(values, int(plan.siso_table[siso])).T
             columns[: len(table)] = table
+            smallest -= float(np.log2(table.min(initial=1.0, where=table > 0)))
             joint = (joint[:, None, :] * columns[None]).reshape(-1, states)
+        bits = max(bits, smallest)
         out[pack.start : pack.start + joint.size] = joint.ravel()
-    return out
+    return out, bits
 
 
 def unpacked_counts(
@@ -393,7 +401,8 @@ def unpacked_counts(
             every = tuple(range(len(pack.sizes)))
             total = posteriors[place[pack.diverter] : place[pack.diverter] + states]
             rest = total - counts.sum(axis=every)
-            counts[(-1,) * len(pack.sizes)] = np.where(rest > 1e-12 * total, rest, 0.0)  # below: rounding
+            least = np.finfo(np.float64).eps * total  # what rounding hides may be there: no zero is made up
+            counts[(-1,) * len(pack.sizes)] = np.maximum(rest, least)
         for position, siso in enumerate(pack.sisos):
             others = tuple(axis for axis in range(len(pack.sizes)) if axis != position)
             mine = counts.sum(axis=others).T

@@ -1,0 +1,224 @@
+"""The CPU engine against the reference where plain numbers end: tiny cells, thousands of leaves, votes that turn."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from strategies import Evidence, SmallNetwork, networks_with_evidence
+
+import fgrn
+from fgrn import SISO, Diverter, Network, Source, Variable, engines
+from fgrn.counts import InMemory
+from fgrn.engines import cpu
+from fgrn.evidence import encode
+
+Columns = dict[str, list]
+
+
+def star(tables: list[np.ndarray], prior: np.ndarray | None = None) -> Network:
+    hidden = len(tables[0])
+    root = Variable("S", hidden)
+    legs = [Variable(f"S{i}", hidden) for i in range(len(tables))]
+    leaves = [
+        SISO(leg, Variable(f"Y{i}", table.shape[1]), table)
+        for i, (leg, table) in enumerate(zip(legs, tables, strict=True))
+    ]
+    return Network([Source(root, prior), Diverter([root], legs), *leaves])
+
+
+def assert_engines_agree(net: Network, data: Columns, **learning: object) -> None:
+    one, other = (net.propagate(data, engine=engine) for engine in ("reference", "cpu"))
+    np.testing.assert_allclose(other.log_likelihood, one.log_likelihood, rtol=1e-10, atol=1e-10)
+    for name in one.kept:
+        np.testing.assert_allclose(other.marginal(name), one.marginal(name), rtol=1e-9, atol=1e-10, err_msg=name)
+    learners = [net.copy(), net.copy()]
+    histories = [
+        learner.learn(data, engine=engine, epochs=2, **learning)
+        for learner, engine in zip(learners, ("reference", "cpu"), strict=True)
+    ]
+    np.testing.assert_allclose(histories[1].log_likelihood, histories[0].log_likelihood, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(learners[1]._parameters.values, learners[0]._parameters.values, rtol=1e-8, atol=1e-10)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    leaves=st.integers(2, 60),
+    depth=st.sampled_from([5, 40, 150, 300]),
+    cycles=st.sampled_from([1, 1, 3]),
+)
+def test_cells_of_any_size_hard_and_soft(seed: int, leaves: int, depth: int, cycles: int) -> None:
+    rng = np.random.default_rng(seed)
+    hidden = int(rng.integers(2, 5))
+    tables = []
+    for _ in range(leaves):
+        cells = 10.0 ** -rng.uniform(0, depth, (hidden, int(rng.integers(2, 4)))) * (rng.random((hidden, 1)) < 0.9)
+        cells[:, -1] += cells.sum(axis=1) == 0
+        tables.append(cells / cells.sum(axis=1, keepdims=True))
+    net = star(tables)
+    data: Columns = {}
+    for i, table in enumerate(tables):
+        kind = rng.choice(["hard", "holes", "soft"], p=[0.6, 0.2, 0.2])
+        states = table.shape[1]
+        values: list = rng.integers(0, states, 5).tolist()
+        if kind == "holes":
+            values = [None if rng.random() < 0.5 else v for v in values]
+        elif kind == "soft":
+            values = [(10.0 ** -rng.uniform(0, depth, states)).tolist() for _ in range(5)]
+        data[f"Y{i}"] = values
+    possible = ~net.propagate(data, keep=[], impossible="mark", engine="reference").impossible
+    np.testing.assert_array_equal(~net.propagate(data, keep=[], impossible="mark", engine="cpu").impossible, possible)
+    assume(possible.any())
+    rows = {name: [v for v, keep in zip(column, possible, strict=True) if keep] for name, column in data.items()}
+    assert_engines_agree(net, rows, cycles=cycles)
+
+
+@pytest.mark.parametrize(("hard", "soft"), [(347, 355), (200, 700), (700, 200), (1000, 1003), (3000, 0)])
+def test_votes_that_turn_after_hundreds_of_leaves(hard: int, soft: int) -> None:
+    """The state that loses among the hard leaves by more than a plain number can say wins by the soft ones."""
+    table = np.array([[0.9, 0.1], [0.1, 0.9]])
+    net = star([table] * (hard + soft), np.array([0.5, 0.5]))
+    data: Columns = {f"Y{i}": [0] for i in range(hard)}
+    data |= {f"Y{hard + i}": [[0.05, 0.95]] for i in range(soft)}
+    for engine in ("reference", "cpu"):
+        seen = net.propagate(data, keep=["S"], engine=engine)
+        vote = hard * np.log(9) - soft * np.log(0.86 / 0.14)
+        np.testing.assert_allclose(seen.marginal("S")[0, 0], np.exp(-np.logaddexp(0, -vote)), rtol=1e-9, atol=1e-300)
+        learner = net.copy()
+        learner.learn(data, epochs=1, engine=engine)
+        np.testing.assert_allclose(learner.prior("S"), seen.marginal("S")[0], rtol=1e-9, atol=1e-300)
+
+
+@pytest.mark.parametrize("votes", [(330, 320, 18), (322, 321, 0), (700, 300, 520)])
+def test_votes_that_turn_among_groups_under_one_root(votes: tuple[int, int, int]) -> None:
+    table = np.array([[0.9, 0.1], [0.1, 0.9]])
+    net = fgrn.stack({f"Y{i}": 2 for i in range(sum(votes))}, hidden=[2, 2], groups=[_groups(votes)])
+    blocks = [
+        SISO(b.input, b.output, table if b.output.name[0] == "Y" else np.eye(2)) if isinstance(b, SISO) else b
+        for b in net.blocks
+    ]
+    net = Network(blocks)
+    data: Columns = {}
+    at = 0
+    for group, count in enumerate(votes):
+        data |= {f"Y{at + i}": [0 if group == 0 else 1] for i in range(count)}
+        at += count
+    one, other = (net.propagate(data, keep=["S2"], engine=engine) for engine in ("reference", "cpu"))
+    np.testing.assert_allclose(other.marginal("S2"), one.marginal("S2"), rtol=1e-9)
+    np.testing.assert_allclose(other.log_likelihood, one.log_likelihood, rtol=1e-12)
+
+
+def _groups(votes: tuple[int, int, int]) -> list[list[str]]:
+    ends = np.cumsum((0, *votes))
+    return [[f"Y{i}" for i in range(a, b)] for a, b in pairwise(ends) if b > a]
+
+
+@given(case=networks_with_evidence(), holes=st.sampled_from(["expect", "ignore"]))
+def test_packed_leaves_count_what_single_ones_count(case: tuple[SmallNetwork, Evidence], holes: str) -> None:
+    network, evidence = case
+    net = Network(network.blocks)
+    plan = net._plan(())
+    many = {name: column * 40 for name, column in evidence.columns.items()}  # enough rows to pack for
+    encoded = encode(plan, many)
+    programs = net._programs_for(plan, (), encoded)
+    values, weights = net._parameters.values, np.linspace(0.1, 2, encoded.rows)
+    engine = cpu.Cpu(judge=engines.get("reference"))
+    found = []
+    for most_codes in (1, 256):
+        prepared = cpu.Prepared(engine, plan, programs, programs.counting, encoded, most_codes)
+        found.append(prepared.load(values).counts(slice(0, encoded.rows), weights, holes == "expect"))
+    np.testing.assert_allclose(found[1].values, found[0].values, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(found[1].log_likelihood, found[0].log_likelihood, rtol=1e-12, atol=1e-12)
+
+
+def test_no_zero_is_made_up_by_what_rounding_hides() -> None:
+    net = star([np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([[1 - 5e-18, 5e-18], [0.5, 0.5]])])
+    net.learn({"Y0": [0] * 100_000, "Y1": [0] * 99_999 + [None]}, epochs=1, engine="cpu")
+    assert (net.table("Y1") > 0).all()
+
+
+def test_threads_change_nothing_in_batch_learning() -> None:
+    rng = np.random.default_rng(0)
+    net = fgrn.lvm({f"Y{i}": 3 for i in range(6)}, hidden=4)
+    data = {f"Y{i}": rng.integers(0, 3, 50_000) for i in range(6)}
+    nets = [net.copy() for _ in range(3)]
+    for threads, learner in enumerate(nets, start=1):
+        learner.learn(data, epochs=2, cycles=3, hold=threads != 2, threads=threads, engine="cpu")
+    assert nets[0] == nets[1] == nets[2]
+
+
+def test_impossible_rows_without_weight_do_not_cost_memory() -> None:
+    """They are given to the judge in blocks of its own size."""
+    net = star([np.eye(8), np.eye(8)])
+    plan = net._plan(())
+    rows = 3 * (2**20 // 64)
+    data = {"Y0": [0] * rows, "Y1": [1] * rows}
+    encoded = encode(plan, data)
+    weights = np.zeros(rows)
+    weights[-1], encoded.codes[-1, 1] = 1, 0
+    estep = InMemory(engines.get("cpu"), plan, net._programs_for(plan, (), encoded), encoded, weights, True)
+    assert estep.count(net._parameters.values).values.sum() == pytest.approx(3)
+
+
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+def test_paused_blocks_cut_learning_and_keep_their_tables(engine: str) -> None:
+    rng = np.random.default_rng(1)
+    net = fgrn.stack({f"Y{i}": 2 for i in range(4)}, hidden=[3, 2], groups=2)
+    data = {f"Y{i}": rng.integers(0, 2, 60).tolist() for i in range(4)}
+    net.learn(data, epochs=2, engine=engine)
+    kept = net.table("S1.1").copy()
+    alone = fgrn.lvm({"Y0": 2, "Y1": 2}, hidden=3, prior=[1 / 3] * 3, learn_prior=False)
+    start = Network(
+        [SISO(b.input, b.output, net.table(b.output.name)) if isinstance(b, SISO) else b for b in alone.blocks]
+    )
+    net.learn(data, epochs=3, paused=["S1.1"], smoothing=0.1, engine=engine)
+    start.learn({name: data[name] for name in ("Y0", "Y1")}, epochs=3, smoothing=0.1, engine=engine)
+    np.testing.assert_array_equal(net.table("S1.1"), kept)
+    np.testing.assert_allclose(net.table("Y0"), start.table("Y0"), rtol=1e-9)
+
+
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+def test_rounds_on_a_ring_that_a_paused_block_cuts(engine: str) -> None:
+    rng = np.random.default_rng(2)
+    variables = [Variable(f"v{i}", 2) for i in range(6)]
+    legs = [Variable(f"w{i}", 2) for i in range(6)]
+    top, joint, end = Variable("a", 2), Variable("j", 4), Variable("e", 2)
+    draw = lambda rows: rng.dirichlet([1, 1], rows)  # noqa: E731
+    blocks = [Source(top, [0.3, 0.7]), Diverter([top], [legs[0], legs[1]])]
+    for side in (0, 1):
+        chain = [legs[side], *variables[side::2]]
+        blocks += [SISO(a, b, draw(2)) for a, b in pairwise(chain)]
+    blocks += [Diverter([variables[4], variables[5]], [joint]), SISO(joint, end, draw(4))]
+    net = Network(blocks)
+    assert not net.is_tree
+    data = {"e": [1, 0], "v1": [0, None]}
+    for paused in (["v0"], ["v2"], ["v5"]):
+        swept = net.propagate(data, paused=paused, engine=engine)
+        rounds = net.propagate(data, paused=paused, schedule="rounds", engine=engine)
+        assert rounds.converged.all()
+        for name in swept.kept:
+            np.testing.assert_allclose(rounds.marginal(name), swept.marginal(name), rtol=1e-9)
+
+
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+def test_rounds_know_a_state_that_plain_numbers_lose(engine: str) -> None:
+    biased = np.array([[0.9, 0.1], [0.1, 0.9]])
+    net = star([*[biased] * 400, np.array([[1.0, 0.0], [0.5, 0.5]])], np.array([0.5, 0.5]))
+    data = {**{f"Y{i}": [0] for i in range(400)}, "Y400": [1]}
+    swept, rounds = (net.propagate(data, schedule=s, engine=engine) for s in ("sweeps", "rounds"))
+    np.testing.assert_allclose(rounds.log_likelihood, swept.log_likelihood)
+    np.testing.assert_allclose(rounds.marginal("S"), swept.marginal("S"))
+
+
+def test_damping_does_not_pass_for_rest() -> None:
+    a, b = Variable("a", 2), Variable("b", 2)
+    net = Network([Source(a, [0.3, 0.7]), SISO(a, b, [[0.9, 0.1], [0.2, 0.8]])])
+    exact = net.propagate({"b": [1]})
+    for damping in (0.1, 0.5, 0.9, 0.99):
+        slow = net.propagate({"b": [1]}, damping=damping, rounds=10_000)
+        np.testing.assert_allclose(slow.marginal("a"), exact.marginal("a"), atol=1e-7)
+    with pytest.warns(fgrn.ConvergenceWarning):
+        assert not net.propagate({"b": [1]}, damping=0.999999, rounds=50).converged.any()
