@@ -37,7 +37,7 @@ def assert_engines_agree(net: Network, data: Columns, **learning: object) -> Non
         np.testing.assert_allclose(other.marginal(name), one.marginal(name), rtol=1e-9, atol=1e-10, err_msg=name)
     learners = [net.copy(), net.copy()]
     histories = [
-        learner.learn(data, engine=engine, epochs=2, **learning)
+        learner.learn(data, engine=engine, **learning)
         for learner, engine in zip(learners, ("reference", "cpu"), strict=True)
     ]
     np.testing.assert_allclose(histories[1].log_likelihood, histories[0].log_likelihood, rtol=1e-10, atol=1e-10)
@@ -73,7 +73,8 @@ def test_cells_of_any_size_hard_and_soft(seed: int, leaves: int, depth: int, cyc
     np.testing.assert_array_equal(~net.propagate(data, keep=[], impossible="mark", engine="cpu").impossible, possible)
     assume(possible.any())
     rows = {name: [v for v, keep in zip(column, possible, strict=True) if keep] for name, column in data.items()}
-    assert_engines_agree(net, rows, cycles=cycles)
+    # after several cycles tiny cells may have become zero, and a row impossible: then there is no second epoch
+    assert_engines_agree(net, rows, cycles=cycles, epochs=2 if cycles == 1 else 1)
 
 
 @pytest.mark.parametrize(("hard", "soft"), [(347, 355), (200, 700), (700, 200), (1000, 1003), (3000, 0)])

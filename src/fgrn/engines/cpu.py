@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import BlockCounts, Buffers, Engine, kernels
-from .tape import MOST_CODES, joint_tables, packed_codes, unpacked_counts, write_tape
+from .tape import MOST_CODES, joint_tables, known_entries, unpacked_counts, write_tape
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -101,7 +101,7 @@ class Prepared:
         self.evidence = evidence
         self.tape = write_tape(plan, program, evidence, most_codes)
         self.is_star = self.tape.is_star()
-        self.packed = packed_codes(plan, self.tape, evidence)
+        self.entries, self.bounds = known_entries(plan, self.tape, evidence)
         self.codes = _plain(evidence.codes, np.int32)
         self.soft = _plain(evidence.soft, np.float64)
         self.maps = _plain(plan.maps, np.uint64)
@@ -167,14 +167,14 @@ class Loaded:
     def _propagate(self, rows: slice) -> tuple[Buffers, np.ndarray]:
         """The messages, and which rows the judge made."""
         mine = self.prepared
-        codes, soft, packed = mine.codes[rows], mine.soft[rows], mine.packed[rows]
+        codes, soft, bounds = mine.codes[rows], mine.soft[rows], mine.bounds[rows]
         count = len(codes)
         work = np.zeros((count, mine.tape.width))
         known = np.zeros((count, mine.tape.known_width), dtype=np.bool_)
         scale, margin, doubtful = np.zeros(count), np.full(count, np.inf), np.zeros(count, dtype=np.bool_)
         kernels.sweep(
-            mine.tape.sweep, 0, count, *self._tables(), packed, mine.maps, codes, soft, work.ravel(), work.ravel(),
-            known, known, scale, margin, doubtful, *self._room(),
+            mine.tape.sweep, 0, count, *self._tables(), mine.entries, bounds, mine.maps, codes, soft, work.ravel(),
+            work.ravel(), known, known, scale, margin, doubtful, *self._room(),
         )  # fmt: skip
         buffers = self._shown(work, known, scale, margin, doubtful)
         where = np.flatnonzero(doubtful)
@@ -212,7 +212,7 @@ class Loaded:
         after, known_after = np.zeros_like(work), np.zeros_like(known)
         scale, margin, doubtful = np.zeros(len(work)), np.full(len(work), np.inf), np.zeros(len(work), dtype=np.bool_)
         kernels.sweep(
-            mine.tape.sweep, 0, len(work), *self._tables(), mine.packed, mine.maps, mine.codes, mine.soft,
+            mine.tape.sweep, 0, len(work), *self._tables(), mine.entries, mine.bounds, mine.maps, mine.codes, mine.soft,
             work.ravel(), after.ravel(), known, known_after, scale, margin, doubtful, *self._room(),
         )  # fmt: skip
         return self._shown(after, known_after, scale, margin, doubtful)
@@ -220,7 +220,7 @@ class Loaded:
     def counts(self, rows: slice, weights: np.ndarray, expect: bool) -> BlockCounts:
         """See `Loaded` of the package."""
         mine, plan, tape = self.prepared, self.prepared.plan, self.prepared.tape
-        codes, soft, packed = mine.codes[rows], mine.soft[rows], mine.packed[rows]
+        codes, soft, bounds = mine.codes[rows], mine.soft[rows], mine.bounds[rows]
         count = len(codes)
         scale, margin, doubtful = np.zeros(count), np.full(count, np.inf), np.zeros(count, dtype=np.bool_)
         joint, posteriors = np.zeros(tape.joint_size), np.zeros(tape.posteriors)
@@ -229,10 +229,9 @@ class Loaded:
         known = np.zeros((mine.block, tape.known_width), dtype=np.bool_)
         kernel = kernels.star_counts if mine.is_star else kernels.counts
         kernel(
-            tape.sweep, tape.count, count, mine.block, work, known, np.empty(mine.block), *self._tables(), packed,
-            mine.maps, codes, soft, _plain(weights, np.float64), expect, scale, margin, doubtful, joint, posteriors,
-            inner,
-            *self._room(),
+            tape.sweep, tape.count, count, mine.block, work, known, np.empty(mine.block), *self._tables(), mine.entries,
+            bounds, mine.maps, codes, soft, _plain(weights, np.float64), expect, scale, margin, doubtful, joint,
+            posteriors, inner, *self._room(),
         )  # fmt: skip
         for number in range(len(plan.layout.table_shapes)):  # f b^T / norm meets the table
             plan.layout.table(inner, number)[...] *= plan.layout.table(self.values, number)

@@ -13,7 +13,9 @@ loop is counted by reference, atomically, which threads pay for twice. `NONE` st
 Arrays, by the names all kernels use:
     tape                   the records; `at` is where the operands of the current one begin
     values, transposed     parameters in the plan's layout; the same with every table transposed
-    codes, soft            evidence, see `fgrn.evidence`; `packed`: the codes of the packs
+    codes, soft            evidence, see `fgrn.evidence`
+    entries, bounds        what is known of gathered leaves: the entries of row r for the k-th Diverter that has any
+                           are those from bounds[r, k] to bounds[r, k + 1], each the start of a row of `joint`
     read, write            workspaces, flat, `width` to a row: messages read and written; the same one in sweeps
     known_in, known_out    (rows, known width): whether evidence lies behind a message
     scale                  (rows,): log-likelihood so far
@@ -224,25 +226,11 @@ def _backward(
 
 @inner
 def _leaves(
-    tape,
-    at,
-    end,
-    first,
-    rows,
-    width,
-    window,
-    joint,
-    packed,
-    out,
-    known_out,
-    scale,
-    margin,
-    doubtful,
-    mantissa,
+    tape, at, first, rows, width, window, joint, entries, bounds, out, known_out, scale, margin, doubtful, mantissa,
     exponent,
-):
+):  # fmt: skip
     """The product of all packs of a Diverter: a gather and a product each, lifted once in a window of packs."""
-    size, known = tape[at + 1], tape[at + 2]
+    size, known, number = tape[at + 1], tape[at + 2], tape[at + 3]
     for r in range(rows):
         place = np.uint64(r) * width + tape[at]
         some = False
@@ -250,11 +238,8 @@ def _leaves(
         lifted = window == 0  # factors so small that every single one needs care
         if lifted:
             _ones(mantissa, exponent, ZERO, size)
-        for record in range(at + 3, end, 3):
-            code = np.uint64(packed[first + r, tape[record]])
-            if code == tape[record + 2]:
-                continue
-            start = tape[record + 1] + code * size
+        for entry in range(bounds[first + r, number], bounds[first + r, number + ONE]):
+            start = np.uint64(entries[entry])
             if window == 0:
                 _times(mantissa, exponent, ZERO, joint, start, tape, NONE, size)
             elif not some:
@@ -547,8 +532,8 @@ def _check(row, norm, margin, doubtful):
 
 @kernel
 def sweep(
-    tape, first, rows, width, window, values, transposed, joint, packed, maps, codes, soft, read, write, known_in,
-    known_out, scale, margin, doubtful, mantissa, exponent, level, scratch,
+    tape, first, rows, width, window, values, transposed, joint, entries, bounds, maps, codes, soft, read, write,
+    known_in, known_out, scale, margin, doubtful, mantissa, exponent, level, scratch,
 ):  # fmt: skip
     """Run a tape of messages on rows `first` to `first + rows`, which are the first rows of the workspaces."""
     at = np.int64(0)
@@ -584,7 +569,7 @@ def sweep(
             )
         elif operation == LEAVES:
             _leaves(
-                tape, at, at + length, first, rows, width, window, joint, packed, write, known_out, scale, margin,
+                tape, at, first, rows, width, window, joint, entries, bounds, write, known_out, scale, margin,
                 doubtful, mantissa, exponent,
             )  # fmt: skip
         elif operation == DIVERT:
@@ -650,12 +635,12 @@ def _joint_add(tape, at, first, rows, width, codes, soft, work, known, weights, 
 
 
 @inner
-def _scatter(tape, at, end, first, rows, width, packed, work, weights, joint_counts, posteriors):
+def _scatter(tape, at, first, rows, width, entries, bounds, work, weights, joint_counts, posteriors):
     """Add the posterior of a Diverter to its total, and to the row of each pack's code.
 
-    A pack of which nothing is known is skipped: what it would add is the total less what the others added.
+    A pack of which nothing is known has no entry: what it would add is the total less what the others added.
     """
-    size, total = tape[at + 1], tape[at + 2]
+    size, total, number = tape[at + 1], tape[at + 2], tape[at + 3]
     for r in range(rows):
         weight = weights[r]
         if weight == 0.0:
@@ -666,11 +651,8 @@ def _scatter(tape, at, end, first, rows, width, packed, work, weights, joint_cou
                 work[place + i] *= weight
         for i in range(size):
             posteriors[total + i] += work[place + i]
-        for record in range(at + 3, end, 3):
-            code = np.uint64(packed[first + r, tape[record]])
-            if code == tape[record + 2]:
-                continue
-            start = tape[record + 1] + code * size
+        for entry in range(bounds[first + r, number], bounds[first + r, number + ONE]):
+            start = np.uint64(entries[entry])
             for i in range(size):
                 joint_counts[start + i] += work[place + i]
 
@@ -689,9 +671,9 @@ def _lone_source(tape, at, rows, width, work, weights, inner_counts):
 
 @kernel
 def star_counts(
-    sweep_tape, count_tape, total, block, work, known, sure, width, window, values, transposed, joint, packed, maps,
-    codes, soft, weights, expect, scale, margin, doubtful, joint_counts, posteriors, inner_counts, mantissa, exponent,
-    level, scratch,
+    sweep_tape, count_tape, total, block, work, known, sure, width, window, values, transposed, joint, entries, bounds,
+    maps, codes, soft, weights, expect, scale, margin, doubtful, joint_counts, posteriors, inner_counts, mantissa,
+    exponent, level, scratch,
 ):  # fmt: skip
     """Do what `counts` does for tapes of leaves, posteriors and scatters alone, compiled in a third of the time."""
     for first in range(0, total, block):
@@ -700,7 +682,7 @@ def star_counts(
         while at < len(sweep_tape):
             end = at + 2 + np.int64(sweep_tape[at + 1])
             _leaves(
-                sweep_tape, at + 2, end, first, rows, width, window, joint, packed, work, known, scale, margin,
+                sweep_tape, at + 2, first, rows, width, window, joint, entries, bounds, work, known, scale, margin,
                 doubtful, mantissa, exponent,
             )  # fmt: skip
             at = end
@@ -715,7 +697,7 @@ def star_counts(
                         doubtful, mantissa, exponent, scratch,
                     )  # fmt: skip
                 elif operation == SCATTER and stage == 1:
-                    _scatter(count_tape, at, end, first, rows, width, packed, work, sure, joint_counts, posteriors)
+                    _scatter(count_tape, at, first, rows, width, entries, bounds, work, sure, joint_counts, posteriors)
                 at = end
             for r in range(rows):
                 sure[r] = 0.0 if doubtful[first + r] else weights[first + r]
@@ -723,9 +705,9 @@ def star_counts(
 
 @kernel
 def counts(
-    sweep_tape, count_tape, total, block, work, known, sure, width, window, values, transposed, joint, packed, maps,
-    codes, soft, weights, expect, scale, margin, doubtful, joint_counts, posteriors, inner_counts, mantissa, exponent,
-    level, scratch,
+    sweep_tape, count_tape, total, block, work, known, sure, width, window, values, transposed, joint, entries, bounds,
+    maps, codes, soft, weights, expect, scale, margin, doubtful, joint_counts, posteriors, inner_counts, mantissa,
+    exponent, level, scratch,
 ):  # fmt: skip
     """Expected counts of all rows, in blocks that stay in the cache.
 
@@ -734,8 +716,8 @@ def counts(
     for first in range(0, total, block):
         rows = min(block, total - first)
         sweep(
-            sweep_tape, first, rows, width, window, values, transposed, joint, packed, maps, codes, soft, work, work,
-            known, known, scale, margin, doubtful, mantissa, exponent, level, scratch,
+            sweep_tape, first, rows, width, window, values, transposed, joint, entries, bounds, maps, codes, soft, work,
+            work, known, known, scale, margin, doubtful, mantissa, exponent, level, scratch,
         )  # fmt: skip
         for stage in range(2):
             if stage == 1:
@@ -756,9 +738,7 @@ def counts(
                             count_tape, at, first, rows, width, values, codes, soft, work, margin, doubtful, scratch
                         )
                 elif operation == SCATTER:
-                    _scatter(
-                        count_tape, at, at + length, first, rows, width, packed, work, sure, joint_counts, posteriors
-                    )
+                    _scatter(count_tape, at, first, rows, width, entries, bounds, work, sure, joint_counts, posteriors)
                 elif operation == JOINT_ADD:
                     _joint_add(
                         count_tape, at, first, rows, width, codes, soft, work, known, sure, expect, scratch,

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from ..evidence import Evidence
     from ..plan import Plan, Program
 
+ROWS_AT_ONCE = 2**15
+"""Rows whose entries are made together."""
+
 MOST_CODES, MOST_CELLS = 256, 2**15
 """Codes of one pack, and cells of its joint table, which has to stay in the cache."""
 
@@ -107,7 +110,7 @@ class _Writer:
         roots = program.roots.tolist()
         self.inward = {(edge, bool(way)) for edge, way in [*program.inward.tolist(), *roots]}
         self.met = {*program.shown.tolist(), *(edge for edge, _ in roots)}  # edges whose both messages are needed
-        self.packs_of: dict[int, list[int]] = {}
+        self.with_leaves: dict[int, int] = {}  # the number of each Diverter among those that have packs
         self.source_of = {int(edge): source for source, edge in enumerate(plan.source_edge)}
         legs = zip(plan.leg_edge, plan.leg_is_input, strict=True)
         self.read_by_diverter = {int(edge) for edge, into in legs if into}
@@ -206,13 +209,9 @@ class _Writer:
         states = [int(self.plan.cardinality[self.plan.siso_output[siso]]) for siso in sisos]
         blank = all(size > count for size, count in zip(sizes, states, strict=True))
         pack = Pack(sisos, sizes, diverter, start, int(np.prod(sizes)) - 1 if blank else -1)
-        self.packs_of.setdefault(diverter, []).extend([len(self.tape.packs), pack.start, pack.nothing])
+        self.with_leaves.setdefault(diverter, len(self.with_leaves))
         self.tape.packs.append(pack)
         return start + pack.codes * int(self.plan.diverter_size[diverter])
-
-    def _packs_of(self, diverter: int) -> list[int]:
-        """Per pack of a Diverter: its column, where its joint table begins, and the code of 'nothing known'."""
-        return self.packs_of.get(diverter, [])
 
     # sweeps
 
@@ -227,11 +226,11 @@ class _Writer:
             place = (tape.backward_at[edge], plan.cardinality[edge], self._known_backward(edge))
             self._put(BOUNDARY, *place, *self._evidence(edge))
         for diverter in range(plan.diverters):
-            packs = self._packs_of(diverter)
-            if packs:
+            if diverter in self.with_leaves:
                 size = int(plan.diverter_size[diverter])
                 self.leaves_at[diverter] = (self._room(size), 2 * plan.edges + diverter)
-                self._put(LEAVES, self.leaves_at[diverter][0], size, self.leaves_at[diverter][1], *packs)
+                at, known = self.leaves_at[diverter]
+                self._put(LEAVES, at, size, known, self.with_leaves[diverter])
         for kind, block, first, last in self.program.steps.tolist():
             if kind == 0:
                 self._source(block)
@@ -335,8 +334,9 @@ class _Writer:
                     plan.layout.table_offsets[plan.siso_table[siso]], norms[siso], self._known_backward(output),
                 )  # fmt: skip
         for diverter in range(plan.diverters):
-            packs, size = self._packs_of(diverter), int(plan.diverter_size[diverter])
-            self._put(SCATTER, tape.posterior_at[diverter], size, tape.posteriors, *packs)
+            size = int(plan.diverter_size[diverter])
+            number = self.with_leaves.get(diverter, len(self.with_leaves))  # without any: behind the last
+            self._put(SCATTER, tape.posterior_at[diverter], size, tape.posteriors, number)
             tape.posteriors += size
         for source, edge in enumerate(plan.source_edge.tolist()):
             if edge not in self.read_by_diverter:
@@ -345,18 +345,35 @@ class _Writer:
                 self._put(LONE_SOURCE, *place, prior)
 
 
-def packed_codes(plan: Plan, tape: Tape, evidence: Evidence) -> np.ndarray:
-    """(rows, packs): the code of every pack in every row."""
-    largest = max((pack.codes for pack in tape.packs), default=1)
-    out = np.empty((evidence.rows, len(tape.packs)), dtype=np.uint16 if largest <= 2**16 else np.uint32)
-    for column, pack in enumerate(tape.packs):
-        total = np.zeros(evidence.rows, dtype=np.int64)
-        for siso, size in zip(pack.sisos, pack.sizes, strict=True):
-            codes = evidence.codes[:, evidence.slot[plan.siso_output[siso]]]
-            total *= size
-            total += np.where(codes < 0, size - 1, codes)
-        out[:, column] = total
-    return out
+def known_entries(plan: Plan, tape: Tape, evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
+    """What is known of the packs, row by row: where in the joint tables the row of each pack's code begins.
+
+    Returns the entries, those of a row in the order of the packs, and per row where those of each Diverter that has
+    packs begin, with the end of the last twice (for Diverters without packs). A pack of which a row knows nothing has
+    no entry, so that a row costs as much as is known of it.
+    """
+    owners = [pack.diverter for pack in tape.packs]
+    diverters = list(dict.fromkeys(owners))
+    number = np.array([diverters.index(owner) for owner in owners], dtype=np.int64)
+    kind = np.uint32 if tape.joint_size < 2**32 else np.uint64
+    pieces, counts = [np.zeros(0, dtype=kind)], np.zeros((evidence.rows, len(diverters) + 2), dtype=np.int64)
+    for first in range(0, evidence.rows, ROWS_AT_ONCE):
+        rows = evidence.take(slice(first, first + ROWS_AT_ONCE))
+        starts = np.empty((rows.rows, len(owners)), dtype=kind)
+        known = np.ones((rows.rows, len(owners)), dtype=bool)
+        for column, pack in enumerate(tape.packs):
+            code = np.zeros(rows.rows, dtype=np.int64)
+            for siso, size in zip(pack.sisos, pack.sizes, strict=True):
+                values = rows.codes[:, rows.slot[plan.siso_output[siso]]]
+                code *= size
+                code += np.where(values < 0, size - 1, values)
+            known[:, column] = code != pack.nothing
+            starts[:, column] = pack.start + code * int(plan.diverter_size[pack.diverter])
+        pieces.append(starts[known])
+        for position in range(len(diverters)):
+            counts[first : first + rows.rows, position + 1] = known[:, number == position].sum(axis=1)
+    ends = np.cumsum(counts.ravel()).reshape(counts.shape)
+    return np.concatenate(pieces), ends
 
 
 def joint_tables(plan: Plan, tape: Tape, values: np.ndarray) -> tuple[np.ndarray, float]:
