@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import BlockCounts, Buffers, Engine, kernels
-from .tape import MOST_CODES, joint_tables, known_entries, unpacked_counts, write_tape
+from .packs import joint_tables, known_entries, unpacked_counts
+from .tape import MOST_CODES, write_tape
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -101,7 +102,7 @@ class Prepared:
         self.evidence = evidence
         self.tape = write_tape(plan, program, evidence, most_codes)
         self.is_star = self.tape.is_star()
-        self.entries, self.bounds = known_entries(plan, self.tape, evidence)
+        self.entries, self.bounds = known_entries(plan, self.tape.packs, evidence)
         self.codes = _plain(evidence.codes, np.int32)
         self.soft = _plain(evidence.soft, np.float64)
         self.maps = _plain(plan.maps, np.uint64)
@@ -147,7 +148,7 @@ class Loaded:
             table = plan.layout.table(values, number)
             start = plan.layout.table_offsets[number]
             self.transposed[start : start + table.size] = table.T.ravel()
-        self.joint, bits = joint_tables(plan, tape, values)
+        self.joint, bits = joint_tables(plan, tape.packs, values)
         self.window = int(min(2**20, WINDOW_BITS // bits)) if bits > 0 else 2**20
 
     def _tables(self) -> tuple[Any, ...]:
@@ -235,7 +236,7 @@ class Loaded:
         )  # fmt: skip
         for number in range(len(plan.layout.table_shapes)):  # f b^T / norm meets the table
             plan.layout.table(inner, number)[...] *= plan.layout.table(self.values, number)
-        counts = inner + unpacked_counts(plan, tape, joint, posteriors, mine.program, self.values, expect)
+        counts = inner + unpacked_counts(plan, tape.packs, joint, posteriors, mine.program, self.values, expect)
         where = np.flatnonzero(doubtful)
         if len(where):
             judge, blocks = self._judge(mine.evidence.take(rows).take(where))
