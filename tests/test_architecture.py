@@ -30,7 +30,18 @@ from fgrn.wiring import Wiring
 ROOT = Path(fgrn.__file__).parent
 SOURCES = {path.relative_to(ROOT).as_posix(): path for path in sorted(ROOT.rglob("*.py"))}
 FLOW = ("evidence", "messages", "marginals", "counts", "parameters", "em")
-FLOW_MAY_KNOW = {*FLOW, "arrays", "labels", "settings", "plan", "schedule", "exceptions", "engines", "frames"}
+FLOW_MAY_KNOW = {
+    *FLOW,
+    "workers",
+    "arrays",
+    "labels",
+    "settings",
+    "plan",
+    "schedule",
+    "exceptions",
+    "engines",
+    "frames",
+}
 HEAVY = (
     "numba", "torch", "dask", "sklearn", "pandas", "polars", "pyarrow", "matplotlib", "scipy", "narwhals",
 )  # fmt: skip
@@ -360,6 +371,11 @@ def test_what_is_given_is_not_written_to(engine: str) -> None:
     net.complete(data, engine=engine)
     after = {name: column.tobytes() for name, column in data.items()} | {"weights": weights.tobytes()}
     assert after == before
+
+
+def test_engines_number_the_steps_as_plans_do() -> None:
+    kinds = ("SOURCE", "FORWARD", "BACKWARD", "DIVERT")
+    assert [getattr(fgrn.engines, kind) for kind in kinds] == [getattr(fgrn.plan, kind) for kind in kinds]
 
 
 def test_what_was_found_cannot_be_written_over() -> None:

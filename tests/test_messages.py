@@ -92,9 +92,11 @@ def test_loops_settle_near_the_truth_or_say_so(case: tuple[SmallNetwork, Evidenc
         net.propagate(evidence.columns, schedule="sweeps")
     seen = net.propagate(evidence.columns, engine=engine)
     assert seen.converged.all()
+    oracle = network.oracle(evidence)
     for name in network.variables:
         marginal = seen.marginal(name)
         np.testing.assert_allclose(marginal.sum(axis=1), 1)
+        assert np.abs(marginal - oracle.marginal(name)).max() < 0.35, name
 
 
 def test_both_engines_agree_on_a_loop() -> None:

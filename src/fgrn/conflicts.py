@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from . import engines
-from .counts import REMEDY
 from .evidence import SOFT, UNKNOWN, Evidence
 from .exceptions import ImpossibleEvidence, shortened
+from .marginals import REMEDY
 from .plan import Plan
 from .schedule import Programs
 

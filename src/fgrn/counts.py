@@ -6,26 +6,19 @@ of the rows, so that the result is the same to the last bit on any number of thr
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from . import settings
 from .engines import BlockCounts, Engine, Prepared
 from .evidence import Evidence
-from .exceptions import ImpossibleEvidence, shortened
+from .marginals import refuse_impossible
 from .plan import Plan
 from .schedule import Programs
-
-REMEDY = (
-    "Change the values, soften a zero in the tables (learn with smoothing), or see which rows it is by "
-    'propagate(..., impossible="mark").'
-)
+from .workers import blocks_of_rows, in_order
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,42 +37,6 @@ class Counts:
     def __add__(self, other: Counts) -> Counts:
         return Counts(
             self.values + other.values, self.log_likelihood + other.log_likelihood, self.weight + other.weight
-        )
-
-
-def thread_count() -> int:
-    """The processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def blocks_of_rows(rows: int, size: int) -> list[slice]:
-    """The rows in blocks of at most `size`; where they begin does not depend on the number of threads."""
-    return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
-
-
-def in_order(engine: Engine, threads: int | None, work: Callable[[slice], Any], blocks: list[slice]) -> Iterator[Any]:
-    """The results of the work on each block, in order, made by several threads where the engine gains by it."""
-    if threads is None:
-        threads = thread_count()
-    settings.whole("threads", threads, 1)
-    if threads <= 1 or len(blocks) <= 1 or not engine.parallel:
-        yield from map(work, blocks)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        yield from pool.map(work, blocks)
-
-
-def refuse_impossible(log_likelihood: np.ndarray, weights: np.ndarray | None = None, first: int = 0) -> None:
-    """Raise if a row (of positive weight) has probability zero, naming the rows."""
-    impossible = np.isneginf(log_likelihood)
-    if weights is not None:
-        impossible &= weights > 0
-    if impossible.any():
-        rows = (np.flatnonzero(impossible) + first).tolist()
-        which = f"Row {rows[0]}" if len(rows) == 1 else f"Rows {shortened(rows)}"
-        raise ImpossibleEvidence(
-            f"{which}: this evidence has probability zero under the model; its values cannot go together. {REMEDY}",
-            rows,
         )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from .engines import Buffers
 from .evidence import Evidence
+from .exceptions import ImpossibleEvidence, shortened
 from .plan import Plan
 
 
@@ -75,3 +76,23 @@ def _diverter_log_norm(plan: Plan, diverter: int, into: dict[int, np.ndarray], m
     top = np.where(np.isfinite(top), top, 0)
     out: np.ndarray = _log(np.exp(product - top).sum(axis=1)) + top[:, 0]
     return out
+
+
+REMEDY = (
+    "Change the values, soften a zero in the tables (learn with smoothing), or see which rows it is by "
+    'propagate(..., impossible="mark").'
+)
+
+
+def refuse_impossible(log_likelihood: np.ndarray, weights: np.ndarray | None = None, first: int = 0) -> None:
+    """Raise if a row (of positive weight) has probability zero, naming the rows."""
+    impossible = np.isneginf(log_likelihood)
+    if weights is not None:
+        impossible &= weights > 0
+    if impossible.any():
+        rows = (np.flatnonzero(impossible) + first).tolist()
+        which = f"Row {rows[0]}" if len(rows) == 1 else f"Rows {shortened(rows)}"
+        raise ImpossibleEvidence(
+            f"{which}: this evidence has probability zero under the model; its values cannot go together. {REMEDY}",
+            rows,
+        )

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from . import counts, marginals
+from . import marginals
 from .engines import Buffers, Engine
 from .evidence import Evidence
 from .exceptions import ConvergenceWarning, UnknownNameError, unknown_name
 from .plan import Plan
 from .schedule import Programs
+from .workers import blocks_of_rows, in_order
 
 ROUND_BYTES = 2**22
 """Of the messages of a block of rows that goes through its rounds together."""
@@ -110,8 +111,8 @@ def sweep(
             target[rows] = buffer
         log_likelihood[rows] = buffers.log_likelihood
 
-    blocks = counts.blocks_of_rows(evidence.rows, prepared.rows_at_once)
-    for _ in counts.in_order(engine, threads, work, blocks):
+    blocks = blocks_of_rows(evidence.rows, prepared.rows_at_once)
+    for _ in in_order(engine, threads, work, blocks):
         pass
     for buffer in out:
         buffer.setflags(write=False)
@@ -164,7 +165,7 @@ def settled(
     On a tree without damping the messages are exact after a known number of rounds, and tolerance is not asked.
     """
     pieces: list[Messages] = []
-    for rows in counts.blocks_of_rows(evidence.rows, max(1, ROUND_BYTES // (16 * plan.states))):
+    for rows in blocks_of_rows(evidence.rows, max(1, ROUND_BYTES // (16 * plan.states))):
         part = evidence.take(rows)
         steps = enumerate(rounds(engine, plan, programs, values, part, most, damping))
         number, (buffers, change) = next(steps)

@@ -16,11 +16,12 @@ import numpy as np
 from . import em, engines, frames, messages, settings
 from .completion import completed
 from .conflicts import explained
-from .counts import InMemory, refuse_impossible
+from .counts import InMemory
 from .evidence import Evidence, checked_weights, encode
 from .exceptions import FgrnError, ImpossibleEvidence, LearningError, WiringError, shortened, unknown_name
 from .graph import SISO, Block, Diverter, Source, Variable, line
 from .labels import Label, named
+from .marginals import refuse_impossible
 from .messages import Messages, Round
 from .parameters import Parameters, Smoothing, initial
 from .plan import Plan

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 NAMES = ("reference", "cpu")
 
+SOURCE, FORWARD, BACKWARD, DIVERT = range(4)
+"""The kinds of step in a Program, as `fgrn.plan` numbers them."""
+
 
 class Buffers(NamedTuple):
     """The messages of a block of rows, those of the edges a program shows, side by side.

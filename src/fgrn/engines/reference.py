@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from . import BlockCounts, Buffers
+from . import BACKWARD, FORWARD, SOURCE, BlockCounts, Buffers
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -176,13 +176,13 @@ class _State:
         for edge in program.boundary:
             self._write_backward(int(edge), 0.0, np.zeros(self.evidence.rows, dtype=bool))
         for kind, block, first, last in program.steps.tolist():
-            if kind == 0:
+            if kind == SOURCE:
                 edge = int(self.plan.source_edge[block])
                 prior = self.plan.layout.prior(self.values, int(self.plan.source_prior[block]))
                 self.forward[:, self.plan.columns(edge)] = logarithm(prior)
-            elif kind == 1:
+            elif kind == FORWARD:
                 self._siso_forward(block)
-            elif kind == 2:
+            elif kind == BACKWARD:
                 edge = int(self.plan.siso_input[block])
                 self._write_backward(edge, *self._siso_backward(block))
             else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .. import engines
 from .kernels import (
     BACKWARD,
     BOUNDARY,
@@ -124,13 +125,13 @@ class _Writer:
         made = {(int(edge), False) for edge in self.program.boundary}
         made |= {(int(edge), True) for edge in np.flatnonzero(~self.plan.driver)}
         for kind, block, first, last in self.program.steps.tolist():
-            if kind == 0:
+            if kind == engines.SOURCE:
                 edge = int(self.plan.source_edge[block])
                 if self._prior_leg(edge) is None:
                     made.add((edge, True))
-            elif kind == 1:
+            elif kind == engines.FORWARD:
                 made.add((int(self.plan.siso_output[block]), True))
-            elif kind == 2:
+            elif kind == engines.BACKWARD:
                 made.add((int(self.plan.siso_input[block]), False))
             else:
                 for leg in self.program.targets[first:last].tolist():
@@ -207,10 +208,10 @@ class _Writer:
                 at, known = self.leaves_at[diverter]
                 self._put(LEAVES, at, size, known, self.with_leaves[diverter])
         for kind, block, first, last in self.program.steps.tolist():
-            if kind == 0:
+            if kind == engines.SOURCE:
                 self._source(block)
-            elif kind in (1, 2):
-                self._siso(block, forward=kind == 1)
+            elif kind in (engines.FORWARD, engines.BACKWARD):
+                self._siso(block, forward=kind == engines.FORWARD)
             else:
                 self._divert(block, self.program.targets[first:last].tolist())
         for edge, _ in self.program.roots.tolist():
@@ -287,7 +288,7 @@ class _Writer:
     def _posteriors(self) -> None:
         """The posterior over the space of every Diverter, which is also the likelihood at a root."""
         for position, (kind, diverter, _) in enumerate(self.plan.order):
-            if kind != 3:
+            if kind != engines.DIVERT:
                 continue
             size = int(self.plan.diverter_size[diverter])
             records, _ = self._legs(diverter)
