@@ -74,8 +74,10 @@ def _run(output: Path, hidden: int, epochs: int) -> None:
     print(f"  {prototypes}  what each digit looks like to the network")
     print(f"  {completed}   lower halves it never saw, filled in from the upper ones\n")
     print("The same with your own table:")
-    print('  net = fgrn.lvm({"colour": ["red", "green"], "size": 3}, hidden=4)')
-    print("  net.learn(table); net.complete(table_with_holes)")
+    print('  table = pandas.read_csv("yours.csv", dtype=str)')
+    print("  net = fgrn.lvm(fgrn.states(table), hidden=8)")
+    print("  net.learn(table, smoothing=0.1)")
+    print("  net.complete(table)")
 
 
 def _digits() -> tuple[np.ndarray, np.ndarray]:
