@@ -183,10 +183,16 @@ class _Column:
         return np.array(codes, dtype=np.int32)[inverse]
 
     def _values(self, values: Sequence[Any]) -> tuple[np.ndarray, np.ndarray | None]:
-        codes = np.full(len(values), UNKNOWN, dtype=np.int32)
+        codes = [UNKNOWN] * len(values)
         soft: np.ndarray | None = None
         code = self._coder()
+        words = {label: position for position, label in enumerate(self.labels) if isinstance(label, str)}
         for row, value in enumerate(values):
+            if value is None:
+                continue
+            if type(value) is str and value in words:  # what most values are: looked up without further questions
+                codes[row] = words[value]
+                continue
             if frames.is_distribution(value):
                 if soft is None:
                     soft = np.ones((len(values), len(self.labels)))
@@ -199,7 +205,7 @@ class _Column:
                 codes[row] = code(value)
             except (KeyError, TypeError):
                 raise self._stranger(row, value) from None
-        return codes, soft
+        return np.array(codes, dtype=np.int32), soft
 
     def _coder(self) -> Callable[[Any], int]:
         table: dict[Any, int] = {label: code for code, label in enumerate(self.labels)}

@@ -25,7 +25,7 @@ from .marginals import refuse_impossible
 from .messages import Messages, Round
 from .parameters import Parameters, Smoothing, initial
 from .plan import Plan
-from .schedule import Programs, special_edges
+from .schedule import MOST_PROGRAMS, Programs, special_edges
 from .supervisor import layers_of, make_plan, specification_of
 from .wiring import Wiring
 
@@ -422,6 +422,8 @@ class Network:
     def _programs_for(self, plan: Plan, paused: Collection[str], evidence: Evidence) -> Programs:
         key = (frozenset(paused), special_edges(plan, evidence.edges(), evidence.soft_edges()))
         if key not in self._programs:
+            if len(self._programs) >= MOST_PROGRAMS:
+                self._programs.clear()
             self._programs[key] = Programs(plan, key[1])
         return self._programs[key]
 

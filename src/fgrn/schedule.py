@@ -14,6 +14,9 @@ import numpy as np
 from .arrays import frozen
 from .plan import BACKWARD, DIVERT, FORWARD, SOURCE, Message, Plan, Program
 
+MOST_PROGRAMS = 64
+"""Programs for some messages that are kept: they are quick to make again."""
+
 
 class Programs:
     """The programs of one Plan, each made when first asked for.
@@ -49,6 +52,8 @@ class Programs:
         """Two sweeps that leave at least the wanted messages behind."""
         key = frozenset(wanted)
         if key not in self._some:
+            if len(self._some) >= MOST_PROGRAMS:
+                self._some.clear()
             self._some[key] = sweeps(self._plan, key, self._special)
         return self._some[key]
 
