@@ -150,7 +150,7 @@ def test_the_same_is_learnt_from_every_way_to_write_a_column(way: str) -> None:
 
 @pytest.mark.parametrize(
     "unknown",
-    [None, NAN, np.nan, np.float32("nan"), pd.NA, pd.NaT, MASKED, np.datetime64("NaT"), np.timedelta64("NaT")],
+    [None, NAN, np.nan, np.float32("nan"), pd.NA, pd.NaT, MASKED, np.datetime64("NaT", "s"), np.timedelta64("NaT", "s")],
     ids=repr,
 )
 @pytest.mark.parametrize("name", ROWS)
