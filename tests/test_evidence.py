@@ -150,7 +150,17 @@ def test_the_same_is_learnt_from_every_way_to_write_a_column(way: str) -> None:
 
 @pytest.mark.parametrize(
     "unknown",
-    [None, NAN, np.nan, np.float32("nan"), pd.NA, pd.NaT, MASKED, np.datetime64("NaT", "s"), np.timedelta64("NaT", "s")],
+    [
+        None,
+        NAN,
+        np.nan,
+        np.float32("nan"),
+        pd.NA,
+        pd.NaT,
+        MASKED,
+        np.datetime64("NaT", "s"),
+        np.timedelta64("NaT", "s"),
+    ],
     ids=repr,
 )
 @pytest.mark.parametrize("name", ROWS)
@@ -190,7 +200,7 @@ def test_arrays_of_strings_are_labels() -> None:
     words = ["yes", "no", "no"]
     for column in (
         np.array(words), np.array(words, dtype="U50"), np.array(words, dtype=object),
-        np.array(words, dtype=np.dtypes.StringDType()), np.array(words)[::-1][::-1], np.char.array(words),
+        np.array(words, dtype=np.dtypes.StringDType()), np.array(words)[::-1][::-1],
     ):  # fmt: skip
         assert_same_messages({"Y": column}, {"Y": words})
 

@@ -173,7 +173,9 @@ class _Column:
             if bad.any():
                 row = int(np.argmax(bad))
                 raise self._stranger(row, column[row].item(), int(bad.sum()))
-            return np.where(unknown, UNKNOWN, values).astype(np.int32)
+            codes: np.ndarray = values.astype(np.int32)
+            codes[unknown] = UNKNOWN
+            return codes
         distinct, inverse = np.unique(column, return_inverse=True)
         code = self._coder()
         try:
