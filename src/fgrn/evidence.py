@@ -179,10 +179,10 @@ class _Column:
         distinct, inverse = np.unique(column, return_inverse=True)
         code = self._coder()
         try:
-            codes = [code(value) for value in distinct.tolist()]
+            found = [code(value) for value in distinct.tolist()]
         except KeyError:
             return self._values(column.tolist())[0]  # to find the first bad row, and say which
-        return np.array(codes, dtype=np.int32)[inverse]
+        return np.array(found, dtype=np.int32)[inverse]
 
     def _values(self, values: Sequence[Any]) -> tuple[np.ndarray, np.ndarray | None]:
         codes = [UNKNOWN] * len(values)
