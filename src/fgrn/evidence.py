@@ -116,7 +116,7 @@ def checked_weights(weights: Any, rows: int) -> np.ndarray:
     if weights is None:
         return np.ones(rows)
     try:
-        array = numbers(frames._plain(weights))
+        array = numbers(frames.plain(weights))
     except (TypeError, ValueError):
         raise EvidenceError("The weights must be numbers, one per row.") from None
     if array.shape != (rows,):

@@ -20,7 +20,7 @@ def columns(data: Data) -> dict[str, Any]:
     if data is None:
         return {}
     if isinstance(data, Mapping):
-        return {_checked_name(name): _plain(column, name) for name, column in data.items()}
+        return {_checked_name(name): plain(column, name) for name, column in data.items()}
     if isinstance(data, np.ndarray) and data.dtype.names:
         return {name: np.asanyarray(data[name]) for name in data.dtype.names}
     frame = _narwhals_frame(data)
@@ -118,7 +118,8 @@ def _checked_name(name: object) -> str:
     return name
 
 
-def _plain(column: Any, name: object = "weights") -> Any:
+def plain(column: Any, name: object = "weights") -> Any:
+    """A column as a list, an array, or one bare value."""
     if column is np.ma.masked:
         return None
     if isinstance(column, (Mapping, Set)) or hasattr(column, "columns"):

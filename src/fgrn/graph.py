@@ -178,13 +178,11 @@ class _Block:
     reads: tuple[Variable, ...]
     drives: tuple[Variable, ...]
 
-    def _value(self) -> tuple[object, ...]:
-        raise NotImplementedError
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Block) or type(self) is not type(other):
             return NotImplemented
-        return all(same(a, b) for a, b in zip(self._value(), other._value(), strict=True))
+        names: tuple[str, ...] = type(self).__slots__
+        return all(same(getattr(self, name), getattr(other, name)) for name in names)
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, self.reads, self.drives))
@@ -229,9 +227,6 @@ class Source(_Block):
     def drives(self) -> tuple[Variable, ...]:  # type: ignore[override]
         """The variables it points at."""
         return (self.variable,)
-
-    def _value(self) -> tuple[object, ...]:
-        return self.variable, self.prior, self.learn
 
     def __repr__(self) -> str:
         extra = ("" if self.prior is None else ", prior=...") + ("" if self.learn else ", learn=False")
@@ -303,9 +298,6 @@ class SISO(_Block):
     def drives(self) -> tuple[Variable, ...]:  # type: ignore[override]
         """The variables it points at."""
         return (self.output,)
-
-    def _value(self) -> tuple[object, ...]:
-        return self.input, self.output, self.table, self.learn, self.tie, self.support
 
     def __repr__(self) -> str:
         extra = ("" if self.table is None else ", table=...") + ("" if self.learn else ", learn=False")
@@ -391,9 +383,6 @@ class Diverter(_Block):
     def drives(self) -> tuple[Variable, ...]:  # type: ignore[override]
         """The variables it points at."""
         return self.outputs
-
-    def _value(self) -> tuple[object, ...]:
-        return self.inputs, self.outputs
 
     def __repr__(self) -> str:
         return f"Diverter({list(self.inputs)!r}, {list(self.outputs)!r})"

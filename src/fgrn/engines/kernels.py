@@ -174,23 +174,9 @@ def _boundary(tape, at, first, rows, width, codes, soft, write, known_out, margi
 
 @inner
 def _forward(
-    tape,
-    at,
-    first,
-    rows,
-    width,
-    values,
-    codes,
-    soft,
-    read,
-    write,
-    known_in,
-    known_out,
-    scale,
-    margin,
-    doubtful,
+    tape, at, first, rows, width, values, codes, soft, read, write, known_in, known_out, scale, margin, doubtful,
     scratch,
-):
+):  # fmt: skip
     source, n, target, m, table = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
     known_source, known_target = tape[at + 5], tape[at + 6]
     column, soft_at, inward = tape[at + 7], tape[at + 8], tape[at + 9]
@@ -551,22 +537,9 @@ def sweep(
             )  # fmt: skip
         elif operation == BACKWARD:
             _backward(
-                tape,
-                at,
-                first,
-                rows,
-                width,
-                transposed,
-                codes,
-                soft,
-                read,
-                write,
-                known_in,
-                known_out,
-                scale,
-                margin,
+                tape, at, first, rows, width, transposed, codes, soft, read, write, known_in, known_out, scale, margin,
                 doubtful,
-            )
+            )  # fmt: skip
         elif operation == LEAVES:
             _leaves(
                 tape, at, first, rows, width, window, joint, entries, bounds, write, known_out, scale, margin,
