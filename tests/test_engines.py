@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import Evidence, SmallNetwork, networks_with_evidence
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable, engines
 from fgrn.counts import InMemory
 from fgrn.engines import cpu
 from fgrn.evidence import encode
+from fgrn.parameters import drawn
 
 Columns = dict[str, list]
 
@@ -117,22 +117,45 @@ def _groups(votes: tuple[int, int, int]) -> list[list[str]]:
     return [[f"Y{i}" for i in range(a, b)] for a, b in pairwise(ends) if b > a]
 
 
-@given(case=networks_with_evidence(), holes=st.sampled_from(["expect", "ignore"]))
-def test_packed_leaves_count_what_single_ones_count(case: tuple[SmallNetwork, Evidence], holes: str) -> None:
-    network, evidence = case
-    net = Network(network.blocks)
-    plan = net._plan(())
-    many = {name: column * 40 for name, column in evidence.columns.items()}  # enough rows to pack for
-    encoded = encode(plan, many)
+def packing_networks(rng: np.random.Generator) -> Network:
+    """A network whose Diverters have leaves enough to pack, of one of the ready-made kinds."""
+    observed = {f"Y{i}": int(rng.integers(2, 6)) for i in range(int(rng.integers(3, 14)))}
+    hidden = int(rng.integers(1, 40))
+    names = list(observed)
+    kind = rng.choice(["lvm", "dica", "stack", "naive_bayes"])
+    if kind == "lvm":
+        return fgrn.lvm(observed, hidden=hidden)
+    if kind == "dica":
+        return fgrn.dica(observed, hidden=[int(rng.integers(2, 5)), int(rng.integers(2, 5))])
+    if kind == "stack":
+        groups = [names[: len(names) // 2], names[len(names) // 2 :]]
+        return fgrn.stack(observed, hidden=[int(rng.integers(2, 6)), int(rng.integers(2, 6))], groups=[groups])
+    return fgrn.naive_bayes(observed, class_variable="Y0")
+
+
+@given(seed=st.integers(0, 2**32 - 1), share=st.sampled_from([0.0, 0.1, 0.5, 0.9]), weighted=st.booleans())
+def test_packed_leaves_count_what_the_judge_counts(seed: int, share: float, weighted: bool) -> None:
+    rng = np.random.default_rng(seed)
+    net = packing_networks(rng)
+    values = drawn(net._spec, net._parameters, int(rng.integers(1000)), 0, again=True).values
+    plan, rows = net._plan(()), int(rng.integers(500, 3000))
+    data = {}
+    for name in net.observed:
+        codes = rng.integers(0, len(net.variable(name).labels), rows).astype(float)
+        codes[rng.random(rows) < share * rng.choice([0, 1], p=[0.3, 0.7])] = np.nan
+        data[name] = codes
+    encoded = encode(plan, data)
     programs = net._programs_for(plan, (), encoded)
-    values, weights = net._parameters.values, np.linspace(0.1, 2, encoded.rows)
-    engine = cpu.Cpu(judge=engines.get("reference"))
-    found = []
-    for most_codes in (1, 256):
-        prepared = cpu.Prepared(engine, plan, programs, programs.counting, encoded, most_codes)
-        found.append(prepared.load(values).counts(slice(0, encoded.rows), weights, holes == "expect"))
-    np.testing.assert_allclose(found[1].values, found[0].values, rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(found[1].log_likelihood, found[0].log_likelihood, rtol=1e-12, atol=1e-12)
+    weights = rng.choice([0.0, 1.0, 2.5], rows) if weighted else np.ones(rows)
+    for expect in (True, False):
+        found = [
+            InMemory(engines.get(name), plan, programs, encoded, weights, expect).count(values)
+            for name in ("cpu", "reference")
+        ]
+        np.testing.assert_allclose(found[0].values, found[1].values, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(found[0].log_likelihood, found[1].log_likelihood, rtol=1e-12, atol=1e-9)
+    packs = cpu.Cpu(engines.get("reference")).prepare(plan, programs, programs.counting, encoded).tape.regions
+    assert any(len(pack.sisos) > 1 for region in packs for pack in region.packs)
 
 
 def test_no_zero_is_made_up_by_what_rounding_hides() -> None:

@@ -7,7 +7,7 @@ of the rows, so that the result is the same to the last bit on any number of thr
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,16 +23,19 @@ from .workers import blocks_of_rows, in_order
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Expected counts in the plan's layout, the weighted log-likelihood of the rows, and their weight."""
+    """Expected counts in the plan's layout, the weighted log-likelihood of the rows, and their weight.
+
+    What an engine counts in a layout of its own is added up in the same way, and settled at the end.
+    """
 
     values: np.ndarray
     log_likelihood: float
     weight: float
 
     @classmethod
-    def zeros(cls, size: int) -> Counts:
-        """The counts of no rows."""
-        return cls(np.zeros(size), 0.0, 0.0)
+    def zeros(cls) -> Counts:
+        """The counts of no rows, in any layout."""
+        return cls(np.zeros(()), 0.0, 0.0)
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
@@ -79,7 +82,8 @@ class InMemory:
         def work(rows: slice) -> BlockCounts:
             return loaded.counts(rows, self.weights[rows], self.expect)
 
-        return self._added(work, self._counting.rows_at_once)
+        raw = self._added(work, self._counting.rows_at_once)
+        return replace(raw, values=loaded.settled(raw.values, self.expect))
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """A function from tables to counts, with the messages as they are under `values`."""
@@ -100,12 +104,16 @@ class InMemory:
         return recount
 
     def _added(self, work: Callable[[slice], BlockCounts], size: int) -> Counts:
-        total = Counts.zeros(self.plan.layout.size)
+        def counted(rows: slice) -> Counts:
+            block = work(rows)
+            refuse_impossible(block.impossible + rows.start)
+            return Counts(block.values, block.log_likelihood, float(self.weights[rows].sum()))
+
         blocks = blocks_of_rows(self.evidence.rows, size)
-        for rows, block in zip(blocks, in_order(self.engine, self.threads, work, blocks), strict=True):
-            weights = self.weights[rows]
-            refuse_impossible(block.log_likelihood, weights, rows.start)
-            terms = np.where(weights > 0, block.log_likelihood + self.evidence.log_scale[rows], 0.0)
-            terms *= weights  # summed by NumPy: a threaded BLAS would wake its threads for every block
-            total += Counts(block.values, float(terms.sum()), float(weights.sum()))
-        return total
+        total = sum(in_order(self.engine, self.threads, counted, blocks), Counts.zeros())
+        return replace(total, log_likelihood=total.log_likelihood + self._scale)
+
+    @cached_property
+    def _scale(self) -> float:
+        """What was taken out of soft evidence, which enters the likelihood."""
+        return float((self.weights * self.evidence.log_scale).sum())

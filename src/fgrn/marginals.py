@@ -84,13 +84,10 @@ REMEDY = (
 )
 
 
-def refuse_impossible(log_likelihood: np.ndarray, weights: np.ndarray | None = None, first: int = 0) -> None:
-    """Raise if a row (of positive weight) has probability zero, naming the rows."""
-    impossible = np.isneginf(log_likelihood)
-    if weights is not None:
-        impossible &= weights > 0
-    if impossible.any():
-        rows = (np.flatnonzero(impossible) + first).tolist()
+def refuse_impossible(impossible: np.ndarray) -> None:
+    """Raise if there are rows of probability zero, naming them."""
+    if len(impossible):
+        rows = impossible.tolist()
         which = f"Row {rows[0]}" if len(rows) == 1 else f"Rows {shortened(rows)}"
         raise ImpossibleEvidence(
             f"{which}: this evidence has probability zero under the model; its values cannot go together. {REMEDY}",

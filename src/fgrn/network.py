@@ -185,7 +185,7 @@ class Network:
             found = messages.sweep(runner, plan, programs, self._parameters.values, encoded, kept, threads)
         if impossible == "raise":
             try:
-                refuse_impossible(found.log_likelihood)
+                refuse_impossible(np.flatnonzero(found.impossible))
             except ImpossibleEvidence as error:
                 raise explained(error, plan, programs, self._parameters.values, encoded) from None
         return found

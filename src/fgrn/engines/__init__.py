@@ -40,10 +40,23 @@ class Buffers(NamedTuple):
 
 
 class BlockCounts(NamedTuple):
-    """The expected counts of a block of rows, in the plan's layout, and each row's log-likelihood."""
+    """The expected counts of a block of rows, as the engine keeps them.
+
+    log_likelihood   weighted, of all rows together, without the scale of soft evidence
+    impossible       the rows of the block that have probability zero and a weight; they are in neither of the others
+    """
 
     values: np.ndarray
-    log_likelihood: np.ndarray
+    log_likelihood: float
+    impossible: np.ndarray
+
+    @classmethod
+    def of_rows(cls, values: np.ndarray, log_likelihood: np.ndarray, weights: np.ndarray) -> BlockCounts:
+        """From the log-likelihood of each row."""
+        impossible = np.isneginf(log_likelihood)
+        terms = weights * np.where(impossible, 0.0, log_likelihood)
+        # summed by NumPy: a threaded BLAS would wake its threads for every block
+        return cls(values, float(terms.sum()), np.flatnonzero(impossible & (weights > 0)))
 
 
 class Loaded(Protocol):
@@ -57,6 +70,9 @@ class Loaded(Protocol):
 
     def counts(self, rows: slice, weights: np.ndarray, expect: bool) -> BlockCounts:
         """Expected counts at K = 1; `expect`: unknown values count as the model expects them."""
+
+    def settled(self, counts: np.ndarray, expect: bool) -> np.ndarray:
+        """The sum of the counts of all blocks in the plan's layout; they may be overwritten."""
 
     def hold(self, rows: slice) -> Any:
         """The messages at both ends of every table, to be counted again with other tables."""

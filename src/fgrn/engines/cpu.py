@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from . import BlockCounts, Buffers, Engine, kernels
-from .packs import joint_tables, known_entries, unpacked_counts
+from .packs import aligned_zeros, joint_tables, known_entries, padded, unpacked_counts
 from .tape import MOST_CODES, write_tape
 
 if TYPE_CHECKING:
@@ -29,11 +30,8 @@ MESSAGE_BYTES = 2**20
 BLOCK_BYTES = 2**17
 """Of the workspace of one block when only counts are kept: it stays in the second-level cache with the tables."""
 
-WINDOW_BITS = 450
-"""By which a product may shrink before its small states are lifted, by 500 bits, and no state gets below 2**-850."""
-
-COUNTED_ROWS = 2**14
-"""Rows per call when counting: enough work to make the Python around it negligible, and many calls for the threads."""
+COUNTED_ROWS, COUNTED_BLOCKS = 2**15, 16
+"""Rows per call when counting, at least, so that the Python around it is negligible; and calls, at most."""
 
 
 class Held(NamedTuple):
@@ -83,7 +81,7 @@ class Cpu:
         where = np.flatnonzero(doubtful)
         for block, judged in held.judged(where):
             counts += self.judge.recount(plan, judged, values, weights[where[block]], expect).values
-        return BlockCounts(counts, held.log_likelihood)
+        return BlockCounts.of_rows(counts, held.log_likelihood, weights)
 
 
 class Prepared:
@@ -101,15 +99,16 @@ class Prepared:
         self.engine, self.plan, self.programs, self.program = engine, plan, programs, program
         self.evidence = evidence
         self.tape = write_tape(plan, program, evidence, most_codes)
-        self.is_star = self.tape.is_star()
-        self.entries, self.bounds = known_entries(plan, self.tape.packs, evidence)
-        self.codes = _plain(evidence.codes, np.int32)
-        self.soft = _plain(evidence.soft, np.float64)
+        self.known = known_entries(plan, self.tape.regions, evidence)
         self.maps = _plain(plan.maps, np.uint64)
         row_bytes = 8 * self.tape.width
+        self.parts = np.cumsum(
+            [0, self.tape.joint_size, padded(self.tape.posteriors), plan.layout.size, plan.layout.size]
+        )
         if program.for_counts:
-            self.rows_at_once = max(COUNTED_ROWS, (plan.layout.size + self.tape.joint_size) // 8)
-            self.block = int(np.clip(BLOCK_BYTES // row_bytes, 8, 256))
+            cells = int(self.parts[-1])  # to be cleared and added up for every call
+            self.rows_at_once = max(COUNTED_ROWS, cells // 8, -(-evidence.rows // COUNTED_BLOCKS))
+            self.block = int(np.clip(BLOCK_BYTES // row_bytes, 8, 256)) if row_bytes else COUNTED_ROWS
         else:
             self.rows_at_once = self.block = int(np.clip(MESSAGE_BYTES // row_bytes, 1, COUNTED_ROWS))
         self.places = self._shown_places()
@@ -126,14 +125,7 @@ class Prepared:
 
     def load(self, values: np.ndarray) -> Loaded:
         """See `Prepared` of the package."""
-        loaded = Loaded(self, values)
-        if loaded.window == 0 and any(len(pack.sisos) > 1 for pack in self.tape.packs):
-            return Loaded(self._unpacked, values)  # joint tables of such cells would underflow
-        return loaded
-
-    @cached_property
-    def _unpacked(self) -> Prepared:
-        return Prepared(self.engine, self.plan, self.programs, self.program, self.evidence, most_codes=1)
+        return Loaded(self, values)
 
 
 class Loaded:
@@ -148,18 +140,30 @@ class Loaded:
             table = plan.layout.table(values, number)
             start = plan.layout.table_offsets[number]
             self.transposed[start : start + table.size] = table.T.ravel()
-        self.joint, bits = joint_tables(plan, tape.packs, values)
-        self.window = int(min(2**20, WINDOW_BITS // bits)) if bits > 0 else 2**20
+        self.joint = joint_tables(plan, tape.regions, values)
 
     def _tables(self) -> tuple[Any, ...]:
-        return np.uint64(self.prepared.tape.width), self.window, self.values, self.transposed, self.joint
+        tables, shifts, deep = self.joint
+        return np.uint64(self.prepared.tape.width), deep, self.values, self.transposed, tables, shifts
+
+    def _evidence(self, rows: slice) -> tuple[np.ndarray, ...]:
+        """What is known in some rows: entries and their bounds, index vectors, codes, distributions."""
+        mine = self.prepared
+        codes, soft = _plain(mine.evidence.codes[rows], np.int32), _plain(mine.evidence.soft[rows], np.float64)
+        bounds = _plain(mine.known.bounds[:, rows.start : rows.stop + 1], np.uint64)
+        return mine.known.entries, bounds, mine.maps, codes, soft
 
     def _room(self) -> tuple[np.ndarray, ...]:
         """Work arrays for the products inside Diverters."""
         tape = self.prepared.tape
         products = (tape.most_targets + 1) * tape.largest_space
-        longest = max(tape.largest_space, tape.largest_message)
-        return np.empty(products), np.empty(products, dtype=np.int64), np.empty(tape.largest_space), np.empty(longest)
+        longest = max(padded(tape.largest_space), tape.largest_message)
+        return (
+            np.empty(products),
+            np.empty(products, dtype=np.int64),
+            np.empty(tape.largest_space),
+            aligned_zeros(longest),
+        )
 
     def propagate(self, rows: slice) -> Buffers:
         """See `Loaded` of the package."""
@@ -168,14 +172,13 @@ class Loaded:
     def _propagate(self, rows: slice) -> tuple[Buffers, np.ndarray]:
         """The messages, and which rows the judge made."""
         mine = self.prepared
-        codes, soft, bounds = mine.codes[rows], mine.soft[rows], mine.bounds[rows]
-        count = len(codes)
+        count = rows.stop - rows.start
         work = np.zeros((count, mine.tape.width))
         known = np.zeros((count, mine.tape.known_width), dtype=np.bool_)
         scale, margin, doubtful = np.zeros(count), np.full(count, np.inf), np.zeros(count, dtype=np.bool_)
         kernels.sweep(
-            mine.tape.sweep, 0, count, *self._tables(), mine.entries, bounds, mine.maps, codes, soft, work.ravel(),
-            work.ravel(), known, known, scale, margin, doubtful, *self._room(),
+            mine.tape.sweep, 0, count, *self._tables(), *self._evidence(rows), work.ravel(), work.ravel(), known, known,
+            scale, margin, doubtful, *self._room(),
         )  # fmt: skip
         buffers = self._shown(work, known, scale, margin, doubtful)
         where = np.flatnonzero(doubtful)
@@ -213,38 +216,92 @@ class Loaded:
         after, known_after = np.zeros_like(work), np.zeros_like(known)
         scale, margin, doubtful = np.zeros(len(work)), np.full(len(work), np.inf), np.zeros(len(work), dtype=np.bool_)
         kernels.sweep(
-            mine.tape.sweep, 0, len(work), *self._tables(), mine.entries, mine.bounds, mine.maps, mine.codes, mine.soft,
-            work.ravel(), after.ravel(), known, known_after, scale, margin, doubtful, *self._room(),
+            mine.tape.sweep, 0, len(work), *self._tables(), *self._evidence(slice(0, len(work))), work.ravel(),
+            after.ravel(), known, known_after, scale, margin, doubtful, *self._room(),
         )  # fmt: skip
         return self._shown(after, known_after, scale, margin, doubtful)
 
     def counts(self, rows: slice, weights: np.ndarray, expect: bool) -> BlockCounts:
-        """See `Loaded` of the package."""
-        mine, plan, tape = self.prepared, self.prepared.plan, self.prepared.tape
-        codes, soft, bounds = mine.codes[rows], mine.soft[rows], mine.bounds[rows]
-        count = len(codes)
-        scale, margin, doubtful = np.zeros(count), np.full(count, np.inf), np.zeros(count, dtype=np.bool_)
-        joint, posteriors = np.zeros(tape.joint_size), np.zeros(tape.posteriors)
-        inner = np.zeros(plan.layout.size)
-        work = np.zeros(mine.block * tape.width)
-        known = np.zeros((mine.block, tape.known_width), dtype=np.bool_)
-        kernel = kernels.star_counts if mine.is_star else kernels.counts
-        kernel(
-            tape.sweep, tape.count, count, mine.block, work, known, np.empty(mine.block), *self._tables(), mine.entries,
-            bounds, mine.maps, codes, soft, _plain(weights, np.float64), expect, scale, margin, doubtful, joint,
-            posteriors, inner, *self._room(),
-        )  # fmt: skip
-        for number in range(len(plan.layout.table_shapes)):  # f b^T / norm meets the table
-            plan.layout.table(inner, number)[...] *= plan.layout.table(self.values, number)
-        counts = inner + unpacked_counts(plan, tape.packs, joint, posteriors, mine.program, self.values, expect)
-        where = np.flatnonzero(doubtful)
+        """See `Loaded` of the package. The counts are those of packs, posteriors, inner tables, and the judge's."""
+        mine = self.prepared
+        raw = aligned_zeros(int(mine.parts[-1]))
+        joint, posteriors, inner, judged = self._parts(raw)
+        count = self._star_counts if mine.tape.is_star else self._tree_counts
+        likelihood, doubtful = count(rows, _plain(weights, np.float64), expect, joint, posteriors, inner)
+        where, impossible = np.flatnonzero(doubtful), [np.zeros(0, dtype=np.intp)]
         if len(where):
             judge, blocks = self._judge(mine.evidence.take(rows).take(where))
             for block in blocks:
-                judged = judge.counts(block, weights[where[block]], expect)
-                counts += judged.values
-                scale[where[block]] = judged.log_likelihood
-        return BlockCounts(counts, scale)
+                found = judge.counts(block, weights[where[block]], expect)
+                judged += found.values
+                likelihood += found.log_likelihood
+                impossible.append(where[block][found.impossible])
+        return BlockCounts(raw, likelihood, np.concatenate(impossible))
+
+    def settled(self, counts: np.ndarray, expect: bool) -> np.ndarray:
+        """See `Loaded` of the package."""
+        plan, tape = self.prepared.plan, self.prepared.tape
+        joint, posteriors, inner, judged = self._parts(counts)
+        out = unpacked_counts(plan, tape.regions, joint, posteriors, self.prepared.program, self.values, expect)
+        for number in range(len(plan.layout.table_shapes)):  # f b^T / norm meets the table
+            plan.layout.table(inner, number)[...] *= plan.layout.table(self.values, number)
+        out += inner
+        out += judged
+        return out
+
+    def _parts(self, raw: np.ndarray) -> list[np.ndarray]:
+        return [raw[a:b] for a, b in pairwise(self.prepared.parts.tolist())]
+
+    def _star_counts(
+        self,
+        rows: slice,
+        weights: np.ndarray,
+        expect: bool,
+        joint: np.ndarray,
+        posteriors: np.ndarray,
+        inner: np.ndarray,
+    ) -> tuple[float, np.ndarray]:
+        region, doubtful = self.prepared.tape.regions[0], np.zeros(len(weights), dtype=np.bool_)
+        mantissa, exponent, _, p = self._room()
+        likelihood = kernels.star(
+            rows.start, len(weights), np.uint64(region.states), np.uint64(region.stride), self.joint.deep, self._base,
+            self.joint.tables, self.joint.shifts, *self.prepared.known, weights, doubtful, joint, posteriors, mantissa,
+            exponent, p,
+        )  # fmt: skip
+        return likelihood, doubtful
+
+    @cached_property
+    def _base(self) -> np.ndarray:
+        """The product of the priors of the only Diverter, over its space."""
+        plan = self.prepared.plan
+        base = aligned_zeros(padded(int(plan.diverter_size[0])))
+        base[: plan.diverter_size[0]] = 1.0
+        source_of = {edge: source for source, edge in enumerate(plan.source_edge.tolist())}
+        for leg in plan.legs(0):
+            source = source_of.get(int(plan.leg_edge[leg]))
+            if source is not None:
+                prior, index = plan.layout.prior(self.values, source), plan.leg_index(0, leg)
+                base[: plan.diverter_size[0]] *= prior if index is None else prior[index]
+        return base
+
+    def _tree_counts(
+        self,
+        rows: slice,
+        weights: np.ndarray,
+        expect: bool,
+        joint: np.ndarray,
+        posteriors: np.ndarray,
+        inner: np.ndarray,
+    ) -> tuple[float, np.ndarray]:
+        mine, tape, count = self.prepared, self.prepared.tape, len(weights)
+        scale, margin, doubtful = np.zeros(count), np.full(count, np.inf), np.zeros(count, dtype=np.bool_)
+        work = np.zeros(mine.block * tape.width)
+        known = np.zeros((mine.block, tape.known_width), dtype=np.bool_)
+        kernels.counts(
+            tape.sweep, tape.count, count, mine.block, work, known, np.empty(mine.block), *self._tables(),
+            *self._evidence(rows), weights, expect, scale, margin, doubtful, joint, posteriors, inner, *self._room(),
+        )  # fmt: skip
+        return float((weights * np.where(doubtful, 0.0, scale)).sum()), doubtful
 
     def hold(self, rows: slice) -> Held:
         """See `Loaded` of the package."""

@@ -14,8 +14,8 @@ Arrays, by the names all kernels use:
     tape                   the records; `at` is where the operands of the current one begin
     values, transposed     parameters in the plan's layout; the same with every table transposed
     codes, soft            evidence, see `fgrn.evidence`
-    entries, bounds        what is known of gathered leaves: the entries of row r for the k-th Diverter that has any
-                           are those from bounds[r, k] to bounds[r, k + 1], each the start of a row of `joint`
+    entries, bounds        what is known of gathered leaves, see `packs.Known`
+    joint, shifts, deep    their joint tables, see `packs.Joint`
     read, write            workspaces, flat, `width` to a row: messages read and written; the same one in sweeps
     known_in, known_out    (rows, known width): whether evidence lies behind a message
     scale                  (rows,): log-likelihood so far
@@ -26,6 +26,8 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+
+from .vectors import gathered, scattered
 
 # Operations. A record on the tape is: operation, length of what follows, operands.
 CONSTANT, BOUNDARY, FORWARD, BACKWARD, LEAVES, DIVERT, POSTERIOR, MEET = range(8)
@@ -38,20 +40,27 @@ LEG_LENGTH, TARGET_LENGTH = 6, 9
 kernel = njit(nogil=True, cache=True, error_model="numpy")
 # Called from kernels only: without the wrappers Python would need, and cached as a part of those.
 inner = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+# The innermost loops over entries: a call for every row would cost as much as they do.
+inlined = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 summing = njit(
     nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, fastmath={"reassoc", "contract"}
 )
+
+# The digest of `vectors.py`, a part of the kernels: to change it there is to change this file, which renews the cache.
+VECTORS = "b29c5735d225"
 
 NONE, ZERO, ONE = np.uint64(2**64 - 1), np.uint64(0), np.uint64(1)
 
 # A state's running product is mantissa * 2**(500 * exponent); a mantissa below SMALL is lifted before it is used on.
 LIFT, DROP, SMALL = 2.0**500, 2.0**-500, 2.0**-400
-LOG_LIFT = 500 * np.log(2.0)
+LOG_TWO = np.log(2.0)
+LOG_LIFT = 500 * LOG_TWO
 # What is below the first of these, in a message that sums to one, counts as lost, as a product or two may make it
 # vanish: its share is below exp(-FULL_MARGIN). What was lost may not come nearer than exp(-LEAST_MARGIN) to the rest.
 SMALLEST, FULL_MARGIN, LEAST_MARGIN = 2.0**-500, 346.0, 46.0
-# A product of leaves is left as it is while its sum is above FAINT, which saves a logarithm and a division.
-FAINT = 2.0**-300
+# A product of leaves is left as it is while its sum is above FAINT, which saves a logarithm and a division: no factor
+# is above 1, so what got below SMALLEST_PRODUCT, or vanished, has less than exp(-FULL_MARGIN) of it.
+FAINT, SMALLEST_PRODUCT = 2.0**-300, 2.0**-900
 # Below this the plain product of a few normalised messages may have lost a state that matters.
 LOST = 2.0**-800
 
@@ -210,53 +219,72 @@ def _backward(
             scale[row] += norm
 
 
+@inlined
+def _shift(shifts, first, entries, begin, end):
+    """The exponent of what was taken out of the rows of joint tables."""
+    total = 0
+    for entry in range(begin, end):
+        total += shifts[first + np.uint64(entries[entry])]
+    return total
+
+
+@inner
+def _carefully(joint, start, stride, size, entries, begin, end, mantissa, exponent, out, at):
+    """The same product by states with exponents of their own, times what is in `out`; see `_levelled`."""
+    _ones(mantissa, exponent, ZERO, size)
+    _times(mantissa, exponent, ZERO, out, at, entries, NONE, size)
+    for entry in range(begin, end):
+        cell = start + np.uint64(entries[entry]) * stride
+        _times(mantissa, exponent, ZERO, joint, cell, entries, NONE, size)
+    return _levelled(mantissa, exponent, ZERO, size, out, at)
+
+
+@inner
+def _vanished(joint, start, stride, size, entries, begin, end, p, deep):
+    """Whether the product lost a state that no factor forbids, or nearly so."""
+    for i in range(size):
+        if p[i] < SMALLEST_PRODUCT:
+            forbidden = False
+            if p[i] == 0.0 and not deep:
+                for entry in range(begin, end):
+                    forbidden |= joint[start + np.uint64(entries[entry]) * stride + i] == 0.0
+            if not forbidden:
+                return True
+    return False
+
+
 @inner
 def _leaves(
-    tape, at, first, rows, width, window, joint, entries, bounds, out, known_out, scale, margin, doubtful, mantissa,
-    exponent,
+    tape, at, first, rows, width, deep, joint, shifts, entries, bounds, out, known_out, scale, margin, doubtful,
+    mantissa, exponent, p,
 ):  # fmt: skip
-    """The product of all packs of a Diverter: a gather and a product each, lifted once in a window of packs."""
+    """The product of all packs of a Diverter: a gather and a product each."""
     size, known, number = tape[at + 1], tape[at + 2], tape[at + 3]
+    start, stride, shift_at = tape[at + 4], tape[at + 5], tape[at + 6]
     for r in range(rows):
-        place = np.uint64(r) * width + tape[at]
-        some = False
-        since = 0
-        lifted = window == 0  # factors so small that every single one needs care
-        if lifted:
-            _ones(mantissa, exponent, ZERO, size)
-        for entry in range(bounds[first + r, number], bounds[first + r, number + ONE]):
-            start = np.uint64(entries[entry])
-            if window == 0:
-                _times(mantissa, exponent, ZERO, joint, start, tape, NONE, size)
-            elif not some:
-                for i in range(size):
-                    out[place + i] = joint[start + i]
-            else:
-                if since == window:
-                    since = 0
-                    if not lifted:
-                        lifted = True
-                        for i in range(size):
-                            exponent[i] = 0
-                    for i in range(size):
-                        if out[place + i] < SMALL and out[place + i] > 0.0:
-                            out[place + i] *= LIFT
-                            exponent[i] -= 1
-                for i in range(size):
-                    out[place + i] *= joint[start + i]
-            some = True
-            since += 1
-        known_out[r, known] = some
-        if some:
-            if lifted:
-                if window > 0:
-                    _copy(out, place, mantissa, ZERO, size)
-                taken, lost = _levelled(mantissa, exponent, ZERO, size, out, place)
-                _note(first + r, -np.inf if taken == -np.inf else 0.0, lost, margin, doubtful)
-                scale[first + r] += taken
-            total = _sum(out, place, size)
-            if total < FAINT and total > 0.0:
-                scale[first + r] += _normalise(out, place, size)
+        row, place = first + r, np.uint64(r) * width + tape[at]
+        begin, end = bounds[number, row], bounds[number, row + 1]
+        known_out[r, known] = end > begin
+        if end == begin:
+            continue
+        for i in range(stride):
+            p[i] = 1.0
+        total = gathered(p, joint, start, stride, entries, begin, end, p)
+        scale[row] += _shift(shifts, shift_at, entries, begin, end) * LOG_TWO
+        smallest = 1.0
+        for i in range(size):
+            out[place + i] = p[i]
+            smallest = min(smallest, p[i])
+        if total > FAINT:
+            if smallest < SMALLEST_PRODUCT:
+                lost = _vanished(joint, start, stride, size, entries, begin, end, p, deep)
+                _note(row, 0.0, lost, margin, doubtful)
+            continue
+        for i in range(size):
+            out[place + i] = 1.0
+        taken, lost = _carefully(joint, start, stride, size, entries, begin, end, mantissa, exponent, out, place)
+        _note(row, -np.inf if deep or taken == -np.inf else 0.0, lost, margin, doubtful)
+        scale[row] += taken
 
 
 @inner
@@ -518,7 +546,7 @@ def _check(row, norm, margin, doubtful):
 
 @kernel
 def sweep(
-    tape, first, rows, width, window, values, transposed, joint, entries, bounds, maps, codes, soft, read, write,
+    tape, first, rows, width, deep, values, transposed, joint, shifts, entries, bounds, maps, codes, soft, read, write,
     known_in, known_out, scale, margin, doubtful, mantissa, exponent, level, scratch,
 ):  # fmt: skip
     """Run a tape of messages on rows `first` to `first + rows`, which are the first rows of the workspaces."""
@@ -542,8 +570,8 @@ def sweep(
             )  # fmt: skip
         elif operation == LEAVES:
             _leaves(
-                tape, at, first, rows, width, window, joint, entries, bounds, write, known_out, scale, margin,
-                doubtful, mantissa, exponent,
+                tape, at, first, rows, width, deep, joint, shifts, entries, bounds, write, known_out, scale, margin,
+                doubtful, mantissa, exponent, scratch,
             )  # fmt: skip
         elif operation == DIVERT:
             _divert(
@@ -608,26 +636,27 @@ def _joint_add(tape, at, first, rows, width, codes, soft, work, known, weights, 
 
 
 @inner
-def _scatter(tape, at, first, rows, width, entries, bounds, work, weights, joint_counts, posteriors):
+def _scatter(tape, at, first, rows, width, entries, bounds, work, weights, joint_counts, posteriors, p):
     """Add the posterior of a Diverter to its total, and to the row of each pack's code.
 
     A pack of which nothing is known has no entry: what it would add is the total less what the others added.
     """
     size, total, number = tape[at + 1], tape[at + 2], tape[at + 3]
+    start, stride = tape[at + 4], tape[at + 5]
     for r in range(rows):
         weight = weights[r]
         if weight == 0.0:
             continue
         place = np.uint64(r) * width + tape[at]
-        if weight != 1.0:
-            for i in range(size):
-                work[place + i] *= weight
         for i in range(size):
-            posteriors[total + i] += work[place + i]
-        for entry in range(bounds[first + r, number], bounds[first + r, number + ONE]):
-            start = np.uint64(entries[entry])
-            for i in range(size):
-                joint_counts[start + i] += work[place + i]
+            posteriors[total + i] += weight * work[place + i]
+        if number == NONE:
+            continue
+        _copy(work, place, p, ZERO, size)
+        for i in range(size, stride):
+            p[i] = 0.0
+        begin, end = bounds[number, first + r], bounds[number, first + r + 1]
+        scattered(p, weight, joint_counts, start, stride, entries, begin, end)
 
 
 @inner
@@ -643,44 +672,53 @@ def _lone_source(tape, at, rows, width, work, weights, inner_counts):
 
 
 @kernel
-def star_counts(
-    sweep_tape, count_tape, total, block, work, known, sure, width, window, values, transposed, joint, entries, bounds,
-    maps, codes, soft, weights, expect, scale, margin, doubtful, joint_counts, posteriors, inner_counts, mantissa,
-    exponent, level, scratch,
+def star(
+    first, rows, size, stride, deep, base, joint, shifts, entries, bounds, weights, doubtful, joint_counts, posterior,
+    mantissa, exponent, p,
 ):  # fmt: skip
-    """Do what `counts` does for tapes of leaves, posteriors and scatters alone, compiled in a third of the time."""
-    for first in range(0, total, block):
-        rows = min(block, total - first)
-        at = np.int64(0)
-        while at < len(sweep_tape):
-            end = at + 2 + np.int64(sweep_tape[at + 1])
-            _leaves(
-                sweep_tape, at + 2, first, rows, width, window, joint, entries, bounds, work, known, scale, margin,
-                doubtful, mantissa, exponent,
-            )  # fmt: skip
-            at = end
-        for stage in range(2):
-            at = np.int64(0)
-            while at < len(count_tape):
-                operation, end = count_tape[at], at + 2 + np.int64(count_tape[at + 1])
-                at += 2
-                if operation == POSTERIOR and stage == 0:
-                    _posterior(
-                        count_tape, at, first, rows, width, values, maps, codes, soft, work, known, scale, margin,
-                        doubtful, mantissa, exponent, scratch,
-                    )  # fmt: skip
-                elif operation == SCATTER and stage == 1:
-                    _scatter(count_tape, at, first, rows, width, entries, bounds, work, sure, joint_counts, posteriors)
-                at = end
-            for r in range(rows):
-                sure[r] = 0.0 if doubtful[first + r] else weights[first + r]
+    """Expected counts where one Diverter with its Sources and leaves is everything: one pass, nothing kept.
+
+    `base` is the product of the priors, `posterior` its counterpart among the counts. Returns the log-likelihood of all
+    rows together. A doubtful row adds nothing. Rows of weight 1 are multiplied up, with a logarithm now and then.
+    """
+    likelihood, product, shift = 0.0, 1.0, 0
+    for r in range(rows):
+        weight = weights[r]
+        if weight == 0.0:
+            continue
+        begin, end = bounds[0, first + r], bounds[0, first + r + 1]
+        total = gathered(base, joint, ZERO, stride, entries, begin, end, p)
+        taken = 0.0
+        if total <= FAINT:
+            for i in range(stride):
+                p[i] = base[i]
+            taken, _ = _carefully(joint, ZERO, stride, size, entries, begin, end, mantissa, exponent, p, ZERO)
+            total = _sum(p, ZERO, size)
+            if deep or taken == -np.inf:
+                doubtful[r] = True
+                continue
+        here = _shift(shifts, ZERO, entries, begin, end)
+        if weight == 1.0:
+            shift += here
+            likelihood += taken
+            product *= total
+            if product < FAINT or product > 1.0 / FAINT:
+                likelihood += np.log(product)
+                product = 1.0
+        else:
+            likelihood += weight * (np.log(total) + here * LOG_TWO + taken)
+        factor = weight / total
+        for i in range(stride):
+            posterior[i] += factor * p[i]
+        scattered(p, factor, joint_counts, ZERO, stride, entries, begin, end)
+    return likelihood + np.log(product) + shift * LOG_TWO
 
 
 @kernel
 def counts(
-    sweep_tape, count_tape, total, block, work, known, sure, width, window, values, transposed, joint, entries, bounds,
-    maps, codes, soft, weights, expect, scale, margin, doubtful, joint_counts, posteriors, inner_counts, mantissa,
-    exponent, level, scratch,
+    sweep_tape, count_tape, total, block, work, known, sure, width, deep, values, transposed, joint, shifts, entries,
+    bounds, maps, codes, soft, weights, expect, scale, margin, doubtful, joint_counts, posteriors, inner_counts,
+    mantissa, exponent, level, scratch,
 ):  # fmt: skip
     """Expected counts of all rows, in blocks that stay in the cache.
 
@@ -689,8 +727,8 @@ def counts(
     for first in range(0, total, block):
         rows = min(block, total - first)
         sweep(
-            sweep_tape, first, rows, width, window, values, transposed, joint, entries, bounds, maps, codes, soft, work,
-            work, known, known, scale, margin, doubtful, mantissa, exponent, level, scratch,
+            sweep_tape, first, rows, width, deep, values, transposed, joint, shifts, entries, bounds, maps, codes, soft,
+            work, work, known, known, scale, margin, doubtful, mantissa, exponent, level, scratch,
         )  # fmt: skip
         for stage in range(2):
             if stage == 1:
@@ -711,7 +749,10 @@ def counts(
                             count_tape, at, first, rows, width, values, codes, soft, work, margin, doubtful, scratch
                         )
                 elif operation == SCATTER:
-                    _scatter(count_tape, at, first, rows, width, entries, bounds, work, sure, joint_counts, posteriors)
+                    _scatter(
+                        count_tape, at, first, rows, width, entries, bounds, work, sure, joint_counts, posteriors,
+                        scratch,
+                    )  # fmt: skip
                 elif operation == JOINT_ADD:
                     _joint_add(
                         count_tape, at, first, rows, width, codes, soft, work, known, sure, expect, scratch,

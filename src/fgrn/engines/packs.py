@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,19 +19,25 @@ if TYPE_CHECKING:
 ROWS_AT_ONCE = 2**15
 """Rows whose entries are made together."""
 
+DEEPEST = 900
+"""By as many bits the cells of a pack may differ before a product of the smallest could vanish."""
+
+LINE = 64
+"""Bytes of a line of the cache. Rows of a joint table that cross lines as seldom as they can are much faster."""
+
 
 @dataclass(frozen=True, eq=False)
 class Pack:
     """Leaves that share one code: their SISO blocks, in the order of the code, last fastest.
 
     `sizes[i]` is the number of codes of leaf i: its states, and one more if some row does not know it.
-    `start` is where its joint table begins in the vector of all joint tables.
+    `first` is the row of its code 0 in the joint tables of its Diverter, which lie on top of each other.
     """
 
     sisos: tuple[int, ...]
     sizes: tuple[int, ...]
     diverter: int
-    start: int
+    first: int
     nothing: int  # the code of which all values are unknown, or -1 if there is none
 
     @property
@@ -39,67 +45,151 @@ class Pack:
         """The number of codes."""
         return int(np.prod(self.sizes))
 
+    @property
+    def rows(self) -> slice:
+        """Its rows in the joint tables of its Diverter."""
+        return slice(self.first, self.first + self.codes)
 
-def joint_size(plan: Plan, packs: Sequence[Pack]) -> int:
-    """The cells of all joint tables together."""
-    return sum(pack.codes * int(plan.diverter_size[pack.diverter]) for pack in packs)
 
+@dataclass(frozen=True, eq=False)
+class Region:
+    """The joint tables of one Diverter in the vector of all: `rows` of `stride` cells from `start` on.
 
-def known_entries(plan: Plan, packs: Sequence[Pack], evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
-    """What is known of the packs, row by row: where in the joint tables the row of each pack's code begins.
-
-    Returns the entries, those of a row in the order of the packs, and per row where those of each Diverter that has
-    packs begin, with the end of the last twice (for Diverters without packs). A pack of which a row knows nothing has
-    no entry, so that a row costs as much as is known of it.
+    A row is as long as the Diverter's space, and some zeros that keep rows in line with the cache.
     """
-    owners = [pack.diverter for pack in packs]
-    first_of = [column for column, owner in enumerate(owners) if column == 0 or owner != owners[column - 1]]
-    kind = np.uint32 if joint_size(plan, packs) < 2**32 else np.uint64
-    pieces, counts = [np.zeros(0, dtype=kind)], np.zeros((evidence.rows, len(first_of) + 2), dtype=np.int64)
-    for first in range(0, evidence.rows, ROWS_AT_ONCE):
-        rows = evidence.take(slice(first, first + ROWS_AT_ONCE))
-        starts = np.empty((rows.rows, len(owners)), dtype=kind)
-        known = np.ones((rows.rows, len(owners)), dtype=bool)
-        for column, pack in enumerate(packs):
-            code = np.zeros(rows.rows, dtype=np.int64)
-            for siso, size in zip(pack.sisos, pack.sizes, strict=True):
-                values = rows.codes[:, rows.slot[plan.siso_output[siso]]]
-                code *= size
-                code += np.where(values < 0, size - 1, values)
-            known[:, column] = code != pack.nothing
-            starts[:, column] = pack.start + code * int(plan.diverter_size[pack.diverter])
-        pieces.append(starts[known])
-        if first_of:
-            counts[first : first + rows.rows, 1:-1] = np.add.reduceat(known, first_of, axis=1, dtype=np.int64)
-    ends = np.cumsum(counts.ravel()).reshape(counts.shape)
-    return np.concatenate(pieces), ends
+
+    start: int
+    rows: int
+    states: int
+    packs: tuple[Pack, ...]
+
+    @property
+    def stride(self) -> int:
+        """The cells from one row to the next."""
+        return padded(self.states)
+
+    @property
+    def end(self) -> int:
+        """Where the next region may begin."""
+        return self.start + -(-self.rows * self.stride // 8) * 8
+
+    def of(self, joint: np.ndarray) -> np.ndarray:
+        """Its tables in a vector of all: (rows, stride)."""
+        return joint[self.start : self.start + self.rows * self.stride].reshape(self.rows, self.stride)
 
 
-def joint_tables(plan: Plan, packs: Sequence[Pack], values: np.ndarray) -> tuple[np.ndarray, float]:
-    """All joint tables end to end, each (codes, states of the Diverter): the product of the leaves' columns.
+class Known(NamedTuple):
+    """What is known of packs: row r of data has the entries bounds[k, r] : bounds[k, r + 1] of the k-th region.
 
-    Also the bits by which one factor may shrink a product at most: of a pack, those of its leaves together.
+    An entry is a row of the region. A pack of which nothing is known has none, so that a row costs as much as is known
+    of it.
     """
-    out = np.empty(joint_size(plan, packs))
-    bits = 0.0
-    for pack in packs:
-        states = int(plan.diverter_size[pack.diverter])
-        joint = np.ones((1, states))
-        smallest = 0.0
+
+    entries: np.ndarray
+    bounds: np.ndarray
+
+
+def padded(states: int) -> int:
+    """The length of a row of a joint table: whole vectors of the processor, whole lines of the cache if it is long."""
+    step = 8 if states > 32 else 4
+    return -(-states // step) * step
+
+
+def aligned_zeros(size: int) -> np.ndarray:
+    """A vector of zeros that begins with a line of the cache."""
+    raw = np.zeros(size + LINE // 8)
+    skipped = -raw.ctypes.data % LINE // 8
+    return raw[skipped : skipped + size]
+
+
+def known_entries(plan: Plan, regions: Sequence[Region], evidence: Evidence) -> Known:
+    """What is known of the packs, row by row."""
+    most = max((region.rows for region in regions), default=0)
+    kind = np.uint16 if most <= 2**16 else np.uint32
+    bounds = np.zeros((len(regions), evidence.rows + 1), dtype=np.uint64)
+    pieces, before = [np.zeros(0, dtype=kind)], 0
+    for number, region in enumerate(regions):
+        bounds[number, 0] = before
+        for first in range(0, evidence.rows, ROWS_AT_ONCE):
+            part = evidence.take(slice(first, first + ROWS_AT_ONCE))
+            entries, known = _entries(plan, region, part, kind)
+            ends = bounds[number, first + 1 : first + 1 + part.rows]
+            if known is None:
+                ends[:] = np.arange(1, part.rows + 1, dtype=np.uint64) * np.uint64(len(region.packs))
+            else:
+                np.cumsum(known.sum(axis=1, dtype=np.uint64), out=ends)
+                entries = entries[known]
+            ends += np.uint64(before)
+            before = int(ends[-1])
+            pieces.append(entries.ravel())
+    return Known(np.concatenate(pieces), bounds)
+
+
+def _entries(plan: Plan, region: Region, evidence: Evidence, kind: type) -> tuple[np.ndarray, np.ndarray | None]:
+    """The entry of each row in each pack, and which of them say anything; None if all do."""
+    entries: np.ndarray = np.empty((evidence.rows, len(region.packs)), dtype=kind)
+    known = np.ones((evidence.rows, len(region.packs)), dtype=bool)
+    for column, pack in enumerate(region.packs):
+        code: np.ndarray = np.zeros(evidence.rows, dtype=np.int32 if pack.codes < 2**31 else np.int64)
         for siso, size in zip(pack.sisos, pack.sizes, strict=True):
-            columns = np.ones((size, states))
-            table = plan.layout.table(values, int(plan.siso_table[siso])).T
-            columns[: len(table)] = table
-            smallest -= float(np.log2(table.min(initial=1.0, where=table > 0)))
-            joint = (joint[:, None, :] * columns[None]).reshape(-1, states)
-        bits = max(bits, smallest)
-        out[pack.start : pack.start + joint.size] = joint.ravel()
-    return out, bits
+            output = plan.siso_output[siso]
+            values = evidence.codes[:, evidence.slot[output]]
+            if len(pack.sisos) > 1:
+                code *= size
+            if size > plan.cardinality[output]:  # with a code for the unknown
+                code += np.where(values < 0, np.int32(size - 1), values)
+            else:
+                code += values
+        if pack.nothing >= 0:
+            known[:, column] = code != pack.nothing
+        entries[:, column] = code + pack.first
+    return entries, None if known.all() else known
+
+
+class Joint(NamedTuple):
+    """The joint tables of all regions end to end, each row times the power of two that brings its largest near 1.
+
+    `shifts` are the exponents of what was taken out of each row, all regions end to end. `deep` says that a cell may
+    have vanished in a product of tiny ones.
+    """
+
+    tables: np.ndarray
+    shifts: np.ndarray
+    deep: bool
+
+
+def joint_tables(plan: Plan, regions: Sequence[Region], values: np.ndarray) -> Joint:
+    """The product of the leaves' columns, for every code of every pack."""
+    joint = aligned_zeros(regions[-1].end if regions else 0)
+    shifts = np.zeros(sum(region.rows for region in regions), dtype=np.int64)
+    at, deepest = 0, 0.0
+    for region in regions:
+        tables, taken = region.of(joint), shifts[at : at + region.rows]
+        for pack in region.packs:
+            product = np.ones((1, region.stride))
+            exponent = np.zeros(1, dtype=np.int64)
+            depth = 0.0
+            for position, (siso, size) in enumerate(zip(pack.sisos, pack.sizes, strict=True)):
+                columns = np.zeros((size, region.stride))
+                table = plan.layout.table(values, int(plan.siso_table[siso])).T
+                columns[: len(table), : region.states] = table
+                columns[len(table) :, : region.states] = 1.0  # the unknown
+                largest = np.frexp(columns.max(axis=1))[1].astype(np.int64)
+                columns = np.ldexp(columns, -largest[:, None])
+                depth -= float(np.log2(columns.min(initial=1.0, where=columns > 0)))
+                last = position == len(pack.sisos) - 1
+                into = tables[pack.rows].reshape(len(product), size, -1) if last else None
+                product = np.multiply(product[:, None, :], columns[None], out=into).reshape(-1, region.stride)
+                exponent = (exponent[:, None] + largest).ravel()
+            taken[pack.rows] = exponent
+            deepest = max(deepest, depth)
+        at += region.rows
+    return Joint(joint, shifts, deepest > DEEPEST)
 
 
 def unpacked_counts(
     plan: Plan,
-    packs: Sequence[Pack],
+    regions: Sequence[Region],
     joint: np.ndarray,
     posteriors: np.ndarray,
     program: Program,
@@ -110,20 +200,17 @@ def unpacked_counts(
     out = np.zeros(plan.layout.size)
     place = np.concatenate([[0], np.cumsum(plan.diverter_size)])
     counted: set[int] = set()
-    for pack in packs:
-        states = int(plan.diverter_size[pack.diverter])
-        counts = joint[pack.start : pack.start + pack.codes * states].reshape(*pack.sizes, states)
-        if pack.nothing >= 0:
-            every = tuple(range(len(pack.sizes)))
-            total = posteriors[place[pack.diverter] : place[pack.diverter] + states]
-            rest = total - counts.sum(axis=every)
-            least = np.finfo(np.float64).eps * total  # what rounding hides may be there: no zero is made up
-            counts[(-1,) * len(pack.sizes)] = np.maximum(rest, least)
-        for position, siso in enumerate(pack.sisos):
-            others = tuple(axis for axis in range(len(pack.sizes)) if axis != position)
-            mine = counts.sum(axis=others).T
-            counted.add(siso)
-            _add_leaf(plan, siso, mine, values, expect, out)
+    for region in regions:
+        for pack in region.packs:
+            counts = region.of(joint)[pack.rows, : region.states]
+            if pack.nothing >= 0:
+                total = posteriors[place[pack.diverter] : place[pack.diverter] + region.states]
+                rest = total - counts.sum(axis=0)
+                least = np.finfo(np.float64).eps * total  # what rounding hides may be there: no zero is made up
+                counts[-1] = np.maximum(rest, least)
+            for siso, mine in zip(pack.sisos, _per_leaf(counts, pack.sizes), strict=True):
+                counted.add(siso)
+                _add_leaf(plan, siso, mine.T, values, expect, out)
     source_of = {edge: source for source, edge in enumerate(plan.source_edge.tolist())}
     for diverter in range(plan.diverters):
         posterior = posteriors[place[diverter] : place[diverter + 1]]
@@ -139,6 +226,15 @@ def unpacked_counts(
                 index = plan.leg_index(diverter, leg)
                 prior += posterior if index is None else np.bincount(index, posterior, minlength=len(prior))
     return out
+
+
+def _per_leaf(counts: np.ndarray, sizes: tuple[int, ...]) -> list[np.ndarray]:
+    """The counts (codes, states) of a pack, summed over all leaves but one, for each: half by half."""
+    if len(sizes) == 1:
+        return [counts]
+    half = len(sizes) // 2
+    both = counts.reshape(int(np.prod(sizes[:half])), -1, counts.shape[1])
+    return _per_leaf(both.sum(axis=1), sizes[:half]) + _per_leaf(both.sum(axis=0), sizes[half:])
 
 
 def _add_leaf(plan: Plan, siso: int, counts: np.ndarray, values: np.ndarray, expect: bool, out: np.ndarray) -> None:

@@ -80,7 +80,7 @@ class Reference:
             plan.layout.table(counts, int(table))[...] += np.tensordot(rows, share, 1)
         for source, prior in enumerate(plan.source_prior):
             plan.layout.prior(counts, int(prior))[...] += weights @ held.source[source]
-        return BlockCounts(counts, held.log_likelihood)
+        return BlockCounts.of_rows(counts, held.log_likelihood, weights)
 
 
 class Prepared:
@@ -124,6 +124,10 @@ class Loaded:
         """See `Loaded` of the package."""
         mine = self.prepared
         return mine.engine.recount(mine.plan, self.hold(rows), self.values, weights, expect)
+
+    def settled(self, counts: np.ndarray, expect: bool) -> np.ndarray:
+        """See `Loaded` of the package."""
+        return counts
 
     def hold(self, rows: slice) -> Held:
         """See `Loaded` of the package."""

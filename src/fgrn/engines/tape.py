@@ -30,14 +30,17 @@ from .kernels import (
     POSTERIOR,
     SCATTER,
 )
-from .packs import Pack
+from .packs import Pack, Region, padded
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
     from ..plan import Plan, Program
 
-MOST_CODES, MOST_CELLS = 256, 2**15
+MOST_CODES, MOST_CELLS = 1024, 2**15
 """Codes of one pack, and cells of its joint table, which has to stay in the cache."""
+
+ROWS_PER_CODE = 8
+"""Rows of data for every code of a pack, at least: its joint table is made anew in every epoch."""
 
 
 @dataclass(eq=False)
@@ -48,8 +51,7 @@ class Tape:
     known_width: int = 0
     forward_at: dict[int, int] = field(default_factory=dict)
     backward_at: dict[int, int] = field(default_factory=dict)
-    packs: list[Pack] = field(default_factory=list)
-    joint_size: int = 0
+    regions: list[Region] = field(default_factory=list)
     posteriors: int = 0  # the length of the posteriors of all Diverters, end to end
     posterior_at: dict[int, int] = field(default_factory=dict)
     sweep: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
@@ -57,18 +59,12 @@ class Tape:
     largest_space: int = 1
     largest_message: int = 1
     most_targets: int = 1
+    is_star: bool = False  # one Diverter with Sources and gathered leaves is everything
 
-    def is_star(self) -> bool:
-        """Whether there are only Diverters with Sources and gathered leaves."""
-        return _operations(self.sweep) <= {LEAVES} and _operations(self.count) <= {POSTERIOR, SCATTER}
-
-
-def _operations(tape: np.ndarray) -> set[int]:
-    found, at = set(), 0
-    while at < len(tape):
-        found.add(int(tape[at]))
-        at += 2 + int(tape[at + 1])
-    return found
+    @property
+    def joint_size(self) -> int:
+        """The cells of all joint tables."""
+        return self.regions[-1].end if self.regions else 0
 
 
 def write_tape(plan: Plan, program: Program, evidence: Evidence, most_codes: int = MOST_CODES) -> Tape:
@@ -86,12 +82,13 @@ class _Writer:
         roots = program.roots.tolist()
         self.inward = {(edge, bool(way)) for edge, way in [*program.inward.tolist(), *roots]}
         self.met = {*program.shown.tolist(), *(edge for edge, _ in roots)}  # edges whose both messages are needed
-        self.with_leaves: dict[int, int] = {}  # the number of each Diverter among those that have packs
+        self.region_of: dict[int, int] = {}  # the number of each Diverter's region, of those that have packs
         self.source_of = {int(edge): source for source, edge in enumerate(plan.source_edge)}
         legs = zip(plan.leg_edge, plan.leg_is_input, strict=True)
         self.read_by_diverter = {int(edge) for edge, into in legs if into}
         self.leaves_at: dict[int, tuple[int, int]] = {}
         self.codes: list[int] = []
+        self.operations: set[int] = set()
         self._places()
         self._pack(most_codes)
         self._sweep()
@@ -100,6 +97,7 @@ class _Writer:
             self._posteriors()
             self._counts()
             self.tape.count = self._written()
+            self.tape.is_star = plan.diverters == 1 and self.operations == {LEAVES, POSTERIOR, SCATTER}
 
     def _written(self) -> np.ndarray:
         """What was put so far, as a tape; nothing (-1) becomes the largest number."""
@@ -162,10 +160,11 @@ class _Writer:
     # packs
 
     def _pack(self, most_codes: int) -> None:
-        start = 0
         for diverter in range(self.plan.diverters):
+            states = int(self.plan.diverter_size[diverter])
+            most = min(most_codes, self.evidence.rows // ROWS_PER_CODE, MOST_CELLS // padded(states))
+            packs: list[Pack] = []
             group: list[tuple[int, int]] = []
-            most = min(most_codes, self.evidence.rows, MOST_CELLS // int(self.plan.diverter_size[diverter]))
             for leg in self.plan.legs(diverter):
                 siso = int(self.program.gathered[leg])
                 output = int(self.plan.siso_output[siso]) if siso >= 0 else -1
@@ -173,25 +172,26 @@ class _Writer:
                     continue  # not a leaf, or one that no row knows
                 size = int(self.plan.cardinality[output]) + bool((~self.evidence.known(output)).any())
                 if group and np.prod([size, *(n for _, n in group)]) > most:
-                    start = self._close_pack(diverter, group, start)
+                    packs.append(self._packed(diverter, group, packs))
                     group = []
                 group.append((siso, size))
             if group:
-                start = self._close_pack(diverter, group, start)
-        self.tape.joint_size = start
+                packs.append(self._packed(diverter, group, packs))
+            if packs:
+                self.region_of[diverter] = len(self.tape.regions)
+                self.tape.regions.append(Region(self.tape.joint_size, packs[-1].rows.stop, states, tuple(packs)))
 
-    def _close_pack(self, diverter: int, group: list[tuple[int, int]], start: int) -> int:
+    def _packed(self, diverter: int, group: list[tuple[int, int]], before: list[Pack]) -> Pack:
         sisos, sizes = zip(*group, strict=True)
         states = [int(self.plan.cardinality[self.plan.siso_output[siso]]) for siso in sisos]
         blank = all(size > count for size, count in zip(sizes, states, strict=True))
-        pack = Pack(sisos, sizes, diverter, start, int(np.prod(sizes)) - 1 if blank else -1)
-        self.with_leaves.setdefault(diverter, len(self.with_leaves))
-        self.tape.packs.append(pack)
-        return start + pack.codes * int(self.plan.diverter_size[diverter])
+        first = before[-1].rows.stop if before else 0
+        return Pack(sisos, sizes, diverter, first, int(np.prod(sizes)) - 1 if blank else -1)
 
     # sweeps
 
     def _put(self, operation: int, *operands: int) -> None:
+        self.operations.add(operation)
         self.codes += [operation, len(operands), *(int(operand) for operand in operands)]
 
     def _sweep(self) -> None:
@@ -201,12 +201,12 @@ class _Writer:
         for edge in self.program.boundary.tolist():
             place = (tape.backward_at[edge], plan.cardinality[edge], self._known_backward(edge))
             self._put(BOUNDARY, *place, *self._evidence(edge))
-        for diverter in range(plan.diverters):
-            if diverter in self.with_leaves:
-                size = int(plan.diverter_size[diverter])
-                self.leaves_at[diverter] = (self._room(size), 2 * plan.edges + diverter)
-                at, known = self.leaves_at[diverter]
-                self._put(LEAVES, at, size, known, self.with_leaves[diverter])
+        shifts = 0
+        for diverter, number in self.region_of.items():
+            region = tape.regions[number]
+            at, known = self.leaves_at[diverter] = (self._room(region.states), 2 * plan.edges + diverter)
+            self._put(LEAVES, at, region.states, known, number, region.start, region.stride, shifts)
+            shifts += region.rows
         for kind, block, first, last in self.program.steps.tolist():
             if kind == engines.SOURCE:
                 self._source(block)
@@ -311,8 +311,9 @@ class _Writer:
                 )  # fmt: skip
         for diverter in range(plan.diverters):
             size = int(plan.diverter_size[diverter])
-            number = self.with_leaves.get(diverter, len(self.with_leaves))  # without any: behind the last
-            self._put(SCATTER, tape.posterior_at[diverter], size, tape.posteriors, number)
+            number = self.region_of.get(diverter, -1)
+            where = (tape.regions[number].start, tape.regions[number].stride) if number >= 0 else (-1, -1)
+            self._put(SCATTER, tape.posterior_at[diverter], size, tape.posteriors, number, *where)
             tape.posteriors += size
         for source, edge in enumerate(plan.source_edge.tolist()):
             if edge not in self.read_by_diverter:
