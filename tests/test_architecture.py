@@ -33,6 +33,7 @@ FLOW = ("evidence", "messages", "marginals", "counts", "parameters", "em")
 FLOW_MAY_KNOW = {
     *FLOW,
     "workers",
+    "merging",
     "arrays",
     "labels",
     "settings",

@@ -20,6 +20,7 @@ from strategies import Evidence, SmallNetwork, networks_with_evidence
 
 import fgrn
 from fgrn import SISO, Diverter, EvidenceError, ImpossibleEvidence, Network, Source, Variable
+from fgrn.evidence import encode
 
 NAN = float("nan")
 LABELS: dict[str, Any] = {"Y": ["no", "yes"], "Z": 3, "W": [2, 4], "F": [False, True], "M": ["a", 3, 0.5]}
@@ -1037,3 +1038,23 @@ def test_an_impossible_row_cannot_be_completed() -> None:
     with pytest.raises(ImpossibleEvidence, match="Row 1: ") as raised:
         net.complete({"X": [None, None], "Y": [0, 1]})
     assert raised.value.rows == (1,)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int64, np.uint8, np.uint64])
+def test_integers_that_are_labels_are_looked_up_in_any_width(kind: type) -> None:
+    low, high = np.iinfo(kind).min, np.iinfo(kind).max
+    near = [int(low), int(low) + 1] if kind in (np.int64, np.uint64) else [int(low), int(high)]
+    net = Network([Source(Variable("X", [*near, "other"]))])
+    plan = net._plan(())
+    encoded = encode(plan, {"X": np.array([near[1], near[0], near[1]], dtype=kind)})
+    assert encoded.codes[:, 0].tolist() == [1, 0, 1]
+    with pytest.raises(EvidenceError, match=r"Row 2, 'X': .* is not one of its states"):
+        encode(plan, {"X": np.array([near[0], near[0], near[0] + 2], dtype=kind)})
+
+
+def test_codes_take_as_few_bytes_as_will_do() -> None:
+    for states, kind in ((2, np.int8), (128, np.int8), (129, np.int16), (40_000, np.int32)):
+        plan = Network([Source(Variable("X", states))])._plan(())
+        encoded = encode(plan, {"X": np.array([states - 1, np.nan])})
+        assert encoded.codes.dtype == kind
+        assert encoded.codes[:, 0].tolist() == [states - 1, -1]

@@ -13,6 +13,8 @@ from strategies import Evidence, SmallNetwork, networks, networks_with_evidence,
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
+from fgrn.evidence import encode
+from fgrn.merging import merged
 
 engines = pytest.mark.parametrize("engine", ["reference", "cpu"])
 HOLES: st.SearchStrategy[Holes] = st.sampled_from(("expect", "ignore"))
@@ -293,3 +295,49 @@ def test_impossible_rows_in_training_are_named_and_rows_of_no_weight_are_not_ask
     with pytest.raises(fgrn.EvidenceError, match=r"Row 1: .*'Y' = 1 cannot be\. The same holds of row 3"):
         net.learn(data)
     net.learn(data, weights=[1, 0, 1, 0])
+
+
+@given(seed=st.integers(0, 2**32 - 1), cycles=st.sampled_from([1, 3]), holes=st.sampled_from(["expect", "ignore"]))
+def test_equal_rows_merged_teach_the_same(seed: int, cycles: int, holes: str) -> None:
+    rng = np.random.default_rng(seed)
+    kinds = [[None if rng.random() < 0.2 else int(code) for code in rng.integers(0, 3, 4)] for _ in range(6)]
+    rows = [kinds[k] for k in rng.integers(0, 6, 50)]
+    data = {f"Y{i}": [row[i] for row in rows] for i in range(4)}
+    shares = rng.choice([0.0, 1.0, 0.3], 50) + (np.arange(50) == 0)
+    learners = [fgrn.lvm(dict.fromkeys(data, 3), hidden=3) for _ in range(2)]
+    histories = [
+        net.learn(data, epochs=3, cycles=cycles, holes=holes, weights=shares, merge=merge, smoothing=0.1)
+        for net, merge in zip(learners, (True, False), strict=True)
+    ]
+    np.testing.assert_allclose(histories[0].log_likelihood, histories[1].log_likelihood, rtol=1e-12)
+    np.testing.assert_allclose(learners[0]._parameters.values, learners[1]._parameters.values, rtol=1e-9, atol=1e-12)
+    assert histories[0].weight == pytest.approx(histories[1].weight)
+
+
+def test_equal_rows_are_merged_where_it_pays() -> None:
+    rng = np.random.default_rng(0)
+    net = fgrn.lvm({f"Y{i}": 4 for i in range(6)}, hidden=2)
+    plan = net._plan(())
+
+    def share(states: int, rows: int) -> float:
+        encoded = encode(plan, {f"Y{i}": rng.integers(0, states, rows) for i in range(6)})
+        found = merged(encoded, np.ones(rows))
+        return 1.0 if found is None else found[0].rows / rows
+
+    assert share(4, 2000) == 1.0  # 4096 kinds of row
+    assert share(4, 100_000) < 0.05
+    assert share(2, 2000) < 0.05
+    soft = encode(plan, {"Y0": [[0.1, 0.2, 0.3, 0.4]] * 1000})
+    assert merged(soft, np.ones(1000), always=True) is None
+
+
+def test_an_impossible_row_is_named_as_in_the_table_if_rows_are_merged() -> None:
+    net = fgrn.naive_bayes({"Y": 2, "L": 2}, class_variable="L")
+    net.learn({"Y": [0, 1], "L": [0, 1]}, epochs=1)
+    data = {"Y": [0, 0, 1, 0, 0], "L": [0, 0, 0, 0, 0]}
+    with pytest.raises(fgrn.ImpossibleEvidence, match="Row 2: ") as raised:
+        net.learn(data, merge=True)
+    with pytest.raises(fgrn.ImpossibleEvidence) as expected:
+        net.learn(data, merge=False)
+    assert str(raised.value) == str(expected.value)
+    assert raised.value.rows == (2,)

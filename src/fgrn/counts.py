@@ -15,7 +15,9 @@ import numpy as np
 
 from .engines import BlockCounts, Engine, Prepared
 from .evidence import Evidence
+from .exceptions import ImpossibleEvidence
 from .marginals import refuse_impossible
+from .merging import merged
 from .plan import Plan
 from .schedule import Programs
 from .workers import blocks_of_rows, in_order
@@ -49,6 +51,7 @@ class InMemory:
 
     `hold=True` keeps the messages of the first cycle for the others (the paper's batch learning);
     `hold=False` makes them again from the parameters the epoch began with, in constant memory.
+    `merge=True` counts equal rows once, with their weight; None finds out whether that pays.
     """
 
     engine: Engine
@@ -59,15 +62,22 @@ class InMemory:
     expect: bool
     hold: bool = True
     threads: int | None = None
+    merge: bool | None = None
     _last: list[np.ndarray] = field(default_factory=list)
 
     @cached_property
+    def _rows(self) -> tuple[Evidence, np.ndarray]:
+        """The rows that are counted, and their weights."""
+        found = None if self.merge is False else merged(self.evidence, self.weights, always=self.merge is True)
+        return found or (self.evidence, self.weights)
+
+    @cached_property
     def _counting(self) -> Prepared:
-        return self.engine.prepare(self.plan, self.programs, self.programs.counting, self.evidence)
+        return self.engine.prepare(self.plan, self.programs, self.programs.counting, self._rows[0])
 
     @cached_property
     def _whole(self) -> Prepared:
-        return self.engine.prepare(self.plan, self.programs, self.programs.everything, self.evidence)
+        return self.engine.prepare(self.plan, self.programs, self.programs.everything, self._rows[0])
 
     @property
     def last_values(self) -> np.ndarray:
@@ -77,18 +87,24 @@ class InMemory:
     def count(self, values: np.ndarray) -> Counts:
         """The expected counts under these parameters."""
         self._last[:] = [values]
-        loaded = self._counting.load(values)
+        loaded, weights = self._counting.load(values), self._rows[1]
 
         def work(rows: slice) -> BlockCounts:
-            return loaded.counts(rows, self.weights[rows], self.expect)
+            return loaded.counts(rows, weights[rows], self.expect)
 
-        raw = self._added(work, self._counting.rows_at_once)
+        try:
+            raw = self._added(work, self._counting.rows_at_once)
+        except ImpossibleEvidence:
+            if self._rows[0] is not self.evidence:
+                replace(self, merge=False).count(values)  # to name the rows as they are in the table
+            raise
         return replace(raw, values=loaded.settled(raw.values, self.expect))
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """A function from tables to counts, with the messages as they are under `values`."""
         loaded, size = self._whole.load(values), self._whole.rows_at_once
-        blocks = blocks_of_rows(self.evidence.rows, size)
+        evidence, weights = self._rows
+        blocks = blocks_of_rows(evidence.rows, size)
         held: dict[int, Any] = {}
         if self.hold:
             made = in_order(self.engine, self.threads, loaded.hold, blocks)
@@ -97,19 +113,21 @@ class InMemory:
         def recount(tables: np.ndarray) -> Counts:
             def work(rows: slice) -> BlockCounts:
                 messages = held[rows.start] if self.hold else loaded.hold(rows)
-                return self.engine.recount(self.plan, messages, tables, self.weights[rows], self.expect)
+                return self.engine.recount(self.plan, messages, tables, weights[rows], self.expect)
 
             return self._added(work, size)
 
         return recount
 
     def _added(self, work: Callable[[slice], BlockCounts], size: int) -> Counts:
+        evidence, weights = self._rows
+
         def counted(rows: slice) -> Counts:
             block = work(rows)
             refuse_impossible(block.impossible + rows.start)
-            return Counts(block.values, block.log_likelihood, float(self.weights[rows].sum()))
+            return Counts(block.values, block.log_likelihood, float(weights[rows].sum()))
 
-        blocks = blocks_of_rows(self.evidence.rows, size)
+        blocks = blocks_of_rows(evidence.rows, size)
         total = sum(in_order(self.engine, self.threads, counted, blocks), Counts.zeros())
         return replace(total, log_likelihood=total.log_likelihood + self._scale)
 

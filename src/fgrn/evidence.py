@@ -6,7 +6,7 @@ one, and what was taken out is kept per row, since it enters the likelihood.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -19,6 +19,12 @@ from .exceptions import EvidenceError, shortened, unknown_name
 from .labels import Labels, takes_codes
 from .plan import Plan
 
+ROWS_AT_ONCE = 2**14
+"""Rows of which all columns of numbers are encoded before the next: columns of one matrix share lines of the cache."""
+
+WIDEST_LOOKUP = 2**16
+"""Integers from the smallest to the largest in a column, to look each up in a table rather than sort them."""
+
 MOST_WEIGHT = 1e100
 """Sums of larger row weights could overflow."""
 
@@ -30,7 +36,7 @@ SOFT = -2
 class Evidence:
     """What is known, as arrays. Edge e has evidence if `slot[e] >= 0`.
 
-    codes      (rows, columns): the state, UNKNOWN, or SOFT
+    codes      (rows, columns): the state, UNKNOWN, or SOFT; column by column, of as few bytes as will do
     soft       (rows, width): distributions, those of edge e from column `soft_offset[e]` on; each sums to one,
                or is all zero where a value was impossible in itself
     log_scale  (rows,): the logarithm of what was taken out of the distributions
@@ -90,14 +96,19 @@ def encode(plan: Plan, data: frames.Data, rows: int | None = None) -> Evidence:
     if rows is None:
         rows = _row_count(columns) if columns else frames.rows_without_columns(data)
     slot, soft_offset = np.full(plan.edges, -1), np.full(plan.edges, -1)
-    codes = np.full((rows, len(columns)), UNKNOWN, dtype=np.int32)
+    codes = np.full((rows, len(columns)), UNKNOWN, dtype=_code_type(plan, columns), order="F")
     log_scale = np.zeros(rows)
     soft_columns: list[np.ndarray] = []
     width = 0
-    for position, (name, column) in enumerate(columns.items()):
+    counted: list[tuple[_Column, np.ndarray, np.ndarray]] = []
+    for position, (name, values) in enumerate(columns.items()):
         edge = plan.index[name]
         slot[edge] = position
-        codes[:, position], soft = _Column(name, plan.labels[edge]).encode(column, rows)
+        column = _Column(name, plan.labels[edge])
+        if column.is_counted(values):
+            counted.append((column, values, codes[:, position]))
+            continue
+        codes[:, position], soft = column.encode(values, rows)
         if soft is not None:
             for measure in (np.max, np.sum):  # the largest first: the sum of the largest numbers overflows
                 scale = np.where(codes[:, position] == SOFT, measure(soft, axis=1), 1)
@@ -107,8 +118,18 @@ def encode(plan: Plan, data: frames.Data, rows: int | None = None) -> Evidence:
             soft_columns.append(soft)
             soft_offset[edge] = width
             width += soft.shape[1]
+    for first in range(0, rows, ROWS_AT_ONCE):
+        part = slice(first, first + ROWS_AT_ONCE)
+        for column, values, out in counted:
+            column.count(values, part, out)
     joined = np.concatenate(soft_columns, axis=1) if soft_columns else np.zeros((rows, 0))
     return Evidence(codes, joined, slot, soft_offset, log_scale)
+
+
+def _code_type(plan: Plan, columns: Mapping[str, Any]) -> type[np.signedinteger[Any]]:
+    """The narrowest integers that hold the states of these variables."""
+    most = max((len(plan.labels[plan.index[name]]) for name in columns), default=1)
+    return np.int8 if most <= 2**7 else np.int16 if most <= 2**15 else np.int32
 
 
 def checked_weights(weights: Any, rows: int) -> np.ndarray:
@@ -165,17 +186,38 @@ class _Column:
             column = column.tolist() if column.dtype.kind in "US" else list(column)
         return self._values(column)
 
+    def is_counted(self, column: Any) -> bool:
+        """Whether its values are the codes: plain numbers, of a variable whose states are counted from 0."""
+        plain = isinstance(column, np.ndarray) and column.ndim == 1 and not np.ma.isMaskedArray(column)
+        return plain and column.dtype.kind in "biuf" and isinstance(self.labels, range)
+
+    def count(self, column: np.ndarray, rows: slice, out: np.ndarray) -> None:
+        """Write the codes of some rows of such a column."""
+        part, into = column[rows], out[rows]
+        if part.dtype.kind != "f":
+            if part.min() < 0 or part.max() >= len(self.labels):
+                raise self._uncounted(column)
+            into[...] = part
+            return
+        unknown = np.isnan(part)
+        values = np.where(unknown, 0, part)
+        if self._is_no_code(values).any():
+            raise self._uncounted(column)
+        into[...] = values
+        into[unknown] = UNKNOWN
+
+    def _is_no_code(self, values: np.ndarray) -> np.ndarray:
+        wrong: np.ndarray = (values < 0) | (values >= len(self.labels)) | (values != np.floor(values))
+        return wrong
+
+    def _uncounted(self, column: np.ndarray) -> EvidenceError:
+        bad = self._is_no_code(np.where(np.isnan(column), 0, column))
+        row = int(np.argmax(bad))
+        return self._stranger(row, column[row].item(), int(bad.sum()))
+
     def _numbers(self, column: np.ndarray) -> np.ndarray:
-        if isinstance(self.labels, range):
-            unknown = np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), dtype=bool)
-            values = np.where(unknown, 0, column)
-            bad = (values < 0) | (values >= len(self.labels)) | (values != np.floor(values))
-            if bad.any():
-                row = int(np.argmax(bad))
-                raise self._stranger(row, column[row].item(), int(bad.sum()))
-            codes: np.ndarray = values.astype(np.int32)
-            codes[unknown] = UNKNOWN
-            return codes
+        if len(column) and column.dtype.kind in "iu" and (spread := self._looked_up(column)) is not None:
+            return spread
         distinct, inverse = np.unique(column, return_inverse=True)
         code = self._coder()
         try:
@@ -183,6 +225,23 @@ class _Column:
         except KeyError:
             return self._values(column.tolist())[0]  # to find the first bad row, and say which
         return np.array(found, dtype=np.int32)[inverse]
+
+    def _looked_up(self, column: np.ndarray) -> np.ndarray | None:
+        """The codes of integers, by a table of all from the smallest to the largest; None if it would be too long."""
+        low, high = int(column.min()), int(column.max())
+        if high - low >= WIDEST_LOOKUP:
+            return None
+        offset = (column - column.dtype.type(low)).view(f"u{column.itemsize}")  # of narrow integers it may wrap round
+        place = offset.astype(np.intp)
+        seen = np.flatnonzero(np.bincount(place))
+        table = np.full(high - low + 1, UNKNOWN, dtype=np.int32)
+        code = self._coder()
+        try:
+            table[seen] = [code(low + int(value)) for value in seen]
+        except KeyError:
+            return self._values(column.tolist())[0]  # to find the first bad row, and say which
+        codes: np.ndarray = table[place]
+        return codes
 
     def _values(self, values: Sequence[Any]) -> tuple[np.ndarray, np.ndarray | None]:
         codes = [UNKNOWN] * len(values)

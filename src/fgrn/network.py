@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from . import em, engines, frames, messages, settings
+from . import em, engines, frames, merging, messages, settings
 from .completion import completed
 from .conflicts import explained
 from .counts import InMemory
 from .evidence import Evidence, checked_weights, encode
-from .exceptions import FgrnError, ImpossibleEvidence, LearningError, WiringError, shortened, unknown_name
+from .exceptions import FgrnError, ImpossibleEvidence, LearningError, WiringError, unknown_name
 from .graph import SISO, Block, Diverter, Source, Variable, line
 from .labels import Label, named
+from .layers import steps
 from .marginals import refuse_impossible
 from .messages import Messages, Round
 from .parameters import Parameters, Smoothing, initial
@@ -248,6 +249,7 @@ class Network:
         paused: Collection[str] = (),
         engine: str = "auto",
         threads: int | None = None,
+        merge: bool | None = None,
         watch: em.Watcher | None = None,
     ) -> em.History:
         """Maximum likelihood by T epochs of K cycles, from the messages at the two ends of every block.
@@ -273,6 +275,7 @@ class Network:
             paused: outputs of SISO blocks that let no message through.
             engine: "reference", "cpu", or "auto".
             threads: how many threads; all processors unless given. The result does not depend on it.
+            merge: count equal rows once, with their weight (True) or one by one (False); unless given, what pays.
             watch: called after every epoch with (start, epoch, log-likelihood per row); learning ends, and keeps what
                 it has, when it returns True.
 
@@ -280,6 +283,7 @@ class Network:
         variables. The tables are changed when all is done: an error or an interruption leaves the network as it was.
         """
         settings.choice("holes", holes, ("expect", "ignore"))
+        settings.choice("merge", merge, (True, False, None))
         if watch is not None and not callable(watch):
             raise LearningError(f"'watch' must be a function of (start, epoch, log-likelihood). Got {watch!r} instead.")
         rule = em.Rule(epochs, cycles, tolerance, cycle_tolerance, starts, seed)
@@ -306,6 +310,7 @@ class Network:
             expect=holes == "expect",
             hold=hold,
             threads=threads,
+            merge=False if merge is None and rule.epochs * rule.starts < merging.EPOCHS else merge,
         )
         smooth = Smoothing.of(spec.layout, smoothing)
         try:
@@ -324,22 +329,10 @@ class Network:
             if name in options:
                 raise LearningError(f"The layers decide what is {name!r}; leave it out, or use learn.")
         settings.whole("together", together, 0)
-        layers = self.layers
-        layer_of = {name: number for number, layer in enumerate(layers) for name in layer}
-        tables = {name for group in self._spec.layout.table_names for name in group}
-        for group in self._spec.layout.table_names:
-            if len({layer_of[name] for name in group}) > 1:
-                raise LearningError(
-                    f"The blocks of {shortened(map(repr, group))} share one table but are in several layers, which are "
-                    "learnt apart. Use learn."
-                )
-        histories, before = [], self._parameters
+        before = self._parameters
         try:
-            for number, layer in enumerate(layers):
-                above = [name for higher in layers[number + 1 :] for name in higher if name in tables]
-                learnt = self._spec.restricted(layer)
-                if any((*learnt.learnt_tables, *learnt.learnt_priors)):
-                    histories.append(self.learn(data, only=layer, paused=above, **options))
+            layers = steps(self._spec, self.layers)
+            histories = [self.learn(data, only=layer, paused=above, **options) for layer, above in layers]
             if together:
                 histories.append(self.learn(data, **{**options, "epochs": together, "starts": 1}))
         except BaseException:

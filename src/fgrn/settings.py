@@ -10,7 +10,7 @@ import numpy as np
 from .exceptions import FgrnError
 
 
-def choice(name: str, value: object, choices: Sequence[str], error: type[FgrnError] = FgrnError) -> None:
+def choice(name: str, value: object, choices: Sequence[object], error: type[FgrnError] = FgrnError) -> None:
     """One of some words."""
     if value not in choices:
         raise error(f"The {name!r} must be one of {', '.join(map(repr, choices))}. Got {value!r} instead.")
