@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import BlockCounts, Buffers, Engine, kernels
-from .packs import aligned_zeros, joint_tables, known_entries, padded, unpacked_counts
+from .packs import Known, aligned_zeros, joint_tables, known_entries, padded, unpacked_counts
 from .tape import MOST_CODES, write_tape
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Prepared:
         self.engine, self.plan, self.programs, self.program = engine, plan, programs, program
         self.evidence = evidence
         self.tape = write_tape(plan, program, evidence, most_codes)
-        self.known = known_entries(plan, self.tape.regions, evidence)
+        self._known: dict[int, Known] = {}
         self.maps = _plain(plan.maps, np.uint64)
         row_bytes = 8 * self.tape.width
         self.parts = np.cumsum(
@@ -113,6 +113,15 @@ class Prepared:
             self.rows_at_once = self.block = int(np.clip(MESSAGE_BYTES // row_bytes, 1, COUNTED_ROWS))
         self.places = self._shown_places()
         self.columns = [_columns(self.places[:, way].tolist(), self.places[:, 3].tolist()) for way in range(2)]
+
+    def known(self, rows: slice) -> Known:
+        """What is known of the packs in a block of rows; kept for the next epoch."""
+        if rows.start in self._known:
+            return self._known[rows.start]
+        found = known_entries(self.plan, self.tape.regions, self.evidence.take(rows))
+        if self.program.for_counts:
+            self._known[rows.start] = found
+        return found
 
     def _shown_places(self) -> np.ndarray:
         """Per shown edge: its forward and backward message in the workspace, its place among the shown, its length."""
@@ -150,8 +159,7 @@ class Loaded:
         """What is known in some rows: entries and their bounds, index vectors, codes, distributions."""
         mine = self.prepared
         codes, soft = _plain(mine.evidence.codes[rows], np.int32), _plain(mine.evidence.soft[rows], np.float64)
-        bounds = _plain(mine.known.bounds[:, rows.start : rows.stop + 1], np.uint64)
-        return mine.known.entries, bounds, mine.maps, codes, soft
+        return *mine.known(rows), mine.maps, codes, soft
 
     def _room(self) -> tuple[np.ndarray, ...]:
         """Work arrays for the products inside Diverters."""
@@ -161,9 +169,13 @@ class Loaded:
         return (
             np.empty(products),
             np.empty(products, dtype=np.int64),
-            np.empty(tape.largest_space),
             aligned_zeros(longest),
         )
+
+    @staticmethod
+    def _books(count: int) -> tuple[np.ndarray, ...]:
+        """For each row: the likelihood so far, in two parts; the margin of what was lost; whether it is doubtful."""
+        return np.zeros(count), np.ones(count), np.full(count, np.inf), np.zeros(count, dtype=np.bool_)
 
     def propagate(self, rows: slice) -> Buffers:
         """See `Loaded` of the package."""
@@ -175,11 +187,12 @@ class Loaded:
         count = rows.stop - rows.start
         work = np.zeros((count, mine.tape.width))
         known = np.zeros((count, mine.tape.known_width), dtype=np.bool_)
-        scale, margin, doubtful = np.zeros(count), np.full(count, np.inf), np.zeros(count, dtype=np.bool_)
+        scale, rest, margin, doubtful = self._books(count)
         kernels.sweep(
             mine.tape.sweep, 0, count, *self._tables(), *self._evidence(rows), work.ravel(), work.ravel(), known, known,
-            scale, margin, doubtful, *self._room(),
+            scale, rest, margin, doubtful, *self._room(),
         )  # fmt: skip
+        scale += np.log(rest)
         buffers = self._shown(work, known, scale, margin, doubtful)
         where = np.flatnonzero(doubtful)
         if len(where):
@@ -214,10 +227,10 @@ class Loaded:
         known = np.zeros((len(work), mine.tape.known_width), dtype=np.bool_)
         known[:, : 2 * mine.plan.edges] = np.concatenate([before.known_forward, before.known_backward], axis=1)
         after, known_after = np.zeros_like(work), np.zeros_like(known)
-        scale, margin, doubtful = np.zeros(len(work)), np.full(len(work), np.inf), np.zeros(len(work), dtype=np.bool_)
+        scale, rest, margin, doubtful = self._books(len(work))
         kernels.sweep(
             mine.tape.sweep, 0, len(work), *self._tables(), *self._evidence(slice(0, len(work))), work.ravel(),
-            after.ravel(), known, known_after, scale, margin, doubtful, *self._room(),
+            after.ravel(), known, known_after, scale, rest, margin, doubtful, *self._room(),
         )  # fmt: skip
         return self._shown(after, known_after, scale, margin, doubtful)
 
@@ -262,11 +275,11 @@ class Loaded:
         inner: np.ndarray,
     ) -> tuple[float, np.ndarray]:
         region, doubtful = self.prepared.tape.regions[0], np.zeros(len(weights), dtype=np.bool_)
-        mantissa, exponent, _, p = self._room()
+        mantissa, exponent, p = self._room()
         likelihood = kernels.star(
-            rows.start, len(weights), np.uint64(region.states), np.uint64(region.stride), self.joint.deep, self._base,
-            self.joint.tables, self.joint.shifts, *self.prepared.known, weights, doubtful, joint, posteriors, mantissa,
-            exponent, p,
+            len(weights), np.uint64(region.states), np.uint64(region.stride), self.joint.deep, self._base,
+            self.joint.tables, self.joint.shifts, *self.prepared.known(rows), weights, doubtful, joint, posteriors,
+            mantissa, exponent, p,
         )  # fmt: skip
         return likelihood, doubtful
 
@@ -294,13 +307,15 @@ class Loaded:
         inner: np.ndarray,
     ) -> tuple[float, np.ndarray]:
         mine, tape, count = self.prepared, self.prepared.tape, len(weights)
-        scale, margin, doubtful = np.zeros(count), np.full(count, np.inf), np.zeros(count, dtype=np.bool_)
+        scale, rest, margin, doubtful = self._books(count)
         work = np.zeros(mine.block * tape.width)
         known = np.zeros((mine.block, tape.known_width), dtype=np.bool_)
         kernels.counts(
             tape.sweep, tape.count, count, mine.block, work, known, np.empty(mine.block), *self._tables(),
-            *self._evidence(rows), weights, expect, scale, margin, doubtful, joint, posteriors, inner, *self._room(),
+            *self._evidence(rows), weights, expect, scale, rest, margin, doubtful, joint, posteriors, inner,
+            *self._room(),
         )  # fmt: skip
+        scale += np.log(rest)
         return float((weights * np.where(doubtful, 0.0, scale)).sum()), doubtful
 
     def hold(self, rows: slice) -> Held:

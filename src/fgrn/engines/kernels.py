@@ -2,13 +2,12 @@
 
 This is the one place that imports numba, and one file on purpose, with every constant a kernel knows: the cache on
 disk is renewed when the file of a kernel changes, and would not notice a change in another. Kernels release the GIL.
-None is compiled with `parallel`: threads are the flow's, which adds counts in the order of the rows. `fastmath` is
-limited to reassociation and contraction, in sums that need them to be vectorised; zeros and infinities keep their
-meaning everywhere.
+None is compiled with `parallel`: threads are the flow's, which adds counts in the order of the rows. Nor with
+`fastmath`: sums are free to change their order in `vectors`, and nothing else is.
 
 Places and lengths on the tape are unsigned: numba lets a signed index count from the end, and the test for that in
-every access keeps a loop from being vectorised. Workspaces are flat, and no kernel takes a view of a row: a view in a
-loop is counted by reference, atomically, which threads pay for twice. `NONE` stands where there is nothing.
+every access keeps a loop from being vectorised. Workspaces are flat: a row is a place in them, not a view. `NONE`
+stands where there is nothing.
 
 Arrays, by the names all kernels use:
     tape                   the records; `at` is where the operands of the current one begin
@@ -18,16 +17,30 @@ Arrays, by the names all kernels use:
     joint, shifts, deep    their joint tables, see `packs.Joint`
     read, write            workspaces, flat, `width` to a row: messages read and written; the same one in sweeps
     known_in, known_out    (rows, known width): whether evidence lies behind a message
-    scale                  (rows,): log-likelihood so far
+    scale, rest            (rows,): the likelihood so far is exp(scale) * rest
     margin, doubtful       (rows,): how far a state that was lost is from what is left; rows the judge has to decide
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
-from .vectors import gathered, scattered
+from .vectors import (
+    copied,
+    dot,
+    filled,
+    gathered,
+    increased,
+    least,
+    least_positive,
+    scaled,
+    scattered,
+    summed,
+    times,
+)
 
 # Operations. A record on the tape is: operation, length of what follows, operands.
 CONSTANT, BOUNDARY, FORWARD, BACKWARD, LEAVES, DIVERT, POSTERIOR, MEET = range(8)
@@ -36,18 +49,17 @@ SCATTER, JOINT_NORM, JOINT_ADD, LONE_SOURCE = range(8, 12)
 LEG_FORWARD, LEG_BACKWARD, LEG_PRIOR = range(3)
 LEG_LENGTH, TARGET_LENGTH = 6, 9
 
-# Division by zero gives infinity, as in NumPy, rather than an exception nobody could handle in a loop over rows.
-kernel = njit(nogil=True, cache=True, error_model="numpy")
+# Division by zero gives infinity, as in NumPy, rather than an exception nobody could handle in a loop over rows. No
+# kernel makes an array: without the runtime for that nobody counts references, which would take half of the time.
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+kernel = njit(cache=True, **OPTIONS)
 # Called from kernels only: without the wrappers Python would need, and cached as a part of those.
-inner = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-# The innermost loops over entries: a call for every row would cost as much as they do.
-inlined = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
-summing = njit(
-    nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, fastmath={"reassoc", "contract"}
-)
+inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)
+# What is called for every row: a call, with all the parts of all the arrays, would cost more than the work.
+inlined = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True, **OPTIONS)
 
 # The digest of `vectors.py`, a part of the kernels: to change it there is to change this file, which renews the cache.
-VECTORS = "b29c5735d225"
+VECTORS = "0bb67ebc81e8"
 
 NONE, ZERO, ONE = np.uint64(2**64 - 1), np.uint64(0), np.uint64(1)
 
@@ -65,92 +77,65 @@ FAINT, SMALLEST_PRODUCT = 2.0**-300, 2.0**-900
 LOST = 2.0**-800
 
 
-@summing
-def _sum(x, at, count):
-    total = 0.0
-    for i in range(count):
-        total += x[at + i]
-    return total
-
-
-@summing
-def _dot(x, first, y, second, count):
-    total = 0.0
-    for i in range(count):
-        total += x[first + i] * y[second + i]
-    return total
-
-
-@inner
-def _copy(x, first, out, second, count):
-    for i in range(count):
-        out[second + i] = x[first + i]
-
-
-@inner
+@inlined
 def _normalise(x, at, count):
-    """Divide by the sum, and return its logarithm: -inf for a message that vanished, or nearly so."""
-    total = _sum(x, at, count)
-    if total < LOST:  # bits of the smallest may be gone
-        return -np.inf
-    factor = 1.0 / total
-    for i in range(count):
-        x[at + i] *= factor
-    return np.log(total)
+    """Divide by the sum, which is returned: 0 for a message that vanished, or nearly so."""
+    norm = summed(x, at, count)
+    if norm < LOST:  # bits of the smallest may be gone
+        return 0.0
+    scaled(x, at, 1.0 / norm, count)
+    return norm
 
 
-@inner
+@inlined
 def _is_known(codes, row, column):
     return column != NONE and codes[row, column] != -1
 
 
-@inner
+@inlined
 def _apply_evidence(x, at, count, codes, soft, row, column, soft_at):
     """Multiply by the evidence in a column, which must be known in this row."""
     code = codes[row, column]
     if code >= 0:
         kept = x[at + np.uint64(code)]
-        for i in range(count):
-            x[at + i] = 0.0
+        filled(x, at, 0.0, count)
         x[at + np.uint64(code)] = kept
     else:
         for i in range(count):
             x[at + i] *= soft[row, soft_at + i]
 
 
-@inner
+@inlined
 def _into_reader(x, at, count, scratch, codes, soft, row, column, soft_at):
     """Copy a forward message to the scratch, times the evidence on its edge, for the block that reads it."""
-    _copy(x, at, scratch, ZERO, count)
+    copied(x, at, scratch, ZERO, count)
     if _is_known(codes, row, column):
         _apply_evidence(scratch, ZERO, count, codes, soft, row, column, soft_at)
 
 
-@summing
-def _through(table, start, n, m, x, first, out, target):
-    """Make out = x @ table, (n, m); zeros in x cost nothing."""
-    for j in range(m):
-        out[target + j] = 0.0
+@inlined
+def _through(table, other, start, n, m, x, first, out, target):
+    """Make out = x @ table, (n, m), of which `other` has the transposed: along the longer side, zeros in x skipped."""
+    if m < n:
+        for j in range(m):
+            out[target + j] = dot(x, first, other, start + j * n, n)
+        return
+    filled(out, target, 0.0, m)
     for i in range(n):
-        value = x[first + i]
-        if value != 0.0:
-            row = start + i * m
-            for j in range(m):
-                out[target + j] += value * table[row + j]
+        if x[first + i] != 0.0:
+            increased(out, target, x[first + i], table, start + i * m, m)
 
 
-@inner
+@inlined
 def _settle_backward(x, at, count, known, codes, soft, row, column, soft_at):
-    """Put evidence on a backward message (of ones, if not `known`) and normalise it; returns the log of its norm."""
+    """Put evidence on a backward message (of ones, if not `known`) and normalise it; returns its norm."""
     if _is_known(codes, row, column):
         if not known:
-            for i in range(count):
-                x[at + i] = 1.0
+            filled(x, at, 1.0, count)
         _apply_evidence(x, at, count, codes, soft, row, column, soft_at)
     elif not known:
-        for i in range(count):
-            x[at + i] = 1.0 / count
-        return 0.0
+        filled(x, at, 1.0 / count, count)
+        return 1.0
     return _normalise(x, at, count)
 
 
@@ -164,10 +149,9 @@ def _constant(tape, at, rows, width, values, write, known_out):
         known_out[r, known] = False
         target = np.uint64(r) * width + place
         if start == NONE:
-            for i in range(count):
-                write[target + i] = 1.0 / count
+            filled(write, target, 1.0 / count, count)
         else:
-            _copy(values, start, write, target, count)
+            copied(values, start, write, target, count)
 
 
 @inner
@@ -183,8 +167,8 @@ def _boundary(tape, at, first, rows, width, codes, soft, write, known_out, margi
 
 @inner
 def _forward(
-    tape, at, first, rows, width, values, codes, soft, read, write, known_in, known_out, scale, margin, doubtful,
-    scratch,
+    tape, at, first, rows, width, values, transposed, codes, soft, read, write, known_in, known_out, scale, rest,
+    margin, doubtful, scratch,
 ):  # fmt: skip
     source, n, target, m, table = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
     known_source, known_target = tape[at + 5], tape[at + 6]
@@ -192,18 +176,19 @@ def _forward(
     for r in range(rows):
         row, base = first + r, np.uint64(r) * width
         _into_reader(read, base + source, n, scratch, codes, soft, row, column, soft_at)
-        _through(values, table, n, m, scratch, ZERO, write, base + target)
+        _through(values, transposed, table, n, m, scratch, ZERO, write, base + target)
         known_out[r, known_target] = known_in[r, known_source] or _is_known(codes, row, column)
         norm = _normalise(write, base + target, m)
         _note(row, norm, _is_faint(write, base + target, m), margin, doubtful)
         if inward:
-            scale[row] += norm
+            _account(row, norm, scale, rest)
 
 
 @inner
 def _backward(
-    tape, at, first, rows, width, transposed, codes, soft, read, write, known_in, known_out, scale, margin, doubtful
-):
+    tape, at, first, rows, width, values, transposed, codes, soft, read, write, known_in, known_out, scale, rest,
+    margin, doubtful,
+):  # fmt: skip
     target, n, source, m, table = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
     known_source, known_target = tape[at + 5], tape[at + 6]
     column, soft_at, inward = tape[at + 7], tape[at + 8], tape[at + 9]
@@ -211,12 +196,12 @@ def _backward(
         row, base = first + r, np.uint64(r) * width
         known = known_in[r, known_source]
         if known:
-            _through(transposed, table, m, n, read, base + source, write, base + target)
+            _through(transposed, values, table, m, n, read, base + source, write, base + target)
         known_out[r, known_target] = known or _is_known(codes, row, column)
         norm = _settle_backward(write, base + target, n, known, codes, soft, row, column, soft_at)
         _note(row, norm, _is_faint(write, base + target, n), margin, doubtful)
         if inward:
-            scale[row] += norm
+            _account(row, norm, scale, rest)
 
 
 @inlined
@@ -267,23 +252,18 @@ def _leaves(
         known_out[r, known] = end > begin
         if end == begin:
             continue
-        for i in range(stride):
-            p[i] = 1.0
+        filled(p, ZERO, 1.0, stride)
         total = gathered(p, joint, start, stride, entries, begin, end, p)
         scale[row] += _shift(shifts, shift_at, entries, begin, end) * LOG_TWO
-        smallest = 1.0
-        for i in range(size):
-            out[place + i] = p[i]
-            smallest = min(smallest, p[i])
+        copied(p, ZERO, out, place, size)
         if total > FAINT:
-            if smallest < SMALLEST_PRODUCT:
+            if least(p, ZERO, size) < SMALLEST_PRODUCT:
                 lost = _vanished(joint, start, stride, size, entries, begin, end, p, deep)
-                _note(row, 0.0, lost, margin, doubtful)
+                _note(row, 1.0, lost, margin, doubtful)
             continue
-        for i in range(size):
-            out[place + i] = 1.0
+        filled(out, place, 1.0, size)
         taken, lost = _carefully(joint, start, stride, size, entries, begin, end, mantissa, exponent, out, place)
-        _note(row, -np.inf if deep or taken == -np.inf else 0.0, lost, margin, doubtful)
+        _note(row, 0.0 if deep or taken == -np.inf else 1.0, lost, margin, doubtful)
         scale[row] += taken
 
 
@@ -345,32 +325,37 @@ def _levelled(mantissa, exponent, own, size, out, at):
     return top * LOG_LIFT + np.log(largest), lost
 
 
-@inner
+@inlined
 def _is_faint(x, at, count):
     """Whether a message holds a state so small that a product may make it vanish."""
-    smallest = 1.0
-    for i in range(count):
-        value = x[at + i]
-        smallest = min(smallest, value if value > 0.0 else 1.0)
-    return smallest < SMALLEST
+    return least_positive(x, at, count) < SMALLEST
 
 
-@inner
+@inlined
 def _note(row, norm, lost, margin, doubtful):
     """Keep the books of what was lost in a row.
 
     A lost state has at most exp(-FULL_MARGIN) of the mass of the message it was lost from. Every norm below one may
     bring it nearer to what is left; a row in which it could come near is doubtful. So is one that vanished.
     """
-    if norm == -np.inf:
+    if norm == 0.0:
         doubtful[row] = True
         return
-    if margin[row] < np.inf and norm < 0.0:
-        margin[row] += norm
+    if margin[row] < np.inf and norm < 1.0:
+        margin[row] += np.log(norm)
     if lost:
         margin[row] = min(margin[row], FULL_MARGIN)
     if margin[row] < LEAST_MARGIN:
         doubtful[row] = True
+
+
+@inlined
+def _account(row, norm, scale, rest):
+    """Multiply the likelihood of a row, exp(scale) * rest, by a norm: a logarithm only now and then."""
+    rest[row] *= norm
+    if rest[row] < FAINT or rest[row] > 1.0 / FAINT:
+        scale[row] += np.log(rest[row]) if rest[row] > 0.0 else 0.0  # a row that vanished is doubtful
+        rest[row] = 1.0
 
 
 @inner
@@ -394,7 +379,7 @@ def _times_leg(
         _times(mantissa, exponent, own, read, base + place, maps, index, size)
 
 
-@inner
+@inlined
 def _leg_is_known(tape, leg, r, row, codes, known_in):
     kind, known = tape[leg], tape[leg + 2]
     if kind == LEG_FORWARD:
@@ -402,69 +387,180 @@ def _leg_is_known(tape, leg, r, row, codes, known_in):
     return kind == LEG_BACKWARD and known_in[r, known]
 
 
-@inner
-def _divert(
-    tape, at, first, rows, width, values, maps, codes, soft, read, write, known_in, known_out, scale, margin,
-    doubtful, mantissa, exponent, level, scratch,
-):  # fmt: skip
-    """The outgoing messages of a Diverter: products from the left and from the right, joined at each target.
+@inlined
+def _plain_leg(x, own, size, tape, leg, r, row, base, values, maps, codes, soft, read, known_in, scratch):
+    """Multiply a plain product, from `own` on, by what comes in on a leg; an unknown one is skipped."""
+    kind, place, index = tape[leg], tape[leg + 1], tape[leg + 3]
+    if kind == LEG_BACKWARD:
+        if known_in[r, tape[leg + 2]]:
+            times(x, own, read, base + place, size)
+    elif kind == LEG_PRIOR:
+        if index == NONE:
+            times(x, own, values, place, size)
+        else:
+            for i in range(size):
+                x[own + i] *= values[place + maps[index + i]]
+    else:
+        count = size if index == NONE else maps[index + size - ONE] + ONE  # the last joint state is the last of all
+        _into_reader(read, base + place, count, scratch, codes, soft, row, tape[leg + 4], tape[leg + 5])
+        if index == NONE:
+            times(x, own, scratch, ZERO, size)
+        else:
+            for i in range(size):
+                x[own + i] *= scratch[maps[index + i]]
 
-    The product from the left of target k is kept in the k-th piece of `mantissa` and `exponent`; the running
-    product has the piece behind the last.
+
+@inner
+def _leg_forbids(state, tape, leg, r, row, base, values, maps, codes, soft, read, known_in):
+    """Whether what comes in on a leg is zero in a state of the space."""
+    kind, place, index = tape[leg], tape[leg + 1], tape[leg + 3]
+    own = state if index == NONE else maps[index + state]
+    if kind == LEG_BACKWARD:
+        return known_in[r, tape[leg + 2]] and read[base + place + own] == 0.0
+    if kind == LEG_PRIOR:
+        return values[place + own] == 0.0
+    column = tape[leg + 4]
+    if _is_known(codes, row, column):
+        code = codes[row, column]
+        if (code >= 0 and np.uint64(code) != own) or (code < 0 and soft[row, tape[leg + 5] + own] == 0.0):
+            return True
+    return read[base + place + own] == 0.0
+
+
+@inlined
+def _plain_products(
+    tape, leg_at, legs, targets, size, r, row, base, values, maps, codes, soft, read, known_in, x, scratch
+):
+    """The product of all legs but that of target k, in the k-th piece of `x`, for all targets of a Diverter.
+
+    Products from the left and from the right are joined at each target; the running one has the piece behind the last.
+    False if one of them lost a state: then plain numbers will not do.
     """
-    size, legs, targets = tape[at], np.int64(tape[at + 1]), np.int64(tape[at + 2])
-    leg_at = at + 3
     target_at = leg_at + legs * LEG_LENGTH
     running = np.uint64(targets) * size
+    filled(x, running, 1.0, size)
+    leg = np.int64(0)
+    for number in range(targets):
+        position = np.int64(tape[target_at + number * TARGET_LENGTH])
+        while leg != position:
+            _plain_leg(
+                x, running, size, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps, codes, soft, read,
+                known_in, scratch,
+            )  # fmt: skip
+            leg += 1
+        copied(x, running, x, np.uint64(number) * size, size)
+    filled(x, running, 1.0, size)
+    leg = legs - 1
+    for number in range(targets - 1, -1, -1):
+        position, left = np.int64(tape[target_at + number * TARGET_LENGTH]), np.uint64(number) * size
+        while leg != position:
+            _plain_leg(
+                x, running, size, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps, codes, soft, read,
+                known_in, scratch,
+            )  # fmt: skip
+            leg -= 1
+        times(x, left, x, running, size)
+        if summed(x, left, size) < FAINT:
+            return False
+        if least(x, left, size) > SMALLEST_PRODUCT:
+            continue
+        for i in range(size):
+            if x[left + i] < SMALLEST_PRODUCT:
+                forbidden = False
+                for other in range(legs):
+                    forbidden |= other != position and _leg_forbids(
+                        np.uint64(i), tape, leg_at + other * LEG_LENGTH, r, row, base, values, maps, codes, soft, read,
+                        known_in,
+                    )  # fmt: skip
+                if not forbidden:
+                    return False
+    return True
+
+
+@inner
+def _careful_products(
+    tape, leg_at, legs, targets, size, r, row, base, values, maps, codes, soft, read, known_in, mantissa, exponent,
+    scratch,
+):  # fmt: skip
+    """The same, each state with an exponent of its own."""
+    target_at = leg_at + legs * LEG_LENGTH
+    running = np.uint64(targets) * size
+    for way in range(2):
+        _ones(mantissa, exponent, running, size)
+        leg = np.int64(0) if way == 0 else legs - 1
+        for step in range(targets):
+            number = step if way == 0 else targets - 1 - step
+            position, left = np.int64(tape[target_at + number * TARGET_LENGTH]), np.uint64(number) * size
+            while leg != position:
+                _times_leg(
+                    mantissa, exponent, running, size, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps,
+                    codes, soft, read, known_in, scratch,
+                )  # fmt: skip
+                leg += 1 if way == 0 else -1
+            if way == 0:
+                copied(mantissa, running, mantissa, left, size)
+                copied(exponent, running, exponent, left, size)
+                continue
+            for i in range(size):
+                mantissa[left + i] *= mantissa[running + i]
+                exponent[left + i] += exponent[running + i]
+
+
+@inner
+def _divert(
+    tape, at, first, rows, width, values, maps, codes, soft, read, write, known_in, known_out, scale, rest, margin,
+    doubtful, mantissa, exponent, scratch,
+):  # fmt: skip
+    """The outgoing messages of a Diverter."""
+    size, legs, targets = tape[at], np.int64(tape[at + 1]), np.int64(tape[at + 2])
+    leg_at = at + 3
     for r in range(rows):
         row, base = first + r, np.uint64(r) * width
         known = 0
         for leg in range(legs):
             known += _leg_is_known(tape, leg_at + leg * LEG_LENGTH, r, row, codes, known_in)
-        for way in range(2):  # from the left, then from the right, joining at each target
-            _ones(mantissa, exponent, running, size)
-            leg = np.int64(0) if way == 0 else legs - 1
-            for step in range(targets):
-                number = step if way == 0 else targets - 1 - step
-                target = target_at + number * TARGET_LENGTH
-                position = np.int64(tape[target])
-                while leg != position:
-                    _times_leg(
-                        mantissa, exponent, running, size, tape, leg_at + leg * LEG_LENGTH, r, row, base,
-                        values, maps, codes, soft, read, known_in, scratch,
-                    )  # fmt: skip
-                    leg += 1 if way == 0 else -1
-                left = np.uint64(number) * size
-                if way == 0:
-                    _copy(mantissa, running, mantissa, left, size)
-                    _copy(exponent, running, exponent, left, size)
-                    continue
-                for i in range(size):
-                    mantissa[left + i] *= mantissa[running + i]
-                    exponent[left + i] += exponent[running + i]
-                others = known > _leg_is_known(tape, leg_at + position * LEG_LENGTH, r, row, codes, known_in)
-                taken, lost = _levelled(mantissa, exponent, left, size, level, ZERO)
-                norm = _target(tape, target, r, row, base, size, others, level, maps, codes, soft, write, known_out)
-                if others or not tape[target + 4]:
-                    norm += taken
-                    _note(row, norm, lost, margin, doubtful)
-                if tape[target + 8]:
-                    scale[row] += norm
+        careful = not _plain_products(
+            tape, leg_at, legs, targets, size, r, row, base, values, maps, codes, soft, read, known_in, mantissa,
+            scratch,
+        )  # fmt: skip
+        if careful:
+            _careful_products(
+                tape, leg_at, legs, targets, size, r, row, base, values, maps, codes, soft, read, known_in, mantissa,
+                exponent, scratch,
+            )  # fmt: skip
+        for number in range(targets):
+            target = leg_at + legs * LEG_LENGTH + number * TARGET_LENGTH
+            own, position = np.uint64(number) * size, np.int64(tape[target])
+            others = known > _leg_is_known(tape, leg_at + position * LEG_LENGTH, r, row, codes, known_in)
+            taken, lost = 0.0, False
+            if careful:
+                taken, lost = _levelled(mantissa, exponent, own, size, mantissa, own)
+            norm = _target(
+                tape, target, r, row, base, size, others, mantissa, own, maps, codes, soft, write, known_out
+            )  # fmt: skip
+            if others or not tape[target + 4]:
+                lost |= _is_faint(write, base + tape[target + 1], tape[target + 2])
+                if careful and taken > -np.inf:
+                    margin[row] += taken
+                    if tape[target + 8]:
+                        scale[row] += taken
+                _note(row, norm, lost, margin, doubtful)
+            if tape[target + 8]:
+                _account(row, norm, scale, rest)
 
 
-@inner
-def _target(tape, target, r, row, base, size, others, level, maps, codes, soft, write, known_out):
-    """Write the product of the other legs on a target leg, summed over the product space; returns the log norm."""
+@inlined
+def _target(tape, target, r, row, base, size, others, level, own, maps, codes, soft, write, known_out):
+    """Write the product of the other legs on a target leg, summed over the product space; returns the norm."""
     place, count, known, into = base + tape[target + 1], tape[target + 2], tape[target + 3], tape[target + 4]
     index, column, soft_at = tape[target + 5], tape[target + 6], tape[target + 7]
     if others or not into:
         if index == NONE:
-            _copy(level, ZERO, write, place, count)
+            copied(level, own, write, place, count)
         else:
-            for i in range(count):
-                write[place + i] = 0.0
+            filled(write, place, 0.0, count)
             for i in range(size):
-                write[place + maps[index + i]] += level[i]
+                write[place + maps[index + i]] += level[own + i]
     if not into:
         known_out[r, known] = others
         return _normalise(write, place, count)
@@ -474,80 +570,64 @@ def _target(tape, target, r, row, base, size, others, level, maps, codes, soft, 
 
 @inner
 def _posterior(
-    tape, at, first, rows, width, values, maps, codes, soft, work, known, scale, margin, doubtful, mantissa,
+    tape, at, first, rows, width, values, maps, codes, soft, work, known, scale, rest, margin, doubtful, mantissa,
     exponent, scratch,
 ):  # fmt: skip
     """The product of everything that comes in to a Diverter; its norm is the likelihood where it is a root."""
     size, root, legs = tape[at + 1], tape[at + 2], np.int64(tape[at + 3])
     leg_at = at + 4
-    plain = True  # every leg carries the whole space, without evidence on its edge
-    for leg in range(legs):
-        record = leg_at + leg * LEG_LENGTH
-        plain &= tape[record + 3] == NONE and tape[record + 4] == NONE
     for r in range(rows):
         row, base = first + r, np.uint64(r) * width
         place = base + tape[at]
-        total = 0.0
-        if plain:
-            for i in range(size):
-                work[place + i] = 1.0
-            for leg in range(legs):
-                record = leg_at + leg * LEG_LENGTH
-                kind, source = tape[record], tape[record + 1]
-                if kind == LEG_PRIOR:
-                    for i in range(size):
-                        work[place + i] *= values[source + i]
-                elif kind == LEG_FORWARD or known[r, tape[record + 2]]:
-                    source += base
-                    for i in range(size):
-                        work[place + i] *= work[source + i]
-            total = _sum(work, place, size)
-        if total > LOST:
-            factor = 1.0 / total
-            for i in range(size):
-                work[place + i] *= factor
-            norm = np.log(total)
-            _note(row, norm, False, margin, doubtful)
-            if root:
-                scale[row] += norm
-            continue
-        _ones(mantissa, exponent, ZERO, size)
+        filled(mantissa, ZERO, 1.0, size)
         for leg in range(legs):
-            _times_leg(
-                mantissa, exponent, ZERO, size, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps, codes,
-                soft, work, known, scratch,
+            _plain_leg(
+                mantissa, ZERO, size, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps, codes, soft, work,
+                known, scratch,
             )  # fmt: skip
-        taken, _ = _levelled(mantissa, exponent, ZERO, size, work, place)
-        norm = _normalise(work, place, size) + taken
+        taken = 0.0
+        if summed(mantissa, ZERO, size) < LOST:
+            _ones(mantissa, exponent, ZERO, size)
+            for leg in range(legs):
+                _times_leg(
+                    mantissa, exponent, ZERO, size, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps, codes,
+                    soft, work, known, scratch,
+                )  # fmt: skip
+            taken, _ = _levelled(mantissa, exponent, ZERO, size, mantissa, ZERO)
+        copied(mantissa, ZERO, work, place, size)
+        norm = _normalise(work, place, size)
+        if taken > -np.inf:
+            margin[row] += taken
+            if root:
+                scale[row] += taken
         _note(row, norm, False, margin, doubtful)
         if root:
-            scale[row] += norm
+            _account(row, norm, scale, rest)
 
 
 @inner
-def _meet(tape, at, first, rows, width, read, known_in, scale, margin, doubtful):
+def _meet(tape, at, first, rows, width, read, known_in, scale, rest, margin, doubtful):
     """The likelihood at a root: forward times backward on one of its edges."""
     forward, backward, count, known = tape[at], tape[at + 1], tape[at + 2], tape[at + 3]
     for r in range(rows):
         if known_in[r, known]:
             base = np.uint64(r) * width
-            meeting = _dot(read, base + forward, read, base + backward, count)
-            norm = np.log(meeting) if meeting > 0.0 else -np.inf
+            norm = dot(read, base + forward, read, base + backward, count)
             _note(first + r, norm, False, margin, doubtful)
-            scale[first + r] += norm
+            _account(first + r, norm, scale, rest)
 
 
 @inner
 def _check(row, norm, margin, doubtful):
     """As `_note`, for a product that nothing else is made from: the books stay as they are."""
-    if norm == -np.inf or margin[row] + norm < LEAST_MARGIN:
+    if norm < LOST or (margin[row] < np.inf and margin[row] + np.log(norm) < LEAST_MARGIN):
         doubtful[row] = True
 
 
 @kernel
 def sweep(
     tape, first, rows, width, deep, values, transposed, joint, shifts, entries, bounds, maps, codes, soft, read, write,
-    known_in, known_out, scale, margin, doubtful, mantissa, exponent, level, scratch,
+    known_in, known_out, scale, rest, margin, doubtful, mantissa, exponent, scratch,
 ):  # fmt: skip
     """Run a tape of messages on rows `first` to `first + rows`, which are the first rows of the workspaces."""
     at = np.int64(0)
@@ -560,13 +640,13 @@ def sweep(
             _boundary(tape, at, first, rows, width, codes, soft, write, known_out, margin, doubtful)
         elif operation == FORWARD:
             _forward(
-                tape, at, first, rows, width, values, codes, soft, read, write, known_in, known_out, scale, margin,
-                doubtful, scratch,
+                tape, at, first, rows, width, values, transposed, codes, soft, read, write, known_in, known_out, scale,
+                rest, margin, doubtful, scratch,
             )  # fmt: skip
         elif operation == BACKWARD:
             _backward(
-                tape, at, first, rows, width, transposed, codes, soft, read, write, known_in, known_out, scale, margin,
-                doubtful,
+                tape, at, first, rows, width, values, transposed, codes, soft, read, write, known_in, known_out, scale,
+                rest, margin, doubtful,
             )  # fmt: skip
         elif operation == LEAVES:
             _leaves(
@@ -576,10 +656,10 @@ def sweep(
         elif operation == DIVERT:
             _divert(
                 tape, at, first, rows, width, values, maps, codes, soft, read, write, known_in, known_out, scale,
-                margin, doubtful, mantissa, exponent, level, scratch,
+                rest, margin, doubtful, mantissa, exponent, scratch,
             )  # fmt: skip
         elif operation == MEET:
-            _meet(tape, at, first, rows, width, read, known_in, scale, margin, doubtful)
+            _meet(tape, at, first, rows, width, read, known_in, scale, rest, margin, doubtful)
         at += length
 
 
@@ -591,8 +671,8 @@ def marginals(places, rows, width, read, out_width, out, margin, doubtful):
         for k in range(len(places)):
             forward, backward = base + places[k, 0], base + places[k, 1]
             target, count = out_base + places[k, 2], places[k, 3]
-            for i in range(count):
-                out[target + i] = read[forward + i] * read[backward + i]
+            copied(read, forward, out, target, count)
+            times(out, target, read, backward, count)
             _check(r, _normalise(out, target, count), margin, doubtful)
 
 
@@ -610,9 +690,9 @@ def _joint_norm(tape, at, first, rows, width, values, codes, soft, work, margin,
         total = 0.0
         for i in range(n):
             if scratch[i] != 0.0:
-                total += scratch[i] * _dot(values, table + i * m, work, base + output, m)
+                total += scratch[i] * dot(values, table + i * m, work, base + output, m)
         work[base + norm] = total
-        _check(first + r, np.log(total) if total > LOST else -np.inf, margin, doubtful)
+        _check(first + r, total, margin, doubtful)
 
 
 @inner
@@ -630,9 +710,7 @@ def _joint_add(tape, at, first, rows, width, codes, soft, work, known, weights, 
         for i in range(n):
             share = weight / work[base + norm] * scratch[i]
             if share != 0.0:
-                cell = table + i * m
-                for j in range(m):
-                    inner_counts[cell + j] += share * work[back + j]
+                increased(inner_counts, table + i * m, share, work, back, m)
 
 
 @inner
@@ -648,11 +726,10 @@ def _scatter(tape, at, first, rows, width, entries, bounds, work, weights, joint
         if weight == 0.0:
             continue
         place = np.uint64(r) * width + tape[at]
-        for i in range(size):
-            posteriors[total + i] += weight * work[place + i]
+        increased(posteriors, total, weight, work, place, size)
         if number == NONE:
             continue
-        _copy(work, place, p, ZERO, size)
+        copied(work, place, p, ZERO, size)
         for i in range(size, stride):
             p[i] = 0.0
         begin, end = bounds[number, first + r], bounds[number, first + r + 1]
@@ -666,14 +743,14 @@ def _lone_source(tape, at, rows, width, work, weights, inner_counts):
         if weights[r] != 0.0:
             base = np.uint64(r) * width
             forward, backward = base + tape[at], base + tape[at + 1]
-            share = weights[r] / _dot(work, forward, work, backward, count)
+            share = weights[r] / dot(work, forward, work, backward, count)
             for i in range(count):
                 inner_counts[prior + i] += share * work[forward + i] * work[backward + i]
 
 
 @kernel
 def star(
-    first, rows, size, stride, deep, base, joint, shifts, entries, bounds, weights, doubtful, joint_counts, posterior,
+    rows, size, stride, deep, base, joint, shifts, entries, bounds, weights, doubtful, joint_counts, posterior,
     mantissa, exponent, p,
 ):  # fmt: skip
     """Expected counts where one Diverter with its Sources and leaves is everything: one pass, nothing kept.
@@ -686,14 +763,13 @@ def star(
         weight = weights[r]
         if weight == 0.0:
             continue
-        begin, end = bounds[0, first + r], bounds[0, first + r + 1]
+        begin, end = bounds[0, r], bounds[0, r + 1]
         total = gathered(base, joint, ZERO, stride, entries, begin, end, p)
         taken = 0.0
         if total <= FAINT:
-            for i in range(stride):
-                p[i] = base[i]
+            copied(base, ZERO, p, ZERO, stride)
             taken, _ = _carefully(joint, ZERO, stride, size, entries, begin, end, mantissa, exponent, p, ZERO)
-            total = _sum(p, ZERO, size)
+            total = summed(p, ZERO, size)
             if deep or taken == -np.inf:
                 doubtful[r] = True
                 continue
@@ -708,8 +784,7 @@ def star(
         else:
             likelihood += weight * (np.log(total) + here * LOG_TWO + taken)
         factor = weight / total
-        for i in range(stride):
-            posterior[i] += factor * p[i]
+        increased(posterior, ZERO, factor, p, ZERO, stride)
         scattered(p, factor, joint_counts, ZERO, stride, entries, begin, end)
     return likelihood + np.log(product) + shift * LOG_TWO
 
@@ -717,8 +792,8 @@ def star(
 @kernel
 def counts(
     sweep_tape, count_tape, total, block, work, known, sure, width, deep, values, transposed, joint, shifts, entries,
-    bounds, maps, codes, soft, weights, expect, scale, margin, doubtful, joint_counts, posteriors, inner_counts,
-    mantissa, exponent, level, scratch,
+    bounds, maps, codes, soft, weights, expect, scale, rest, margin, doubtful, joint_counts, posteriors, inner_counts,
+    mantissa, exponent, scratch,
 ):  # fmt: skip
     """Expected counts of all rows, in blocks that stay in the cache.
 
@@ -728,7 +803,7 @@ def counts(
         rows = min(block, total - first)
         sweep(
             sweep_tape, first, rows, width, deep, values, transposed, joint, shifts, entries, bounds, maps, codes, soft,
-            work, work, known, known, scale, margin, doubtful, mantissa, exponent, level, scratch,
+            work, work, known, known, scale, rest, margin, doubtful, mantissa, exponent, scratch,
         )  # fmt: skip
         for stage in range(2):
             if stage == 1:
@@ -741,8 +816,8 @@ def counts(
                 if stage == 0:
                     if operation == POSTERIOR:
                         _posterior(
-                            count_tape, at, first, rows, width, values, maps, codes, soft, work, known, scale, margin,
-                            doubtful, mantissa, exponent, scratch,
+                            count_tape, at, first, rows, width, values, maps, codes, soft, work, known, scale, rest,
+                            margin, doubtful, mantissa, exponent, scratch,
                         )  # fmt: skip
                     elif operation == JOINT_NORM:
                         _joint_norm(

@@ -1,9 +1,9 @@
-"""The two loops that learning spends its time in, in LLVM's own words: gather-and-multiply, and scatter-and-add.
+"""Loops over the states of messages, in LLVM's own words.
 
-The same loops written in Python are vectorised too, but each of them begins with tests whether its arrays overlap and
-ends with a scalar rest, and the product goes through memory for every factor. Here a piece of the product, up to 32
-states, stays in registers while all factors pass by, which makes a row 1.4 times as fast. Rows of tables are whole
-vectors long (see `packs.padded`): there is no rest.
+The same loops written in Python are vectorised too, but each of them begins with tests whether its arrays overlap, and
+messages are short: the tests cost more than the work. These know that their arrays either are one, at one place, or
+apart. In the two that learning spends its time in, gather-and-multiply and scatter-and-add, a piece of the product, up
+to 32 states, also stays in registers while all factors pass by.
 
 Numba's cache on disk notices changes in the file of a kernel only, so `kernels` holds the digest of this file, and a
 test compares the two: who changes a line here has to touch the kernels.
@@ -19,8 +19,11 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-WIDTHS = (32, 16, 8, 4)
-"""States in one piece, the largest that is left first. The last divides the length of every row."""
+ROW_WIDTHS = (32, 16, 8, 4)
+"""States in one piece of a row of a joint table, the largest that is left first. The last divides the length of all."""
+
+MESSAGE_WIDTHS = (16, 4, 1)
+"""The same for messages, which have any length."""
 
 DOUBLE = ir.DoubleType()
 DOUBLE_BYTES = 8
@@ -43,12 +46,9 @@ def gathered(typing_context, base, joint, start, stride, entries, begin, end, p)
             first = _load(builder, base, at, width)
             product = _each_entry(builder, entries, begin, end, offset, stride, times, first)
             _store(builder, product, p, at, width)
-            kind = ir.FunctionType(DOUBLE, [DOUBLE, product.type])
-            add = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fadd.v{width}f64")
-            share = builder.call(add, [ir.Constant(DOUBLE, 0.0), product], fastmath=("reassoc",))
-            builder.store(builder.fadd(builder.load(total), share), total)
+            builder.store(builder.fadd(builder.load(total), _sum_of(builder, product, width)), total)
 
-        _pieces(builder, stride, piece)
+        _pieces(builder, stride, ROW_WIDTHS, piece)
         return builder.load(total)
 
     return types.float64(base, joint, start, stride, entries, begin, end, p), code
@@ -63,10 +63,7 @@ def scattered(typing_context, p, factor, counts, start, stride, entries, begin, 
         factor, start, stride, begin, end = (arguments[k] for k in (1, 3, 4, 6, 7))
 
         def piece(at: Any, width: int) -> None:
-            everywhere = ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width)
-            spread = ir.Constant(ir.VectorType(DOUBLE, width), ir.Undefined)
-            spread = builder.insert_element(spread, factor, ir.Constant(ir.IntType(32), 0))
-            share = builder.fmul(builder.shuffle_vector(spread, spread, everywhere), _load(builder, p, at, width))
+            share = builder.fmul(_spread(builder, factor, width), _load(builder, p, at, width))
 
             def add(cell: Any, added: Any) -> Any:
                 _store(builder, builder.fadd(added, _load(builder, counts, cell, width)), counts, cell, width)
@@ -74,10 +71,162 @@ def scattered(typing_context, p, factor, counts, start, stride, entries, begin, 
 
             _each_entry(builder, entries, begin, end, builder.add(start, at), stride, add, share)
 
-        _pieces(builder, stride, piece)
+        _pieces(builder, stride, ROW_WIDTHS, piece)
         return context.get_dummy_value()
 
     return types.void(p, factor, counts, start, stride, entries, begin, end), code
+
+
+@intrinsic
+def filled(typing_context, x, at, value, count):  # type: ignore[no-untyped-def]
+    """Make x = value."""
+
+    def change(builder: Any, x: Any, y: Any, value: Any) -> Any:
+        return value
+
+    return types.void(x, at, value, count), _each_state(change, x=0, at=1, factor=2, count=3)
+
+
+@intrinsic
+def copied(typing_context, y, start, x, at, count):  # type: ignore[no-untyped-def]
+    """Make x = y."""
+
+    def change(builder: Any, x: Any, y: Any, value: Any) -> Any:
+        return y
+
+    return types.void(y, start, x, at, count), _each_state(change, x=2, at=3, y=0, start=1, count=4)
+
+
+@intrinsic
+def times(typing_context, x, at, y, start, count):  # type: ignore[no-untyped-def]
+    """Make x *= y."""
+
+    def change(builder: Any, x: Any, y: Any, value: Any) -> Any:
+        return builder.fmul(x, y)
+
+    return types.void(x, at, y, start, count), _each_state(change, x=0, at=1, y=2, start=3, count=4)
+
+
+@intrinsic
+def scaled(typing_context, x, at, factor, count):  # type: ignore[no-untyped-def]
+    """Make x *= factor."""
+
+    def change(builder: Any, x: Any, y: Any, value: Any) -> Any:
+        return builder.fmul(x, value)
+
+    return types.void(x, at, factor, count), _each_state(change, x=0, at=1, factor=2, count=3)
+
+
+@intrinsic
+def increased(typing_context, x, at, factor, y, start, count):  # type: ignore[no-untyped-def]
+    """Make x += factor * y."""
+
+    def change(builder: Any, x: Any, y: Any, value: Any) -> Any:
+        return builder.fadd(x, builder.fmul(value, y), flags=("contract",))
+
+    return types.void(x, at, factor, y, start, count), _each_state(change, x=0, at=1, factor=2, y=3, start=4, count=5)
+
+
+@intrinsic
+def summed(typing_context, x, at, count):  # type: ignore[no-untyped-def]
+    """Sum x."""
+    return types.float64(x, at, count), _all_states(lambda builder, x, y: x, add=True, x=0, at=1, count=2)
+
+
+@intrinsic
+def dot(typing_context, x, at, y, start, count):  # type: ignore[no-untyped-def]
+    """Sum x * y."""
+
+    def product(builder: Any, x: Any, y: Any) -> Any:
+        return builder.fmul(x, y)
+
+    return types.float64(x, at, y, start, count), _all_states(product, add=True, x=0, at=1, y=2, start=3, count=4)
+
+
+@intrinsic
+def least(typing_context, x, at, count):  # type: ignore[no-untyped-def]
+    """Find the smallest of x; 1 if all are larger."""
+    return types.float64(x, at, count), _all_states(lambda builder, x, y: x, add=False, x=0, at=1, count=2)
+
+
+@intrinsic
+def least_positive(typing_context, x, at, count):  # type: ignore[no-untyped-def]
+    """Find the smallest of x that is not zero; 1 if all are larger."""
+
+    def positive(builder: Any, x: Any, y: Any) -> Any:
+        zeros, ones = (ir.Constant(x.type, [value] * x.type.count) for value in (0.0, 1.0))
+        return builder.select(builder.fcmp_ordered(">", x, zeros), x, ones)
+
+    return types.float64(x, at, count), _all_states(positive, add=False, x=0, at=1, count=2)
+
+
+def _all_states(made: Callable[[Any, Any, Any], Any], add: bool, **position: int) -> Callable[..., Any]:
+    """Code for the sum, or the smallest up to 1, of what is `made` of each state of x and that of y."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        x = _data(context, builder, signature, arguments, position["x"])
+        y = _data(context, builder, signature, arguments, position["y"]) if "y" in position else None
+        out = cgutils.alloca_once_value(builder, ir.Constant(DOUBLE, 0.0 if add else 1.0))
+
+        def piece(at: Any, width: int) -> None:
+            one = _load(builder, x, builder.add(arguments[position["at"]], at), width)
+            other = None if y is None else _load(builder, y, builder.add(arguments[position["start"]], at), width)
+            found, before = made(builder, one, other), builder.load(out)
+            if add:
+                after = builder.fadd(before, _sum_of(builder, found, width))
+            else:
+                smallest = _smallest(builder, found, width)
+                after = builder.select(builder.fcmp_ordered("<", smallest, before), smallest, before)
+            builder.store(after, out)
+
+        _pieces(builder, arguments[position["count"]], MESSAGE_WIDTHS, piece)
+        return builder.load(out)
+
+    return code
+
+
+def _each_state(change: Callable[[Any, Any, Any, Any], Any], **position: int) -> Callable[[Any, Any, Any, Any], Any]:
+    """Code that replaces each state of x by what `change` makes of it, of that of y, and of a factor.
+
+    `position` says which arguments are x, y, their places `at` and `start`, the factor and the count.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        x = _data(context, builder, signature, arguments, position["x"])
+        y = _data(context, builder, signature, arguments, position["y"]) if "y" in position else None
+
+        def piece(at: Any, width: int) -> None:
+            where = builder.add(arguments[position["at"]], at)
+            before = _load(builder, x, where, width)
+            other = None if y is None else _load(builder, y, builder.add(arguments[position["start"]], at), width)
+            factor = _spread(builder, arguments[position["factor"]], width) if "factor" in position else None
+            _store(builder, change(builder, before, other, factor), x, where, width)
+
+        _pieces(builder, arguments[position["count"]], MESSAGE_WIDTHS, piece)
+        return context.get_dummy_value()
+
+    return code
+
+
+def _spread(builder: Any, number: Any, width: int) -> Any:
+    """A vector of one number."""
+    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width)
+    vector = ir.Constant(ir.VectorType(DOUBLE, width), ir.Undefined)
+    vector = builder.insert_element(vector, number, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(vector, vector, everywhere)
+
+
+def _sum_of(builder: Any, vector: Any, width: int) -> Any:
+    """The sum of a vector, in any order."""
+    kind = ir.FunctionType(DOUBLE, [DOUBLE, vector.type])
+    add = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fadd.v{width}f64")
+    return builder.call(add, [ir.Constant(DOUBLE, 0.0), vector], fastmath=("reassoc",))
+
+
+def _smallest(builder: Any, vector: Any, width: int) -> Any:
+    kind = ir.FunctionType(DOUBLE, [vector.type])
+    least = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fmin.v{width}f64")
+    return builder.call(least, [vector], fastmath=("nnan",))
 
 
 def _data(context: Any, builder: Any, signature: Any, arguments: Any, position: int) -> Any:
@@ -96,10 +245,10 @@ def _store(builder: Any, value: Any, data: Any, index: Any, width: int) -> None:
     builder.store(value, _vector(builder, data, index, width), align=DOUBLE_BYTES)
 
 
-def _pieces(builder: Any, length: Any, body: Callable[[Any, int], None]) -> None:
+def _pieces(builder: Any, length: Any, widths: tuple[int, ...], body: Callable[[Any, int], None]) -> None:
     """Run the body on pieces of a row: as many as there are of each width, the widest first."""
     place = cgutils.alloca_once_value(builder, ir.Constant(length.type, 0))
-    for width in WIDTHS:
+    for width in widths:
         test, work, done = (builder.append_basic_block(f"{name}_{width}") for name in ("test", "work", "done"))
         builder.branch(test)
         builder.position_at_end(test)
