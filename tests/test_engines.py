@@ -158,6 +158,54 @@ def test_packed_leaves_count_what_the_judge_counts(seed: int, share: float, weig
     assert any(len(pack.sisos) > 1 for region in packs for pack in region.packs)
 
 
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    depth=st.sampled_from([0, 1, 40, 300]),
+    rows=st.sampled_from([5, 300]),
+    kept=st.sampled_from(["Y0", "S0", "S", "both"]),
+)
+def test_one_ray_of_a_star_is_what_the_judge_sees(seed: int, depth: int, rows: int, kept: str) -> None:
+    """The messages of a leaf that nothing is known of, or of the hidden variable, with cells of any size and zeros."""
+    rng = np.random.default_rng(seed)
+    hidden, leaves = int(rng.integers(1, 25)), int(rng.integers(2, 12))
+    tables = []
+    for _ in range(leaves):
+        cells = 10.0 ** -rng.uniform(0, depth, (hidden, int(rng.integers(2, 5)))) * (rng.random((hidden, 1)) < 0.9)
+        cells[:, -1] += cells.sum(axis=1) == 0
+        tables.append(cells / cells.sum(axis=1, keepdims=True))
+    prior = rng.dirichlet(np.ones(hidden)) * (rng.random(hidden) < 0.9)
+    net = star(tables, prior / prior.sum() if prior.sum() > 0 else None)
+    data = {}
+    for i in range(1, leaves):
+        codes = rng.integers(0, tables[i].shape[1], rows).astype(float)
+        codes[rng.random(rows) < 0.2] = np.nan
+        data[f"Y{i}"] = codes
+    names = ["Y0", "S0"] if kept == "both" else [kept]
+    one, other = (net.propagate(data, keep=names, impossible="mark", engine=e) for e in ("reference", "cpu"))
+    np.testing.assert_array_equal(other.impossible, one.impossible)
+    fine = ~one.impossible
+    np.testing.assert_allclose(other.log_likelihood[fine], one.log_likelihood[fine], rtol=1e-10, atol=1e-10)
+    for name in names:
+        for part in ("forward", "backward", "marginal"):
+            got, expected = getattr(other, part)(name)[fine], getattr(one, part)(name)[fine]
+            np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-10, err_msg=f"{part} of {name}")
+
+
+@pytest.mark.parametrize("rows", [1, 16, 17])
+def test_few_rows_have_the_same_messages(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu.Cpu, "few_rows", 16)  # which the other tests set to 0, see conftest
+    net = fgrn.stack({f"Y{i}": 3 for i in range(4)}, hidden=[3, 2], groups=[[["Y0", "Y1"], ["Y2", "Y3"]]])
+    rng = np.random.default_rng(rows)
+    net.learn({f"Y{i}": rng.integers(0, 3, 50) for i in range(4)}, epochs=2)
+    data = {f"Y{i}": rng.integers(0, 3, rows) for i in range(3)}
+    one, other = (net.propagate(data, keep=["Y3"], engine=engine) for engine in ("reference", "cpu"))
+    np.testing.assert_allclose(other.marginal("Y3"), one.marginal("Y3"), rtol=1e-12)
+    np.testing.assert_allclose(other.log_likelihood, one.log_likelihood, rtol=1e-12)
+    assert other.kept == ("Y3",)
+    with pytest.raises(fgrn.UnknownNameError, match="Y0"):
+        other.marginal("Y0")
+
+
 def test_no_zero_is_made_up_by_what_rounding_hides() -> None:
     net = star([np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([[1 - 5e-18, 5e-18], [0.5, 0.5]])])
     net.learn({"Y0": [0] * 100_000, "Y1": [0] * 99_999 + [None]}, epochs=1, engine="cpu")

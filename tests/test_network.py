@@ -227,3 +227,16 @@ def test_paths_that_are_no_paths(tmp_path: Path) -> None:
             call()
     net.save(tmp_path / "a.fgrn")
     assert fgrn.load(str(tmp_path / "a.fgrn")) == net
+
+
+def test_parts_of_the_messages_are_kept_as_asked_for() -> None:
+    net = fgrn.lvm({"a": 2, "b": 3}, hidden=2)
+    for schedule in ("sweeps", "rounds"):
+        seen = net.propagate({"a": [0, 1]}, keep=["b"], parts=["marginal"], schedule=schedule)
+        np.testing.assert_array_equal(seen.marginal("b"), net.propagate({"a": [0, 1]}, schedule=schedule).marginal("b"))
+        with pytest.raises(fgrn.UnknownNameError, match="marginal"):
+            seen.forward("b")
+    with pytest.raises(fgrn.FgrnError, match="'parts' must be one of 'forward', 'backward', 'marginal'"):
+        net.propagate({"a": [0]}, parts=["belief"])
+    with pytest.raises(fgrn.FgrnError, match="'parts' is a list"):
+        net.propagate({"a": [0]}, parts="marginal")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -166,6 +167,23 @@ def _row_count(columns: dict[str, Any]) -> int:
     return lengths[first]
 
 
+@lru_cache(maxsize=1024)
+def _words(labels: Labels) -> dict[str, int]:
+    """The codes of the labels that are words."""
+    if isinstance(labels, range):
+        return {}
+    return {label: code for code, label in enumerate(labels) if isinstance(label, str)}
+
+
+@lru_cache(maxsize=1024)
+def _codes(labels: Labels) -> dict[Any, int]:
+    """The code of every label, and every code where labels are words."""
+    table: dict[Any, int] = {label: code for code, label in enumerate(labels)}
+    if takes_codes(labels):
+        table.update((code, code) for code in range(len(labels)))
+    return table
+
+
 @dataclass(frozen=True)
 class _Column:
     """One column on its way to codes: its name and the labels of its variable."""
@@ -247,12 +265,15 @@ class _Column:
         codes = [UNKNOWN] * len(values)
         soft: np.ndarray | None = None
         code = self._coder()
-        words = {label: position for position, label in enumerate(self.labels) if isinstance(label, str)}
+        words, most = _words(self.labels), len(self.labels) if isinstance(self.labels, range) else 0
         for row, value in enumerate(values):
             if value is None:
                 continue
             if type(value) is str and value in words:  # what most values are: looked up without further questions
                 codes[row] = words[value]
+                continue
+            if type(value) is int and 0 <= value < most:
+                codes[row] = value
                 continue
             if frames.is_distribution(value):
                 if soft is None:
@@ -269,10 +290,7 @@ class _Column:
         return np.array(codes, dtype=np.int32), soft
 
     def _coder(self) -> Callable[[Any], int]:
-        table: dict[Any, int] = {label: code for code, label in enumerate(self.labels)}
-        coded = takes_codes(self.labels)
-        if coded:
-            table.update((code, code) for code in range(len(self.labels)))
+        table, coded = _codes(self.labels), takes_codes(self.labels)
 
         def code(value: Any) -> int:
             if frames.is_unknown(value):

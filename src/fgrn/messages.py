@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from .exceptions import ConvergenceWarning, UnknownNameError, unknown_name
 from .plan import Plan
 from .schedule import Programs
 from .workers import blocks_of_rows, in_order
+
+WAYS = ("forward", "backward", "marginal")
 
 ROUND_BYTES = 2**22
 """Of the messages of a block of rows that goes through its rounds together."""
@@ -35,19 +38,20 @@ class Messages:
     log_likelihood: np.ndarray
     rounds: int | None = None
     converged: np.ndarray = field(default_factory=lambda: np.ones(0, dtype=bool))
-    _parts: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=dict)
+    _shown: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))  # edges, in the order of the columns
+    _arrays: dict[str, np.ndarray] = field(default_factory=dict)  # by way: the messages of those edges side by side
 
     def forward(self, name: str) -> np.ndarray:
         """f: what comes from the driver's side, without the evidence on the variable itself."""
-        return self._part(name)[0]
+        return self._part(name, "forward")
 
     def backward(self, name: str) -> np.ndarray:
         """b: what comes from the reader's side, with the evidence on the variable itself."""
-        return self._part(name)[1]
+        return self._part(name, "backward")
 
     def marginal(self, name: str) -> np.ndarray:
         """p, proportional to f * b: the posterior given all evidence."""
-        return self._part(name)[2]
+        return self._part(name, "marginal")
 
     def belief(self, name: str, row: int = 0) -> dict[Any, float]:
         """The marginal of a variable in one row, by label."""
@@ -62,10 +66,23 @@ class Messages:
         """Which rows have probability zero."""
         return np.isneginf(self.log_likelihood)
 
-    def _part(self, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        if self.plan.names[self.plan.edge(name)] not in self._parts:
+    def only(self, kept: Sequence[str], ways: tuple[str, ...]) -> Messages:
+        """Some of the messages."""
+        return replace(self, kept=tuple(kept), _arrays={way: self._arrays[way] for way in ways})
+
+    def _part(self, name: str, way: str) -> np.ndarray:
+        edge = self.plan.edge(name)
+        if name not in self.kept:
             raise unknown_name("kept message on", name, self.kept)
-        return self._parts[name]
+        if way not in self._arrays:
+            raise unknown_name("kept part", way, self._arrays)
+        return self._arrays[way][:, self._places[edge]]
+
+    @cached_property
+    def _places(self) -> dict[int, slice]:
+        ends = np.cumsum(self.plan.cardinality[self._shown]).tolist()
+        starts = [0, *ends]
+        return {edge: slice(a, b) for edge, a, b in zip(self._shown.tolist(), starts, ends, strict=False)}
 
     def __repr__(self) -> str:
         how = "two sweeps" if self.rounds is None else f"{self.rounds} rounds"
@@ -96,32 +113,30 @@ def sweep(
     evidence: Evidence,
     kept: Sequence[str],
     threads: int | None = None,
+    ways: tuple[str, ...] = WAYS,
 ) -> Messages:
-    """Two sweeps on a tree, in blocks of rows; only the messages of the kept variables are stored."""
-    program = programs.everything if len(kept) == plan.edges else programs.some(plan.messages_of(kept))
+    """Two sweeps on a tree, in blocks of rows; what is not kept, of the given variables and ways, is not stored."""
+    everything = len(kept) == plan.edges or evidence.rows <= engine.few_rows
+    program = programs.everything if everything else programs.some(plan.messages_of(kept))
     prepared = engine.prepare(plan, programs, program, evidence)
     loaded = prepared.load(values)
-    offset = np.concatenate([[0], np.cumsum(plan.cardinality[program.shown])])
-    out = [np.empty((evidence.rows, int(offset[-1]))) for _ in range(3)]
+    width = int(plan.cardinality[program.shown].sum())
+    out = {way: np.empty((evidence.rows, width)) for way in ways}
     log_likelihood = np.empty(evidence.rows)
 
     def work(rows: slice) -> None:
         buffers = loaded.propagate(rows)
-        for target, buffer in zip(out, buffers[:3], strict=True):
-            target[rows] = buffer
+        for way in ways:
+            out[way][rows] = getattr(buffers, way)
         log_likelihood[rows] = buffers.log_likelihood
 
     blocks = blocks_of_rows(evidence.rows, prepared.rows_at_once)
     for _ in in_order(engine, threads, work, blocks):
         pass
-    for buffer in out:
-        buffer.setflags(write=False)
-    parts = {}
-    for position, edge in enumerate(program.shown.tolist()):
-        place = slice(int(offset[position]), int(offset[position + 1]))
-        parts[plan.names[edge]] = (out[0][:, place], out[1][:, place], out[2][:, place])
+    for array in out.values():
+        array.setflags(write=False)
     everywhere = np.ones(evidence.rows, dtype=bool)
-    return Messages(plan, tuple(kept), log_likelihood + evidence.log_scale, None, everywhere, parts)
+    return Messages(plan, tuple(kept), log_likelihood + evidence.log_scale, None, everywhere, program.shown, out)
 
 
 def rounds(
@@ -198,16 +213,13 @@ def _confirmed(
     """On a tree two sweeps say the same, and know a state that rounds, in plain numbers, have lost."""
     rows = found.impossible
     swept = sweep(engine, plan, programs, values, evidence.take(rows), plan.names)
-    parts = {}
-    for name in plan.names:
-        a, b, c = (part.copy() for part in found._parts[name])
-        for part, other in zip((a, b, c), swept._parts[name], strict=True):
-            part[rows] = other
-            part.setflags(write=False)
-        parts[name] = (a, b, c)
+    arrays = {way: found._arrays[way].copy() for way in WAYS}
+    for way, array in arrays.items():
+        array[rows] = swept._arrays[way]
+        array.setflags(write=False)
     likelihood = found.log_likelihood.copy()
     likelihood[rows] = swept.log_likelihood
-    return Messages(plan, plan.names, likelihood, found.rounds, found.converged, parts)
+    return replace(found, log_likelihood=likelihood, _arrays=arrays)
 
 
 def as_messages(
@@ -218,11 +230,8 @@ def as_messages(
     for array in (buffers.forward, buffers.backward, marginal):
         array.setflags(write=False)
     likelihood = marginals.bethe_log_likelihood(plan, values, evidence, buffers) + evidence.log_scale
-    parts = {}
-    for edge, name in enumerate(plan.names):
-        place = plan.columns(edge)
-        parts[name] = (buffers.forward[:, place], buffers.backward[:, place], marginal[:, place])
-    return Messages(plan, plan.names, likelihood, number, converged, parts)
+    arrays = dict(zip(WAYS, (buffers.forward, buffers.backward, marginal), strict=True))
+    return Messages(plan, plan.names, likelihood, number, converged, np.arange(plan.edges), arrays)
 
 
 def _boundary(plan: Plan, values: np.ndarray, evidence: Evidence) -> Buffers:
@@ -245,12 +254,9 @@ def _boundary(plan: Plan, values: np.ndarray, evidence: Evidence) -> Buffers:
 def _joined(plan: Plan, pieces: list[Messages], evidence: Evidence) -> Messages:
     if len(pieces) == 1:
         return pieces[0]
-    parts = {}
-    for edge, name in enumerate(plan.names):
-        empty = np.zeros((0, int(plan.cardinality[edge])))
-        a, b, c = (np.concatenate([empty, *(piece._parts[name][way] for piece in pieces)]) for way in range(3))
-        parts[name] = (a, b, c)
+    empty = np.zeros((0, plan.states))
+    arrays = {way: np.concatenate([empty, *(piece._arrays[way] for piece in pieces)]) for way in WAYS}
     likelihood = np.concatenate([np.zeros(0), *(piece.log_likelihood for piece in pieces)])
     converged = np.concatenate([np.zeros(0, dtype=bool), *(piece.converged for piece in pieces)])
     number = max((piece.rounds or 0 for piece in pieces), default=0)
-    return Messages(plan, plan.names, likelihood, number, converged, parts)
+    return Messages(plan, plan.names, likelihood, number, converged, np.arange(plan.edges), arrays)

@@ -7,7 +7,6 @@ flow (evidence -> messages -> marginals -> counts -> parameters).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +47,7 @@ class Network:
         self._spec = specification_of(self._wiring)
         self._parameters = initial(self._spec)
         self._plans: dict[frozenset[str], Plan] = {}
+        self._work = 0.0  # table cells visited so far, call by call
         self._programs: dict[tuple[frozenset[str], frozenset[int]], Programs] = {}
 
     # What it is
@@ -137,6 +137,7 @@ class Network:
         *,
         schedule: str = "auto",
         keep: Collection[str] | None = None,
+        parts: Collection[str] = messages.WAYS,
         impossible: str = "raise",
         paused: Collection[str] = (),
         rounds: int | None = None,
@@ -153,12 +154,14 @@ class Network:
                 unless rounds or damping are given. On a loop all that comes out, the log-likelihood and what is
                 impossible included, is an approximation.
             keep: the variables whose messages to keep; all of them unless given.
+            parts: which of "forward", "backward" and "marginal" to keep of each.
             impossible: "raise" an error that names the rows of probability zero, or "mark" them in `.impossible`.
             paused: outputs of SISO blocks that let no message through.
             rounds: the most parallel rounds; unless given, the diameter of a tree, 500 on a loop.
             damping: how much of the old message stays in a new one; unless given, 0 on a tree and 0.5 on a loop.
             tolerance: on a loop, messages that move by no more than this have come to rest.
-            engine: "reference", "cpu", or "auto".
+            engine: "reference", "cpu", or "auto": the first for a little work, unless the second is loaded already.
+                They agree to about 1e-10; name one to have the same bits every time.
             threads: how many threads; all processors unless given. The result does not depend on it.
         """
         settings.choice("schedule", schedule, ("auto", "sweeps", "rounds"))
@@ -170,7 +173,10 @@ class Network:
         for name in kept:
             plan.edge(name)
         kept = tuple(dict.fromkeys(kept))
-        runner = self._engine(engine, plan, encoded.rows)
+        ways = tuple(dict.fromkeys(settings.names("parts", parts)))
+        for way in ways:
+            settings.choice("parts", way, messages.WAYS)
+        runner = self._engine(engine, plan, encoded.rows, again=True)
         programs = self._programs_for(plan, paused, encoded)
         if schedule == "sweeps" and not plan.is_tree:
             raise FgrnError('This network has loops, where two sweeps are not enough. Use schedule="rounds".')
@@ -181,9 +187,9 @@ class Network:
                 runner, plan, programs, self._parameters.values, encoded, most, rest, tolerance,
                 exact_after=self._rounds_needed(plan) if plan.is_tree and rest == 0 else None,
             )  # fmt: skip
-            found = replace(found, kept=kept, _parts={name: found._parts[name] for name in kept})
+            found = found.only(kept, ways)
         else:
-            found = messages.sweep(runner, plan, programs, self._parameters.values, encoded, kept, threads)
+            found = messages.sweep(runner, plan, programs, self._parameters.values, encoded, kept, threads, ways)
         if impossible == "raise":
             try:
                 refuse_impossible(np.flatnonzero(found.impossible))
@@ -344,14 +350,16 @@ class Network:
 
     def posterior(self, data: frames.Data, name: str, *, engine: str = "auto") -> np.ndarray:
         """The distribution of a variable in each row, the row's own evidence on it included: (rows, states)."""
-        return self.propagate(data, keep=[name], engine=engine).marginal(name)
+        return self.propagate(data, keep=[name], parts=["marginal"], engine=engine).marginal(name)
 
     def classify(self, data: frames.Data, name: str, *, engine: str = "auto") -> np.ndarray:
         """The likeliest label of a variable in each row, given all the others: what is given on it is not used."""
         columns = frames.columns(data)
         if name in columns:
-            columns[name] = None if frames.is_bare(columns[name]) else [None] * len(columns[name])
-        belief = self.propagate(columns or data, keep=[name], engine=engine).marginal(name)
+            given = columns.pop(name)
+            if not columns:
+                columns[name] = None if frames.is_bare(given) else [None] * len(given)
+        belief = self.propagate(columns or data, keep=[name], parts=["marginal"], engine=engine).marginal(name)
         return named(self.variable(name).labels, belief.argmax(axis=1))
 
     def complete(self, data: frames.Data, *, engine: str = "auto") -> Any:
@@ -359,7 +367,7 @@ class Network:
         return completed(
             data,
             lambda name: self.variable(name).labels,
-            lambda columns, wanted: self.propagate(columns, keep=wanted, engine=engine),
+            lambda columns, wanted: self.propagate(columns, keep=wanted, parts=["marginal"], engine=engine),
         )
 
     def prototype(self, name: str, state: Label, *, engine: str = "auto") -> dict[str, np.ndarray]:
@@ -380,7 +388,7 @@ class Network:
 
     def embed(self, data: frames.Data, name: str, *, engine: str = "auto") -> np.ndarray:
         """The backward message at a hidden variable: what a row's known values say of it, (rows, states)."""
-        return self.propagate(data, keep=[name], engine=engine).backward(name)
+        return self.propagate(data, keep=[name], parts=["backward"], engine=engine).backward(name)
 
     def multiplications(self, data: frames.Data, *, direct: bool = False) -> int:
         """The multiplications all messages of these rows take, with the linear cascade or by the bare product rule."""
@@ -420,10 +428,13 @@ class Network:
             self._programs[key] = Programs(plan, key[1])
         return self._programs[key]
 
-    def _engine(self, name: str, plan: Plan, rows: int) -> engines.Engine:
+    def _engine(self, name: str, plan: Plan, rows: int, again: bool = False) -> engines.Engine:
+        """The engine of a name; "auto" goes by the work, and, if it is asked `again` and again, by all of it."""
         if name == "auto":
-            cells = sum(rows * columns for rows, columns in plan.layout.table_shapes) + plan.states
-            name = "reference" if rows * cells < SMALL_WORK else "cpu"
+            work = rows * (plan.layout.size + plan.states)
+            self._work += work if again else 0
+            much = work >= SMALL_WORK or (again and (self._work >= SMALL_WORK / 10 or engines.is_warm()))
+            name = "cpu" if much else "reference"
         return engines.get(name)
 
     def _rounds_needed(self, plan: Plan) -> int:

@@ -6,6 +6,7 @@ An engine lays out evidence once (`prepare`), parameters once an epoch (`load`),
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -93,12 +94,20 @@ class Engine(Protocol):
     name: str
     parallel: bool
     """Whether several threads may call it at once, and are quicker together."""
+    few_rows: int
+    """So few that it is quicker to make every message than to lay out evidence for a program that leaves some out."""
 
     def prepare(self, plan: Plan, programs: Programs, program: Program, evidence: Evidence) -> Prepared:
         """Lay out the evidence for one of the programs."""
 
     def recount(self, plan: Plan, held: Any, values: np.ndarray, weights: np.ndarray, expect: bool) -> BlockCounts:
         """Expected counts from held messages with the given tables (the paper's ML cycle)."""
+
+
+def is_warm() -> bool:
+    """Whether the kernels of the CPU engine are in place, so that it is quick from the first row on."""
+    kernels = sys.modules.get(f"{__name__}.kernels")
+    return kernels is not None and bool(kernels.sweep.signatures)
 
 
 def get(name: str) -> Engine:

@@ -17,7 +17,8 @@ import numpy as np
 
 from . import BlockCounts, Buffers, Engine, kernels
 from .packs import Known, aligned_zeros, joint_tables, known_entries, padded, unpacked_counts
-from .tape import MOST_CODES, write_tape
+from .stars import Ray, base_of, ray_of
+from .tape import tape_for
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -29,6 +30,9 @@ MESSAGE_BYTES = 2**20
 
 BLOCK_BYTES = 2**17
 """Of the workspace of one block when only counts are kept: it stays in the second-level cache with the tables."""
+
+RAY_WIDTH = 4
+"""The numbers to a row when a ray of a star is shown, roughly."""
 
 COUNTED_ROWS, COUNTED_BLOCKS = 2**15, 16
 """Rows per call when counting, at least, so that the Python around it is negligible; and calls, at most."""
@@ -54,6 +58,7 @@ class Cpu:
 
     name = "cpu"
     parallel = True
+    few_rows = 16
 
     def __init__(self, judge: Engine) -> None:
         self.judge = judge
@@ -87,21 +92,14 @@ class Cpu:
 class Prepared:
     """Evidence laid out for a tape: the codes of the packs, and the rest as it is."""
 
-    def __init__(
-        self,
-        engine: Cpu,
-        plan: Plan,
-        programs: Programs,
-        program: Program,
-        evidence: Evidence,
-        most_codes: int = MOST_CODES,
-    ) -> None:
+    def __init__(self, engine: Cpu, plan: Plan, programs: Programs, program: Program, evidence: Evidence) -> None:
         self.engine, self.plan, self.programs, self.program = engine, plan, programs, program
         self.evidence = evidence
-        self.tape = write_tape(plan, program, evidence, most_codes)
+        self.tape = tape_for(plan, program, evidence)
         self._known: dict[int, Known] = {}
         self.maps = _plain(plan.maps, np.uint64)
-        row_bytes = 8 * self.tape.width
+        self.ray = ray_of(plan, program, evidence) if len(self.tape.regions) == 1 and not program.for_counts else None
+        row_bytes = 8 * (self.tape.width if self.ray is None else RAY_WIDTH)
         self.parts = np.cumsum(
             [0, self.tape.joint_size, padded(self.tape.posteriors), plan.layout.size, plan.layout.size]
         )
@@ -184,6 +182,8 @@ class Loaded:
     def _propagate(self, rows: slice) -> tuple[Buffers, np.ndarray]:
         """The messages, and which rows the judge made."""
         mine = self.prepared
+        if mine.ray is not None:
+            return self._ray(mine.ray, rows)
         count = rows.stop - rows.start
         work = np.zeros((count, mine.tape.width))
         known = np.zeros((count, mine.tape.known_width), dtype=np.bool_)
@@ -193,8 +193,49 @@ class Loaded:
             scale, rest, margin, doubtful, *self._room(),
         )  # fmt: skip
         scale += np.log(rest)
-        buffers = self._shown(work, known, scale, margin, doubtful)
-        where = np.flatnonzero(doubtful)
+        return self._judged(rows, self._shown(work, known, scale, margin, doubtful), doubtful)
+
+    def _ray(self, ray: Ray, rows: slice) -> tuple[Buffers, np.ndarray]:
+        """The messages on the one leg of a star that is shown; see `stars`."""
+        mine, plan = self.prepared, self.prepared.plan
+        count = rows.stop - rows.start
+        scale, rest, _, doubtful = self._books(count)
+        entries, bounds = mine.known(rows)
+        edges = mine.program.shown.tolist()
+        out = {}
+        for edge in edges:
+            behind = edge == ray.leaf
+            states = int(plan.cardinality[edge])
+            message = np.zeros((count, states))
+            table = np.uint64(plan.layout.table_offsets[ray.table] if behind else 0)
+            kernels.star_messages(
+                count, *self._star(), entries, bounds, table, np.uint64(states if behind else 0), self.values,
+                self.transposed, scale, rest, doubtful, message.ravel(), *self._room(),
+            )  # fmt: skip
+            out[edge] = message
+        scale += np.log(rest)
+        if ray.prior >= 0:
+            forward, backward = plan.layout.prior(self.values, ray.prior), out[ray.leg]
+            marginal = forward * backward
+            norm = marginal.sum(axis=1)
+            doubtful |= norm < kernels.FAINT  # a state that was lost may matter now
+            norm[doubtful] = 1.0
+            marginal /= norm[:, None]
+            scale += np.log(norm)
+        else:
+            forward = marginal = np.concatenate([out[edge] for edge in edges], axis=1)
+            backward = np.concatenate([np.full(out[edge].shape[1], 1 / out[edge].shape[1]) for edge in edges])
+        unknown = np.broadcast_to(np.False_, (count, plan.edges))  # nobody asks where these messages come from
+        shape = marginal.shape
+        forward, backward = np.broadcast_to(forward, shape), np.broadcast_to(backward, shape)
+        buffers = Buffers(forward, backward, marginal, unknown, unknown, scale)
+        if doubtful.any():
+            buffers = Buffers(*(part.copy() for part in buffers))
+        return self._judged(rows, buffers, doubtful)
+
+    def _judged(self, rows: slice, buffers: Buffers, doubtful: np.ndarray) -> tuple[Buffers, np.ndarray]:
+        """The messages with those of the judge where it has to decide, and where that was."""
+        mine, where = self.prepared, np.flatnonzero(doubtful)
         if len(where):
             judge, blocks = self._judge(mine.evidence.take(rows).take(where))
             for block in blocks:
@@ -274,28 +315,22 @@ class Loaded:
         posteriors: np.ndarray,
         inner: np.ndarray,
     ) -> tuple[float, np.ndarray]:
-        region, doubtful = self.prepared.tape.regions[0], np.zeros(len(weights), dtype=np.bool_)
-        mantissa, exponent, p = self._room()
+        doubtful = np.zeros(len(weights), dtype=np.bool_)
         likelihood = kernels.star(
-            len(weights), np.uint64(region.states), np.uint64(region.stride), self.joint.deep, self._base,
-            self.joint.tables, self.joint.shifts, *self.prepared.known(rows), weights, doubtful, joint, posteriors,
-            mantissa, exponent, p,
+            len(weights), *self._star(), *self.prepared.known(rows), weights, doubtful, joint, posteriors,
+            *self._room(),
         )  # fmt: skip
         return likelihood, doubtful
 
+    def _star(self) -> tuple[Any, ...]:
+        """The space of the only Diverter, the product of its priors, and the joint tables of its leaves."""
+        region, (tables, shifts, deep) = self.prepared.tape.regions[0], self.joint
+        return np.uint64(region.states), np.uint64(region.stride), deep, self._base, tables, shifts
+
     @cached_property
     def _base(self) -> np.ndarray:
-        """The product of the priors of the only Diverter, over its space."""
-        plan = self.prepared.plan
-        base = aligned_zeros(padded(int(plan.diverter_size[0])))
-        base[: plan.diverter_size[0]] = 1.0
-        source_of = {edge: source for source, edge in enumerate(plan.source_edge.tolist())}
-        for leg in plan.legs(0):
-            source = source_of.get(int(plan.leg_edge[leg]))
-            if source is not None:
-                prior, index = plan.layout.prior(self.values, source), plan.leg_index(0, leg)
-                base[: plan.diverter_size[0]] *= prior if index is None else prior[index]
-        return base
+        ray = self.prepared.ray
+        return base_of(self.prepared.plan, self.values, -1 if ray is None else ray.prior)
 
     def _tree_counts(
         self,

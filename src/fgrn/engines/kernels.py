@@ -748,6 +748,43 @@ def _lone_source(tape, at, rows, width, work, weights, inner_counts):
                 inner_counts[prior + i] += share * work[forward + i] * work[backward + i]
 
 
+@inlined
+def _star_product(size, stride, deep, base, joint, entries, begin, end, mantissa, exponent, p):
+    """Make the product of the base and of all that is known; returns its sum, and a logarithm taken out of it.
+
+    The sum is 0 for a product that vanished, or may have.
+    """
+    norm = gathered(base, joint, ZERO, stride, entries, begin, end, p)
+    if norm > FAINT:
+        return norm, 0.0
+    copied(base, ZERO, p, ZERO, stride)
+    taken, _ = _carefully(joint, ZERO, stride, size, entries, begin, end, mantissa, exponent, p, ZERO)
+    return 0.0 if deep or taken == -np.inf else summed(p, ZERO, size), taken
+
+
+@kernel
+def star_messages(
+    rows, size, stride, deep, base, joint, shifts, entries, bounds, table, states, values, transposed, scale, rest,
+    doubtful, out, mantissa, exponent, p,
+):  # fmt: skip
+    """The message on one leg of a star, or that behind its table (if `states` is not 0), normalised, for all rows."""
+    for r in range(rows):
+        begin, end = bounds[0, r], bounds[0, r + 1]
+        norm, taken = _star_product(size, stride, deep, base, joint, entries, begin, end, mantissa, exponent, p)
+        if norm == 0.0:
+            doubtful[r] = True
+            continue
+        scale[r] = taken + _shift(shifts, ZERO, entries, begin, end) * LOG_TWO
+        rest[r] = norm
+        count = size if states == ZERO else states
+        place = np.uint64(r) * count
+        if states == ZERO:
+            copied(p, ZERO, out, place, size)
+        else:
+            _through(values, transposed, table, size, states, p, ZERO, out, place)
+        scaled(out, place, 1.0 / norm, count)
+
+
 @kernel
 def star(
     rows, size, stride, deep, base, joint, shifts, entries, bounds, weights, doubtful, joint_counts, posterior,
@@ -764,26 +801,21 @@ def star(
         if weight == 0.0:
             continue
         begin, end = bounds[0, r], bounds[0, r + 1]
-        total = gathered(base, joint, ZERO, stride, entries, begin, end, p)
-        taken = 0.0
-        if total <= FAINT:
-            copied(base, ZERO, p, ZERO, stride)
-            taken, _ = _carefully(joint, ZERO, stride, size, entries, begin, end, mantissa, exponent, p, ZERO)
-            total = summed(p, ZERO, size)
-            if deep or taken == -np.inf:
-                doubtful[r] = True
-                continue
+        norm, taken = _star_product(size, stride, deep, base, joint, entries, begin, end, mantissa, exponent, p)
+        if norm == 0.0:
+            doubtful[r] = True
+            continue
         here = _shift(shifts, ZERO, entries, begin, end)
         if weight == 1.0:
             shift += here
             likelihood += taken
-            product *= total
+            product *= norm
             if product < FAINT or product > 1.0 / FAINT:
                 likelihood += np.log(product)
                 product = 1.0
         else:
-            likelihood += weight * (np.log(total) + here * LOG_TWO + taken)
-        factor = weight / total
+            likelihood += weight * (np.log(norm) + here * LOG_TWO + taken)
+        factor = weight / norm
         increased(posterior, ZERO, factor, p, ZERO, stride)
         scattered(p, factor, joint_counts, ZERO, stride, entries, begin, end)
     return likelihood + np.log(product) + shift * LOG_TWO

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -40,10 +42,10 @@ class Pack:
     first: int
     nothing: int  # the code of which all values are unknown, or -1 if there is none
 
-    @property
+    @cached_property
     def codes(self) -> int:
         """The number of codes."""
-        return int(np.prod(self.sizes))
+        return prod(self.sizes)
 
     @property
     def rows(self) -> slice:
@@ -233,7 +235,7 @@ def _per_leaf(counts: np.ndarray, sizes: tuple[int, ...]) -> list[np.ndarray]:
     if len(sizes) == 1:
         return [counts]
     half = len(sizes) // 2
-    both = counts.reshape(int(np.prod(sizes[:half])), -1, counts.shape[1])
+    both = counts.reshape(prod(sizes[:half]), -1, counts.shape[1])
     return _per_leaf(both.sum(axis=1), sizes[:half]) + _per_leaf(both.sum(axis=0), sizes[half:])
 
 

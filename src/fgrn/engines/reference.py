@@ -59,6 +59,7 @@ class Reference:
 
     name = "reference"
     parallel = False
+    few_rows = 0
 
     def __init__(self, direct: bool = False) -> None:
         self.direct = direct

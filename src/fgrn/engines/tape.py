@@ -7,7 +7,9 @@ the kernels look nothing up. Messages live in a workspace with one row per row o
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
 MOST_CODES, MOST_CELLS = 1024, 2**15
 """Codes of one pack, and cells of its joint table, which has to stay in the cache."""
 
+MOST_TAPES = 64
+"""Tapes of one program that are kept: they are quick to write again."""
+
 ROWS_PER_CODE = 8
 """Rows of data for every code of a pack, at least: its joint table is made anew in every epoch."""
 
@@ -67,14 +72,53 @@ class Tape:
         return self.regions[-1].end if self.regions else 0
 
 
-def write_tape(plan: Plan, program: Program, evidence: Evidence, most_codes: int = MOST_CODES) -> Tape:
-    """The tape that runs a program on this kind of evidence."""
-    return _Writer(plan, program, evidence, most_codes).tape
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """All that a tape needs to know of the evidence: where it is, how many codes each gathered leaf has, how many rows.
+
+    `codes` are the states of a leaf, and one more if some row does not know it; 0 for a leaf that no row knows.
+    """
+
+    slot: np.ndarray
+    soft_offset: np.ndarray
+    codes: tuple[int, ...]  # of the gathered legs, in their order
+    most_codes: int  # of a pack
+
+    @classmethod
+    def of(cls, plan: Plan, program: Program, evidence: Evidence) -> Shape:
+        """The shape of the evidence a program meets."""
+        codes = []
+        for siso in program.gathered[program.gathered >= 0].tolist():
+            output = int(plan.siso_output[siso])
+            known = evidence.slot[output] >= 0
+            codes.append(int(plan.cardinality[output]) + (not evidence.known(output).all()) if known else 0)
+        # by powers of two: the same tape serves more or less as many rows
+        enough = 2 ** int(evidence.rows // ROWS_PER_CODE).bit_length() // 2
+        return cls(evidence.slot, evidence.soft_offset, tuple(codes), min(MOST_CODES, enough))
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for shapes that make the same tape."""
+        return self.slot.tobytes(), self.soft_offset.tobytes(), self.codes, self.most_codes
+
+
+_written: WeakKeyDictionary[Program, dict[tuple[object, ...], Tape]] = WeakKeyDictionary()
+
+
+def tape_for(plan: Plan, program: Program, evidence: Evidence) -> Tape:
+    """The tape that runs a program on this kind of evidence; written once."""
+    shape = Shape.of(plan, program, evidence)
+    tapes = _written.setdefault(program, {})
+    if shape.key not in tapes:
+        if len(tapes) >= MOST_TAPES:
+            tapes.clear()
+        tapes[shape.key] = _Writer(plan, program, shape).tape
+    return tapes[shape.key]
 
 
 class _Writer:
-    def __init__(self, plan: Plan, program: Program, evidence: Evidence, most_codes: int) -> None:
-        self.plan, self.program, self.evidence = plan, program, evidence
+    def __init__(self, plan: Plan, program: Program, shape: Shape) -> None:
+        self.plan, self.program, self.shape = plan, program, shape
         self.tape = Tape(
             largest_space=int(plan.diverter_size.max(initial=1)),
             largest_message=int(plan.cardinality.max(initial=1)),
@@ -90,7 +134,7 @@ class _Writer:
         self.codes: list[int] = []
         self.operations: set[int] = set()
         self._places()
-        self._pack(most_codes)
+        self._pack()
         self._sweep()
         self.tape.sweep = self._written()
         if program.for_counts:
@@ -139,7 +183,7 @@ class _Writer:
     def _prior_leg(self, edge: int) -> int | None:
         """The Source of an edge whose prior a Diverter may read as it is, without a copy for every row."""
         source = self.source_of.get(edge)
-        if source is None or edge in self.met or self.evidence.slot[edge] >= 0:
+        if source is None or edge in self.met or self.shape.slot[edge] >= 0:
             return None
         return source if edge in self.read_by_diverter else None
 
@@ -155,23 +199,23 @@ class _Writer:
         return self.plan.edges + edge
 
     def _evidence(self, edge: int) -> list[int]:
-        return [int(self.evidence.slot[edge]), int(self.evidence.soft_offset[edge])]
+        return [int(self.shape.slot[edge]), int(self.shape.soft_offset[edge])]
 
     # packs
 
-    def _pack(self, most_codes: int) -> None:
+    def _pack(self) -> None:
+        legs = np.flatnonzero(self.program.gathered >= 0).tolist()
+        codes = dict(zip(legs, self.shape.codes, strict=True))
         for diverter in range(self.plan.diverters):
             states = int(self.plan.diverter_size[diverter])
-            most = min(most_codes, self.evidence.rows // ROWS_PER_CODE, MOST_CELLS // padded(states))
+            most = min(self.shape.most_codes, MOST_CELLS // padded(states))
             packs: list[Pack] = []
             group: list[tuple[int, int]] = []
             for leg in self.plan.legs(diverter):
-                siso = int(self.program.gathered[leg])
-                output = int(self.plan.siso_output[siso]) if siso >= 0 else -1
-                if siso < 0 or self.evidence.slot[output] < 0:
+                siso, size = int(self.program.gathered[leg]), codes.get(leg, 0)
+                if not size:
                     continue  # not a leaf, or one that no row knows
-                size = int(self.plan.cardinality[output]) + bool((~self.evidence.known(output)).any())
-                if group and np.prod([size, *(n for _, n in group)]) > most:
+                if group and prod([size, *(n for _, n in group)]) > most:
                     packs.append(self._packed(diverter, group, packs))
                     group = []
                 group.append((siso, size))
@@ -186,7 +230,7 @@ class _Writer:
         states = [int(self.plan.cardinality[self.plan.siso_output[siso]]) for siso in sisos]
         blank = all(size > count for size, count in zip(sizes, states, strict=True))
         first = before[-1].rows.stop if before else 0
-        return Pack(sisos, sizes, diverter, first, int(np.prod(sizes)) - 1 if blank else -1)
+        return Pack(sisos, sizes, diverter, first, prod(sizes) - 1 if blank else -1)
 
     # sweeps
 

@@ -1,0 +1,68 @@
+"""What a star can show without a sweep: the messages on one leg of a network that is one Diverter, Sources and leaves.
+
+The message that leaves the Diverter on that leg is a product of columns of tables, gathered as for counting. So the
+class posterior of a row costs no more than its share of an epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .packs import aligned_zeros, padded
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..plan import Plan, Program
+
+
+@dataclass(frozen=True, eq=False)
+class Ray:
+    """The leg whose messages are shown: to a leaf, or to the Source. Nothing is known of its own variables.
+
+    `leg` is the variable on the Diverter; `leaf` is that behind it, after the table number `table`. Both are None and
+    -1 for the Source, which has the prior `prior`.
+    """
+
+    leg: int
+    leaf: int | None = None
+    table: int = -1
+    prior: int = -1
+
+
+def ray_of(plan: Plan, program: Program, evidence: Evidence) -> Ray | None:
+    """The only leg a program shows, if the network is a star and all other legs are priors and gathered leaves."""
+    shown = set(program.shown.tolist())
+    if plan.diverters != 1 or not shown or any(evidence.slot[edge] >= 0 for edge in shown):
+        return None
+    sources = {edge: number for number, edge in enumerate(plan.source_edge.tolist())}
+    if any(edge in sources and evidence.slot[edge] >= 0 for edge in plan.leg_edge.tolist()):
+        return None
+    rays = []
+    for leg, edge in enumerate(plan.leg_edge.tolist()):
+        siso = int(plan.leg_siso[leg])
+        if edge in sources and edge in shown and plan.leg_map[leg] < 0 and shown == {edge}:
+            rays.append(Ray(edge, prior=sources[edge]))
+        elif edge not in sources and program.gathered[leg] < 0:
+            if siso < 0 or not shown <= {edge, leaf := int(plan.siso_output[siso])}:
+                return None
+            if evidence.slot[leaf] >= 0 or evidence.slot[edge] >= 0:
+                return None
+            rays.append(Ray(edge, leaf, int(plan.siso_table[siso])))
+    return rays[0] if len(rays) == 1 else None
+
+
+def base_of(plan: Plan, values: np.ndarray, without: int = -1) -> np.ndarray:
+    """The product of the priors of the only Diverter, but for one, over its space; padded with zeros."""
+    size = int(plan.diverter_size[0])
+    base = aligned_zeros(padded(size))
+    base[:size] = 1.0
+    sources = {edge: number for number, edge in enumerate(plan.source_edge.tolist())}
+    for leg in plan.legs(0):
+        source = sources.get(int(plan.leg_edge[leg]))
+        if source is not None and source != without:
+            prior, index = plan.layout.prior(values, source), plan.leg_index(0, leg)
+            base[:size] *= prior if index is None else prior[index]
+    return base
