@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import BlockCounts, Buffers, Engine, kernels
+from .kernels.basics import FAINT, LOST
 from .packs import Known, aligned_zeros, joint_tables, known_entries, padded, unpacked_counts
 from .stars import Ray, base_of, ray_of
 from .tape import tape_for
@@ -73,7 +74,7 @@ class Cpu:
         norms = [
             (into @ table * back).sum(axis=1) for into, table, back in zip(held.into, tables, held.back, strict=True)
         ]
-        doubtful = held.doubtful | (weights > 0) & (np.array(norms).min(axis=0, initial=1.0) < kernels.LOST)
+        doubtful = held.doubtful | (weights > 0) & (np.array(norms).min(axis=0, initial=1.0) < LOST)
         sure = np.where(doubtful, 0.0, weights)
         counts = np.zeros(plan.layout.size)
         for siso, number in enumerate(plan.siso_table.tolist()):
@@ -218,7 +219,7 @@ class Loaded:
             forward, backward = plan.layout.prior(self.values, ray.prior), out[ray.leg]
             marginal = forward * backward
             norm = marginal.sum(axis=1)
-            doubtful |= norm < kernels.FAINT  # a state that was lost may matter now
+            doubtful |= norm < FAINT  # a state that was lost may matter now
             norm[doubtful] = 1.0
             marginal /= norm[:, None]
             scale += np.log(norm)

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from .. import engines
-from .kernels import (
+from .kernels.basics import (
     BACKWARD,
     BOUNDARY,
     CONSTANT,

@@ -4,9 +4,6 @@ The same loops written in Python are vectorised too, but each of them begins wit
 messages are short: the tests cost more than the work. These know that their arrays either are one, at one place, or
 apart. In the two that learning spends its time in, gather-and-multiply and scatter-and-add, a piece of the product, up
 to 32 states, also stays in registers while all factors pass by.
-
-Numba's cache on disk notices changes in the file of a kernel only, so `kernels` holds the digest of this file, and a
-test compares the two: who changes a line here has to touch the kernels.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ DOUBLE_BYTES = 8
 
 
 @intrinsic
-def gathered(typing_context, base, joint, start, stride, entries, begin, end, p):  # type: ignore[no-untyped-def]
+def gathered(typing_context, base, joint, start, stride, entries, begin, end, p):
     """Make p = base * joint[row of entry] * ..., for entries `begin` to `end`; returns the sum of p."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -55,7 +52,7 @@ def gathered(typing_context, base, joint, start, stride, entries, begin, end, p)
 
 
 @intrinsic
-def scattered(typing_context, p, factor, counts, start, stride, entries, begin, end):  # type: ignore[no-untyped-def]
+def scattered(typing_context, p, factor, counts, start, stride, entries, begin, end):
     """Add factor * p to the row of `counts` of every entry from `begin` to `end`."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -78,7 +75,7 @@ def scattered(typing_context, p, factor, counts, start, stride, entries, begin, 
 
 
 @intrinsic
-def filled(typing_context, x, at, value, count):  # type: ignore[no-untyped-def]
+def filled(typing_context, x, at, value, count):
     """Make x = value."""
 
     def change(builder: Any, x: Any, y: Any, value: Any) -> Any:
@@ -88,7 +85,7 @@ def filled(typing_context, x, at, value, count):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def copied(typing_context, y, start, x, at, count):  # type: ignore[no-untyped-def]
+def copied(typing_context, y, start, x, at, count):
     """Make x = y."""
 
     def change(builder: Any, x: Any, y: Any, value: Any) -> Any:
@@ -98,7 +95,7 @@ def copied(typing_context, y, start, x, at, count):  # type: ignore[no-untyped-d
 
 
 @intrinsic
-def times(typing_context, x, at, y, start, count):  # type: ignore[no-untyped-def]
+def times(typing_context, x, at, y, start, count):
     """Make x *= y."""
 
     def change(builder: Any, x: Any, y: Any, value: Any) -> Any:
@@ -108,7 +105,7 @@ def times(typing_context, x, at, y, start, count):  # type: ignore[no-untyped-de
 
 
 @intrinsic
-def scaled(typing_context, x, at, factor, count):  # type: ignore[no-untyped-def]
+def scaled(typing_context, x, at, factor, count):
     """Make x *= factor."""
 
     def change(builder: Any, x: Any, y: Any, value: Any) -> Any:
@@ -118,7 +115,7 @@ def scaled(typing_context, x, at, factor, count):  # type: ignore[no-untyped-def
 
 
 @intrinsic
-def increased(typing_context, x, at, factor, y, start, count):  # type: ignore[no-untyped-def]
+def increased(typing_context, x, at, factor, y, start, count):
     """Make x += factor * y."""
 
     def change(builder: Any, x: Any, y: Any, value: Any) -> Any:
@@ -128,13 +125,13 @@ def increased(typing_context, x, at, factor, y, start, count):  # type: ignore[n
 
 
 @intrinsic
-def summed(typing_context, x, at, count):  # type: ignore[no-untyped-def]
+def summed(typing_context, x, at, count):
     """Sum x."""
     return types.float64(x, at, count), _all_states(lambda builder, x, y: x, add=True, x=0, at=1, count=2)
 
 
 @intrinsic
-def dot(typing_context, x, at, y, start, count):  # type: ignore[no-untyped-def]
+def dot(typing_context, x, at, y, start, count):
     """Sum x * y."""
 
     def product(builder: Any, x: Any, y: Any) -> Any:
@@ -144,13 +141,13 @@ def dot(typing_context, x, at, y, start, count):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def least(typing_context, x, at, count):  # type: ignore[no-untyped-def]
+def least(typing_context, x, at, count):
     """Find the smallest of x; 1 if all are larger."""
     return types.float64(x, at, count), _all_states(lambda builder, x, y: x, add=False, x=0, at=1, count=2)
 
 
 @intrinsic
-def least_positive(typing_context, x, at, count):  # type: ignore[no-untyped-def]
+def least_positive(typing_context, x, at, count):
     """Find the smallest of x that is not zero; 1 if all are larger."""
 
     def positive(builder: Any, x: Any, y: Any) -> Any:

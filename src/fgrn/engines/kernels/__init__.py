@@ -1,0 +1,215 @@
+"""Numba kernels of the CPU engine: they read a tape (see `tape`) and work on a block of rows at a time.
+
+Here are those that Python calls; what they are made of is in `basics`, `products`, `sisos` and `vectors`. Numba's cache
+on disk notices changes in the file of a kernel only, so this file holds the digest of the others (`PARTS`), and a test
+compares: who changes a line there has to touch this file, which renews the cache. No other place imports numba.
+
+Kernels release the GIL. None is compiled with `parallel`: threads are the flow's, which adds counts in the order of the
+rows. Nor with `fastmath`: sums are free to change their order in `vectors`, and nothing else is.
+
+Places and lengths on the tape are unsigned: numba lets a signed index count from the end, and the test for that in
+every access keeps a loop from being vectorised. Workspaces are flat: a row is a place in them, not a view. `NONE`
+stands where there is nothing.
+
+Arrays, by the names all kernels use:
+    tape                   the records; `at` is where the operands of the current one begin
+    values, transposed     parameters in the plan's layout; the same with every table transposed
+    codes, soft            evidence, see `fgrn.evidence`
+    entries, bounds        what is known of gathered leaves, see `packs.Known`
+    joint, shifts, deep    their joint tables, see `packs.Joint`
+    read, write            workspaces, flat, `width` to a row: messages read and written; the same one in sweeps
+    known_in, known_out    (rows, known width): whether evidence lies behind a message
+    scale, rest            (rows,): the likelihood so far is exp(scale) * rest
+    margin, doubtful       (rows,): how far a state that was lost is from what is left; rows the judge has to decide
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .basics import (
+    BACKWARD,
+    BOUNDARY,
+    CONSTANT,
+    DIVERT,
+    FAINT,
+    FORWARD,
+    JOINT_ADD,
+    JOINT_NORM,
+    LEAVES,
+    LOG_TWO,
+    LONE_SOURCE,
+    MEET,
+    POSTERIOR,
+    SCATTER,
+    ZERO,
+    check,
+    kernel,
+    normalise,
+    through,
+)
+from .products import divert, leaves, posterior_of, scatter, shift_of, star_product
+from .sisos import boundary, constant, joint_add, joint_norm, lone_source, meet, siso_backward, siso_forward
+from .vectors import copied, increased, scaled, scattered, times
+
+PARTS = "24e7e6da39a2"
+
+
+@kernel
+def sweep(
+    tape, first, rows, width, deep, values, transposed, joint, shifts, entries, bounds, maps, codes, soft, read, write,
+    known_in, known_out, scale, rest, margin, doubtful, mantissa, exponent, scratch,
+):  # fmt: skip
+    """Run a tape of messages on rows `first` to `first + rows`, which are the first rows of the workspaces."""
+    at = np.int64(0)
+    while at < len(tape):
+        operation, length = tape[at], np.int64(tape[at + 1])
+        at += 2
+        if operation == CONSTANT:
+            constant(tape, at, rows, width, values, write, known_out)
+        elif operation == BOUNDARY:
+            boundary(tape, at, first, rows, width, codes, soft, write, known_out, margin, doubtful)
+        elif operation == FORWARD:
+            siso_forward(
+                tape, at, first, rows, width, values, transposed, codes, soft, read, write, known_in, known_out, scale,
+                rest, margin, doubtful, scratch,
+            )  # fmt: skip
+        elif operation == BACKWARD:
+            siso_backward(
+                tape, at, first, rows, width, values, transposed, codes, soft, read, write, known_in, known_out, scale,
+                rest, margin, doubtful,
+            )  # fmt: skip
+        elif operation == LEAVES:
+            leaves(
+                tape, at, first, rows, width, deep, joint, shifts, entries, bounds, write, known_out, scale, margin,
+                doubtful, mantissa, exponent, scratch,
+            )  # fmt: skip
+        elif operation == DIVERT:
+            divert(
+                tape, at, first, rows, width, values, maps, codes, soft, read, write, known_in, known_out, scale,
+                rest, margin, doubtful, mantissa, exponent, scratch,
+            )  # fmt: skip
+        elif operation == MEET:
+            meet(tape, at, first, rows, width, read, known_in, scale, rest, margin, doubtful)
+        at += length
+
+
+@kernel
+def marginals(places, rows, width, read, out_width, out, margin, doubtful):
+    """Forward times backward, normalised, for places (forward, backward, target, count)."""
+    for r in range(rows):
+        base, out_base = np.uint64(r) * width, np.uint64(r) * out_width
+        for k in range(len(places)):
+            forward, backward = base + places[k, 0], base + places[k, 1]
+            target, count = out_base + places[k, 2], places[k, 3]
+            copied(read, forward, out, target, count)
+            times(out, target, read, backward, count)
+            check(r, normalise(out, target, count), margin, doubtful)
+
+
+@kernel
+def star_messages(
+    rows, size, stride, deep, base, joint, shifts, entries, bounds, table, states, values, transposed, scale, rest,
+    doubtful, out, mantissa, exponent, p,
+):  # fmt: skip
+    """The message on one leg of a star, or that behind its table (if `states` is not 0), normalised, for all rows."""
+    for r in range(rows):
+        begin, end = bounds[0, r], bounds[0, r + 1]
+        norm, taken = star_product(size, stride, deep, base, joint, entries, begin, end, mantissa, exponent, p)
+        if norm == 0.0:
+            doubtful[r] = True
+            continue
+        scale[r] = taken + shift_of(shifts, ZERO, entries, begin, end) * LOG_TWO
+        rest[r] = norm
+        count = size if states == ZERO else states
+        place = np.uint64(r) * count
+        if states == ZERO:
+            copied(p, ZERO, out, place, size)
+        else:
+            through(values, transposed, table, size, states, p, ZERO, out, place)
+        scaled(out, place, 1.0 / norm, count)
+
+
+@kernel
+def star(
+    rows, size, stride, deep, base, joint, shifts, entries, bounds, weights, doubtful, joint_counts, posterior,
+    mantissa, exponent, p,
+):  # fmt: skip
+    """Expected counts where one Diverter with its Sources and leaves is everything: one pass, nothing kept.
+
+    `base` is the product of the priors, `posterior` its counterpart among the counts. Returns the log-likelihood of all
+    rows together. A doubtful row adds nothing. Rows of weight 1 are multiplied up, with a logarithm now and then.
+    """
+    likelihood, product, shift = 0.0, 1.0, 0
+    for r in range(rows):
+        weight = weights[r]
+        if weight == 0.0:
+            continue
+        begin, end = bounds[0, r], bounds[0, r + 1]
+        norm, taken = star_product(size, stride, deep, base, joint, entries, begin, end, mantissa, exponent, p)
+        if norm == 0.0:
+            doubtful[r] = True
+            continue
+        here = shift_of(shifts, ZERO, entries, begin, end)
+        if weight == 1.0:
+            shift += here
+            likelihood += taken
+            product *= norm
+            if product < FAINT or product > 1.0 / FAINT:
+                likelihood += np.log(product)
+                product = 1.0
+        else:
+            likelihood += weight * (np.log(norm) + here * LOG_TWO + taken)
+        factor = weight / norm
+        increased(posterior, ZERO, factor, p, ZERO, stride)
+        scattered(p, factor, joint_counts, ZERO, stride, entries, begin, end)
+    return likelihood + np.log(product) + shift * LOG_TWO
+
+
+@kernel
+def counts(
+    sweep_tape, count_tape, total, block, work, known, sure, width, deep, values, transposed, joint, shifts, entries,
+    bounds, maps, codes, soft, weights, expect, scale, rest, margin, doubtful, joint_counts, posteriors, inner_counts,
+    mantissa, exponent, scratch,
+):  # fmt: skip
+    """Expected counts of all rows, in blocks that stay in the cache.
+
+    All that can vanish is computed before anything is added, so that a doubtful row adds nothing.
+    """
+    for first in range(0, total, block):
+        rows = min(block, total - first)
+        sweep(
+            sweep_tape, first, rows, width, deep, values, transposed, joint, shifts, entries, bounds, maps, codes, soft,
+            work, work, known, known, scale, rest, margin, doubtful, mantissa, exponent, scratch,
+        )  # fmt: skip
+        for stage in range(2):
+            if stage == 1:
+                for r in range(rows):
+                    sure[r] = 0.0 if doubtful[first + r] else weights[first + r]
+            at = np.int64(0)
+            while at < len(count_tape):
+                operation, length = count_tape[at], np.int64(count_tape[at + 1])
+                at += 2
+                if stage == 0:
+                    if operation == POSTERIOR:
+                        posterior_of(
+                            count_tape, at, first, rows, width, values, maps, codes, soft, work, known, scale, rest,
+                            margin, doubtful, mantissa, exponent, scratch,
+                        )  # fmt: skip
+                    elif operation == JOINT_NORM:
+                        joint_norm(
+                            count_tape, at, first, rows, width, values, codes, soft, work, margin, doubtful, scratch
+                        )
+                elif operation == SCATTER:
+                    scatter(
+                        count_tape, at, first, rows, width, entries, bounds, work, sure, joint_counts, posteriors,
+                        scratch,
+                    )  # fmt: skip
+                elif operation == JOINT_ADD:
+                    joint_add(
+                        count_tape, at, first, rows, width, codes, soft, work, known, sure, expect, scratch,
+                        inner_counts,
+                    )  # fmt: skip
+                elif operation == LONE_SOURCE:
+                    lone_source(count_tape, at, rows, width, work, sure, inner_counts)
+                at += length

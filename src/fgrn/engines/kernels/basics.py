@@ -1,0 +1,144 @@
+"""What every kernel is made of: how they are compiled, the numbers they know, and the books of what got lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from .vectors import copied, dot, filled, increased, least_positive, scaled, summed
+
+# Operations. A record on the tape is: operation, length of what follows, operands.
+CONSTANT, BOUNDARY, FORWARD, BACKWARD, LEAVES, DIVERT, POSTERIOR, MEET = range(8)
+SCATTER, JOINT_NORM, JOINT_ADD, LONE_SOURCE = range(8, 12)
+# What comes in on the leg of a Diverter: a forward message (with evidence), a backward one, a prior.
+LEG_FORWARD, LEG_BACKWARD, LEG_PRIOR = range(3)
+LEG_LENGTH, TARGET_LENGTH = 6, 9
+
+# Division by zero gives infinity, as in NumPy, rather than an exception nobody could handle in a loop over rows. No
+# kernel makes an array: without the runtime for that nobody counts references, which would take half of the time.
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+kernel = njit(cache=True, **OPTIONS)
+# Called from kernels only: without the wrappers Python would need, and cached as a part of those.
+inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)
+# What is called for every row: a call, with all the parts of all the arrays, would cost more than the work.
+inlined = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True, **OPTIONS)
+
+NONE, ZERO, ONE = np.uint64(2**64 - 1), np.uint64(0), np.uint64(1)
+
+# A state's running product is mantissa * 2**(500 * exponent); a mantissa below SMALL is lifted before it is used on.
+LIFT, DROP, SMALL = 2.0**500, 2.0**-500, 2.0**-400
+LOG_TWO = np.log(2.0)
+LOG_LIFT = 500 * LOG_TWO
+# What is below the first of these, in a message that sums to one, counts as lost, as a product or two may make it
+# vanish: its share is below exp(-FULL_MARGIN). What was lost may not come nearer than exp(-LEAST_MARGIN) to the rest.
+SMALLEST, FULL_MARGIN, LEAST_MARGIN = 2.0**-500, 346.0, 46.0
+# A product of leaves is left as it is while its sum is above FAINT, which saves a logarithm and a division: no factor
+# is above 1, so what got below SMALLEST_PRODUCT, or vanished, has less than exp(-FULL_MARGIN) of it.
+FAINT, SMALLEST_PRODUCT = 2.0**-300, 2.0**-900
+# Below this the plain product of a few normalised messages may have lost a state that matters.
+LOST = 2.0**-800
+
+
+@inlined
+def normalise(x, at, count):
+    """Divide by the sum, which is returned: 0 for a message that vanished, or nearly so."""
+    norm = summed(x, at, count)
+    if norm < LOST:  # bits of the smallest may be gone
+        return 0.0
+    scaled(x, at, 1.0 / norm, count)
+    return norm
+
+
+@inlined
+def is_known(codes, row, column):
+    """Whether a column of evidence says something in a row."""
+    return column != NONE and codes[row, column] != -1
+
+
+@inlined
+def apply_evidence(x, at, count, codes, soft, row, column, soft_at):
+    """Multiply by the evidence in a column, which must be known in this row."""
+    code = codes[row, column]
+    if code >= 0:
+        kept = x[at + np.uint64(code)]
+        filled(x, at, 0.0, count)
+        x[at + np.uint64(code)] = kept
+    else:
+        for i in range(count):
+            x[at + i] *= soft[row, soft_at + i]
+
+
+@inlined
+def into_reader(x, at, count, scratch, codes, soft, row, column, soft_at):
+    """Copy a forward message to the scratch, times the evidence on its edge, for the block that reads it."""
+    copied(x, at, scratch, ZERO, count)
+    if is_known(codes, row, column):
+        apply_evidence(scratch, ZERO, count, codes, soft, row, column, soft_at)
+
+
+@inlined
+def through(table, other, start, n, m, x, first, out, target):
+    """Make out = x @ table, (n, m), of which `other` has the transposed: along the longer side, zeros in x skipped."""
+    if m < n:
+        for j in range(m):
+            out[target + j] = dot(x, first, other, start + j * n, n)
+        return
+    filled(out, target, 0.0, m)
+    for i in range(n):
+        if x[first + i] != 0.0:
+            increased(out, target, x[first + i], table, start + i * m, m)
+
+
+@inlined
+def settle_backward(x, at, count, known, codes, soft, row, column, soft_at):
+    """Put evidence on a backward message (of ones, if not `known`) and normalise it; returns its norm."""
+    if is_known(codes, row, column):
+        if not known:
+            filled(x, at, 1.0, count)
+        apply_evidence(x, at, count, codes, soft, row, column, soft_at)
+    elif not known:
+        filled(x, at, 1.0 / count, count)
+        return 1.0
+    return normalise(x, at, count)
+
+
+@inlined
+def is_faint(x, at, count):
+    """Whether a message holds a state so small that a product may make it vanish."""
+    return least_positive(x, at, count) < SMALLEST
+
+
+@inlined
+def note(row, norm, lost, margin, doubtful):
+    """Keep the books of what was lost in a row.
+
+    A lost state has at most exp(-FULL_MARGIN) of the mass of the message it was lost from. Every norm below one may
+    bring it nearer to what is left; a row in which it could come near is doubtful. So is one that vanished.
+    """
+    if norm == 0.0:
+        doubtful[row] = True
+        return
+    if margin[row] < np.inf and norm < 1.0:
+        margin[row] += np.log(norm)
+    if lost:
+        margin[row] = min(margin[row], FULL_MARGIN)
+    if margin[row] < LEAST_MARGIN:
+        doubtful[row] = True
+
+
+@inlined
+def account(row, norm, scale, rest):
+    """Multiply the likelihood of a row, exp(scale) * rest, by a norm: a logarithm only now and then."""
+    rest[row] *= norm
+    if rest[row] < FAINT or rest[row] > 1.0 / FAINT:
+        scale[row] += np.log(rest[row]) if rest[row] > 0.0 else 0.0  # a row that vanished is doubtful
+        rest[row] = 1.0
+
+
+@inner
+def check(row, norm, margin, doubtful):
+    """As `note`, for a product that nothing else is made from: the books stay as they are."""
+    if norm < LOST or (margin[row] < np.inf and margin[row] + np.log(norm) < LEAST_MARGIN):
+        doubtful[row] = True

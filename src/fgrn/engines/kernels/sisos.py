@@ -1,0 +1,146 @@
+"""Sources, SISO blocks and the edges of the graph: messages through a table, and their expected counts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .basics import (
+    NONE,
+    ZERO,
+    account,
+    check,
+    inner,
+    into_reader,
+    is_faint,
+    is_known,
+    normalise,
+    note,
+    settle_backward,
+    through,
+)
+from .vectors import copied, dot, filled, increased
+
+
+@inner
+def constant(tape, at, rows, width, values, write, known_out):
+    """A forward message that is the same in every row: a prior, or uniform."""
+    place, count, known, start = tape[at], tape[at + 1], tape[at + 2], tape[at + 3]
+    for r in range(rows):
+        known_out[r, known] = False
+        target = np.uint64(r) * width + place
+        if start == NONE:
+            filled(write, target, 1.0 / count, count)
+        else:
+            copied(values, start, write, target, count)
+
+
+@inner
+def boundary(tape, at, first, rows, width, codes, soft, write, known_out, margin, doubtful):
+    """The backward message of a variable that no block reads: the evidence on it."""
+    place, count, known, column, soft_at = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
+    for r in range(rows):
+        row = first + r
+        known_out[r, known] = is_known(codes, row, column)
+        target = np.uint64(r) * width + place
+        norm = settle_backward(write, target, count, False, codes, soft, row, column, soft_at)
+        note(row, norm, is_faint(write, target, count), margin, doubtful)
+
+
+@inner
+def siso_forward(
+    tape, at, first, rows, width, values, transposed, codes, soft, read, write, known_in, known_out, scale, rest,
+    margin, doubtful, scratch,
+):  # fmt: skip
+    """The message through a table, from input to output."""
+    source, n, target, m, table = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
+    known_source, known_target = tape[at + 5], tape[at + 6]
+    column, soft_at, inward = tape[at + 7], tape[at + 8], tape[at + 9]
+    for r in range(rows):
+        row, base = first + r, np.uint64(r) * width
+        into_reader(read, base + source, n, scratch, codes, soft, row, column, soft_at)
+        through(values, transposed, table, n, m, scratch, ZERO, write, base + target)
+        known_out[r, known_target] = known_in[r, known_source] or is_known(codes, row, column)
+        norm = normalise(write, base + target, m)
+        note(row, norm, is_faint(write, base + target, m), margin, doubtful)
+        if inward:
+            account(row, norm, scale, rest)
+
+
+@inner
+def siso_backward(
+    tape, at, first, rows, width, values, transposed, codes, soft, read, write, known_in, known_out, scale, rest,
+    margin, doubtful,
+):  # fmt: skip
+    """The message through a table, from output to input."""
+    target, n, source, m, table = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
+    known_source, known_target = tape[at + 5], tape[at + 6]
+    column, soft_at, inward = tape[at + 7], tape[at + 8], tape[at + 9]
+    for r in range(rows):
+        row, base = first + r, np.uint64(r) * width
+        known = known_in[r, known_source]
+        if known:
+            through(transposed, values, table, m, n, read, base + source, write, base + target)
+        known_out[r, known_target] = known or is_known(codes, row, column)
+        norm = settle_backward(write, base + target, n, known, codes, soft, row, column, soft_at)
+        note(row, norm, is_faint(write, base + target, n), margin, doubtful)
+        if inward:
+            account(row, norm, scale, rest)
+
+
+@inner
+def meet(tape, at, first, rows, width, read, known_in, scale, rest, margin, doubtful):
+    """The likelihood at a root: forward times backward on one of its edges."""
+    forward, backward, count, known = tape[at], tape[at + 1], tape[at + 2], tape[at + 3]
+    for r in range(rows):
+        if known_in[r, known]:
+            base = np.uint64(r) * width
+            norm = dot(read, base + forward, read, base + backward, count)
+            note(first + r, norm, False, margin, doubtful)
+            account(first + r, norm, scale, rest)
+
+
+@inner
+def joint_norm(tape, at, first, rows, width, values, codes, soft, work, margin, doubtful, scratch):
+    """The norm f @ table @ b of a SISO, with the evidence on its input."""
+    source, n, column, soft_at = tape[at], tape[at + 1], tape[at + 2], tape[at + 3]
+    output, m, table, norm = tape[at + 4], tape[at + 5], tape[at + 6], tape[at + 7]
+    for r in range(rows):
+        base = np.uint64(r) * width
+        into_reader(work, base + source, n, scratch, codes, soft, first + r, column, soft_at)
+        total = 0.0
+        for i in range(n):
+            if scratch[i] != 0.0:
+                total += scratch[i] * dot(values, table + i * m, work, base + output, m)
+        work[base + norm] = total
+        check(first + r, total, margin, doubtful)
+
+
+@inner
+def joint_add(tape, at, first, rows, width, codes, soft, work, known, weights, expect, scratch, inner_counts):
+    """Add f b^T / norm of a SISO, which meets the table when all rows are in."""
+    source, n, column, soft_at = tape[at], tape[at + 1], tape[at + 2], tape[at + 3]
+    output, m, table, norm, known_output = tape[at + 4], tape[at + 5], tape[at + 6], tape[at + 7], tape[at + 8]
+    for r in range(rows):
+        weight = weights[r]
+        if weight == 0.0 or not (expect or known[r, known_output]):
+            continue
+        base = np.uint64(r) * width
+        back = base + output
+        into_reader(work, base + source, n, scratch, codes, soft, first + r, column, soft_at)
+        for i in range(n):
+            share = weight / work[base + norm] * scratch[i]
+            if share != 0.0:
+                increased(inner_counts, table + i * m, share, work, back, m)
+
+
+@inner
+def lone_source(tape, at, rows, width, work, weights, inner_counts):
+    """Add the belief of a Source's variable that goes to no Diverter."""
+    count, prior = tape[at + 2], tape[at + 3]
+    for r in range(rows):
+        if weights[r] != 0.0:
+            base = np.uint64(r) * width
+            forward, backward = base + tape[at], base + tape[at + 1]
+            share = weights[r] / dot(work, forward, work, backward, count)
+            for i in range(count):
+                inner_counts[prior + i] += share * work[forward + i] * work[backward + i]
