@@ -107,7 +107,7 @@ class Engine(Protocol):
 def is_warm() -> bool:
     """Whether the kernels of the CPU engine are in place, so that it is quick from the first row on."""
     kernels = sys.modules.get(f"{__name__}.kernels")
-    return kernels is not None and bool(kernels.sweep.signatures)
+    return kernels is not None and bool(kernels.messages.signatures)
 
 
 def get(name: str) -> Engine:

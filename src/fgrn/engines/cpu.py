@@ -8,15 +8,16 @@ engine, which knows whether it is impossible or was only too small for the linea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import BlockCounts, Buffers, Engine, kernels
-from .kernels.basics import FAINT, LOST
+from .cycles import Held, held, recount, transposed_tables
+from .kernels.basics import FAINT
 from .packs import Known, aligned_zeros, joint_tables, known_entries, padded, unpacked_counts
 from .stars import Ray, base_of, ray_of
 from .tape import tape_for
@@ -26,32 +27,17 @@ if TYPE_CHECKING:
     from ..plan import Plan, Program
     from ..schedule import Programs
 
-MESSAGE_BYTES = 2**20
-"""Of the workspace of one block when messages are kept."""
+MESSAGE_BYTES = 2**22
+"""Of the messages that are shown, per call."""
 
 BLOCK_BYTES = 2**17
-"""Of the workspace of one block when only counts are kept: it stays in the second-level cache with the tables."""
+"""Of the workspace of one block of rows: it stays in the second-level cache with the tables."""
 
-RAY_WIDTH = 4
-"""The numbers to a row when a ray of a star is shown, roughly."""
+COUNTED_CELLS, COUNTED_BLOCKS = 2**21, 16
+"""States visited per call when counting, at least, so that the Python around it is negligible; and calls, at most."""
 
-COUNTED_ROWS, COUNTED_BLOCKS = 2**15, 16
-"""Rows per call when counting, at least, so that the Python around it is negligible; and calls, at most."""
-
-
-class Held(NamedTuple):
-    """The messages at both ends of every SISO, the posterior of every Source.
-
-    `doubtful` are rows the judge has to count; `judged` has it hold the messages of given rows, in blocks.
-    """
-
-    into: list[np.ndarray]
-    back: list[np.ndarray]
-    known: list[np.ndarray]
-    source: list[np.ndarray]
-    log_likelihood: np.ndarray
-    doubtful: np.ndarray
-    judged: Callable[[np.ndarray], Iterator[tuple[slice, Any]]]
+MOST_ROWS = 2**15
+"""Rows per call when messages are kept."""
 
 
 class Cpu:
@@ -70,24 +56,7 @@ class Cpu:
 
     def recount(self, plan: Plan, held: Held, values: np.ndarray, weights: np.ndarray, expect: bool) -> BlockCounts:
         """See `Engine`."""
-        tables = [plan.layout.table(values, number) for number in plan.siso_table.tolist()]
-        norms = [
-            (into @ table * back).sum(axis=1) for into, table, back in zip(held.into, tables, held.back, strict=True)
-        ]
-        doubtful = held.doubtful | (weights > 0) & (np.array(norms).min(axis=0, initial=1.0) < LOST)
-        sure = np.where(doubtful, 0.0, weights)
-        counts = np.zeros(plan.layout.size)
-        for siso, number in enumerate(plan.siso_table.tolist()):
-            rows = sure if expect else sure * held.known[siso]
-            share = np.divide(rows, norms[siso], out=np.zeros_like(rows), where=~doubtful)
-            cells = (held.into[siso] * share[:, None]).T @ held.back[siso]
-            plan.layout.table(counts, number)[...] += tables[siso] * cells
-        for source, number in enumerate(plan.source_prior.tolist()):
-            plan.layout.prior(counts, number)[...] += sure @ held.source[source]
-        where = np.flatnonzero(doubtful)
-        for block, judged in held.judged(where):
-            counts += self.judge.recount(plan, judged, values, weights[where[block]], expect).values
-        return BlockCounts.of_rows(counts, held.log_likelihood, weights)
+        return recount(plan, self.judge, held, values, weights, expect)
 
 
 class Prepared:
@@ -100,18 +69,23 @@ class Prepared:
         self._known: dict[int, Known] = {}
         self.maps = _plain(plan.maps, np.uint64)
         self.ray = ray_of(plan, program, evidence) if len(self.tape.regions) == 1 and not program.for_counts else None
-        row_bytes = 8 * (self.tape.width if self.ray is None else RAY_WIDTH)
+        self.places = self._shown_places()
+        self.block = int(np.clip(BLOCK_BYTES // (8 * self.tape.width), 8, 256))
         self.parts = np.cumsum(
             [0, self.tape.joint_size, padded(self.tape.posteriors), plan.layout.size, plan.layout.size]
         )
         if program.for_counts:
             cells = int(self.parts[-1])  # to be cleared and added up for every call
-            self.rows_at_once = max(COUNTED_ROWS, cells // 8, -(-evidence.rows // COUNTED_BLOCKS))
-            self.block = int(np.clip(BLOCK_BYTES // row_bytes, 8, 256)) if row_bytes else COUNTED_ROWS
+            visited = self.tape.width + sum(region.stride * len(region.packs) for region in self.tape.regions)
+            self.rows_at_once = max(COUNTED_CELLS // visited, cells // 8, -(-evidence.rows // COUNTED_BLOCKS))
         else:
-            self.rows_at_once = self.block = int(np.clip(MESSAGE_BYTES // row_bytes, 1, COUNTED_ROWS))
-        self.places = self._shown_places()
-        self.columns = [_columns(self.places[:, way].tolist(), self.places[:, 3].tolist()) for way in range(2)]
+            shown = 24 * int(self.places[:, 3].sum()) + 16
+            self.rows_at_once = int(np.clip(MESSAGE_BYTES // shown, 1, MOST_ROWS))
+
+    def workspace(self) -> tuple[np.ndarray, np.ndarray]:
+        """Room for the messages of a block that stays in the cache, and for what is known behind them."""
+        known = np.zeros((self.block, self.tape.known_width), dtype=np.bool_)
+        return np.zeros(self.block * self.tape.width), known
 
     def known(self, rows: slice) -> Known:
         """What is known of the packs in a block of rows; kept for the next epoch."""
@@ -143,11 +117,7 @@ class Loaded:
         plan, tape = prepared.plan, prepared.tape
         self.prepared = prepared
         self.values = _plain(values, np.float64)
-        self.transposed = values.copy()
-        for number in range(len(plan.layout.table_shapes)):
-            table = plan.layout.table(values, number)
-            start = plan.layout.table_offsets[number]
-            self.transposed[start : start + table.size] = table.T.ravel()
+        self.transposed = transposed_tables(plan, values)
         self.joint = joint_tables(plan, tape.regions, values)
 
     def _tables(self) -> tuple[Any, ...]:
@@ -185,16 +155,17 @@ class Loaded:
         mine = self.prepared
         if mine.ray is not None:
             return self._ray(mine.ray, rows)
-        count = rows.stop - rows.start
-        work = np.zeros((count, mine.tape.width))
-        known = np.zeros((count, mine.tape.known_width), dtype=np.bool_)
+        count, edges, width = rows.stop - rows.start, mine.plan.edges, int(mine.places[:, 3].sum())
+        forward, backward, marginal = (np.empty((count, width)) for _ in range(3))
+        known = np.zeros((2, count, edges), dtype=np.bool_)
         scale, rest, margin, doubtful = self._books(count)
-        kernels.sweep(
-            mine.tape.sweep, 0, count, *self._tables(), *self._evidence(rows), work.ravel(), work.ravel(), known, known,
-            scale, rest, margin, doubtful, *self._room(),
+        kernels.messages(
+            mine.tape.sweep, mine.places, count, mine.block, *self._tables(), *self._evidence(rows), *mine.workspace(),
+            scale, rest, margin, doubtful, *self._room(), np.uint64(width), forward.ravel(), backward.ravel(),
+            marginal.ravel(), edges, known[0], known[1],
         )  # fmt: skip
         scale += np.log(rest)
-        return self._judged(rows, self._shown(work, known, scale, margin, doubtful), doubtful)
+        return self._judged(rows, Buffers(forward, backward, marginal, known[0], known[1], scale), doubtful)
 
     def _ray(self, ray: Ray, rows: slice) -> tuple[Buffers, np.ndarray]:
         """The messages on the one leg of a star that is shown; see `stars`."""
@@ -252,16 +223,6 @@ class Loaded:
         blocks = [slice(start, min(start + size, evidence.rows)) for start in range(0, evidence.rows, size)]
         return prepared.load(self.values), blocks
 
-    def _shown(
-        self, work: np.ndarray, known: np.ndarray, scale: np.ndarray, margin: np.ndarray, doubtful: np.ndarray
-    ) -> Buffers:
-        places, edges = self.prepared.places, self.prepared.plan.edges
-        marginal = np.zeros((len(work), int(places[:, 3].sum())))
-        width, shown = np.uint64(work.shape[1]), np.uint64(marginal.shape[1])
-        kernels.marginals(places, len(work), width, work.ravel(), shown, marginal.ravel(), margin, doubtful)
-        forward, backward = (work[:, columns] for columns in self.prepared.columns)
-        return Buffers(forward, backward, marginal, known[:, :edges], known[:, edges : 2 * edges], scale)
-
     def round(self, before: Buffers) -> Buffers:
         """See `Loaded` of the package."""
         mine = self.prepared
@@ -274,7 +235,12 @@ class Loaded:
             mine.tape.sweep, 0, len(work), *self._tables(), *self._evidence(slice(0, len(work))), work.ravel(),
             after.ravel(), known, known_after, scale, rest, margin, doubtful, *self._room(),
         )  # fmt: skip
-        return self._shown(after, known_after, scale, margin, doubtful)
+        states, edges = mine.plan.states, mine.plan.edges
+        marginal = np.zeros((len(work), states))
+        shown = (np.uint64(after.shape[1]), after.ravel(), np.uint64(states), marginal.ravel())
+        kernels.marginals(mine.places, len(work), *shown, margin, doubtful)
+        forward, backward = after[:, :states], after[:, states : 2 * states]
+        return Buffers(forward, backward, marginal, known_after[:, :edges], known_after[:, edges : 2 * edges], scale)
 
     def counts(self, rows: slice, weights: np.ndarray, expect: bool) -> BlockCounts:
         """See `Loaded` of the package. The counts are those of packs, posteriors, inner tables, and the judge's."""
@@ -344,10 +310,8 @@ class Loaded:
     ) -> tuple[float, np.ndarray]:
         mine, tape, count = self.prepared, self.prepared.tape, len(weights)
         scale, rest, margin, doubtful = self._books(count)
-        work = np.zeros(mine.block * tape.width)
-        known = np.zeros((mine.block, tape.known_width), dtype=np.bool_)
         kernels.counts(
-            tape.sweep, tape.count, count, mine.block, work, known, np.empty(mine.block), *self._tables(),
+            tape.sweep, tape.count, count, mine.block, *mine.workspace(), np.empty(mine.block), *self._tables(),
             *self._evidence(rows), weights, expect, scale, rest, margin, doubtful, joint, posteriors, inner,
             *self._room(),
         )  # fmt: skip
@@ -358,12 +322,6 @@ class Loaded:
         """See `Loaded` of the package."""
         mine, plan = self.prepared, self.prepared.plan
         (buffers, doubtful), evidence = self._propagate(rows), mine.evidence.take(rows)
-        into = []
-        for edge in plan.siso_input.tolist():
-            message = buffers.forward[:, plan.columns(edge)]
-            if evidence.slot[edge] >= 0:
-                message = message * evidence.weights(edge, int(plan.cardinality[edge]))
-            into.append(message)
 
         def judged(where: np.ndarray) -> Iterator[tuple[slice, Any]]:
             if len(where):
@@ -371,24 +329,9 @@ class Loaded:
                 for block in blocks:
                     yield block, judge.hold(block)
 
-        return Held(
-            into,
-            [buffers.backward[:, plan.columns(edge)] for edge in plan.siso_output.tolist()],
-            [buffers.known_backward[:, edge] for edge in plan.siso_output],
-            [buffers.marginal[:, plan.columns(edge)] for edge in plan.source_edge.tolist()],
-            buffers.log_likelihood,
-            doubtful,
-            judged,
-        )
+        return held(plan, evidence, buffers, doubtful, judged)
 
 
 def _plain(array: np.ndarray, dtype: type) -> np.ndarray:
     """Contiguous and writable: numba compiles a kernel anew for every other kind of array."""
     return np.require(array, dtype=dtype, requirements=["C", "W"])
-
-
-def _columns(starts: list[int], counts: list[int]) -> slice | np.ndarray:
-    """The columns of messages in a workspace: a slice where they lie side by side."""
-    if all(start + count == after for start, count, after in zip(starts, counts, starts[1:], strict=False)):
-        return slice(starts[0], starts[-1] + counts[-1]) if starts else slice(0, 0)
-    return np.concatenate([np.arange(start, start + count) for start, count in zip(starts, counts, strict=True)])

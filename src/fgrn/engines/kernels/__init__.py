@@ -39,6 +39,7 @@ from .basics import (
     LEAVES,
     LOG_TWO,
     LONE_SOURCE,
+    LOST,
     MEET,
     POSTERIOR,
     SCATTER,
@@ -50,7 +51,7 @@ from .basics import (
 )
 from .products import divert, leaves, posterior_of, scatter, shift_of, star_product
 from .sisos import boundary, constant, joint_add, joint_norm, lone_source, meet, siso_backward, siso_forward
-from .vectors import copied, increased, scaled, scattered, times
+from .vectors import copied, dot, filled, increased, scaled, scattered, times
 
 PARTS = "24e7e6da39a2"
 
@@ -105,6 +106,71 @@ def marginals(places, rows, width, read, out_width, out, margin, doubtful):
             copied(read, forward, out, target, count)
             times(out, target, read, backward, count)
             check(r, normalise(out, target, count), margin, doubtful)
+
+
+@kernel
+def messages(
+    tape, places, total, block, width, deep, values, transposed, joint, shifts, entries, bounds, maps, codes, soft,
+    work, known, scale, rest, margin, doubtful, mantissa, exponent, scratch, out_width, forward, backward, marginal,
+    edges, known_forward, known_backward,
+):  # fmt: skip
+    """Run a tape on all rows, in blocks that stay in the cache, and copy out what is shown, as in `marginals`."""
+    for first in range(0, total, block):
+        rows = min(block, total - first)
+        sweep(
+            tape, first, rows, width, deep, values, transposed, joint, shifts, entries, bounds, maps, codes, soft, work,
+            work, known, known, scale, rest, margin, doubtful, mantissa, exponent, scratch,
+        )  # fmt: skip
+        for r in range(rows):
+            base, out_base = np.uint64(r) * width, np.uint64(first + r) * out_width
+            for k in range(len(places)):
+                target, count = out_base + places[k, 2], places[k, 3]
+                copied(work, base + places[k, 0], forward, target, count)
+                copied(work, base + places[k, 1], backward, target, count)
+                copied(forward, target, marginal, target, count)
+                times(marginal, target, backward, target, count)
+                check(first + r, normalise(marginal, target, count), margin, doubtful)
+            for edge in range(edges):
+                known_forward[first + r, edge] = known[r, edge]
+                known_backward[first + r, edge] = known[r, edges + edge]
+
+
+@kernel
+def recount(
+    sisos, sources, rows, width, transposed, into, back, belief, known, weights, expect, doubtful, norms, cells, x
+):
+    """Expected counts from messages that are held; see `cycles`. A doubtful row adds nothing.
+
+    What is added for a SISO is f b^T / norm, transposed, which meets the table when all rows are in.
+    """
+    for r in range(rows):
+        if weights[r] == 0.0 or doubtful[r]:
+            continue
+        base = np.uint64(r) * width
+        for k in range(len(sisos)):
+            source, n, output, m, table = sisos[k, 0], sisos[k, 1], sisos[k, 2], sisos[k, 3], sisos[k, 4]
+            filled(x, ZERO, 0.0, n)
+            for j in range(m):
+                value = back[base + output + j]
+                if value != 0.0:
+                    increased(x, ZERO, value, transposed, table + j * n, n)
+            norms[r, k] = dot(into, base + source, x, ZERO, n)
+            if norms[r, k] < LOST:
+                doubtful[r] = True
+                break
+        if doubtful[r]:
+            continue
+        for k in range(len(sisos)):
+            if not (expect or known[r, sisos[k, 5]]):
+                continue
+            source, n, output, m, table = sisos[k, 0], sisos[k, 1], sisos[k, 2], sisos[k, 3], sisos[k, 4]
+            share = weights[r] / norms[r, k]
+            for j in range(m):
+                value = back[base + output + j]
+                if value != 0.0:
+                    increased(cells, table + j * n, share * value, into, base + source, n)
+        for k in range(len(sources)):
+            increased(cells, sources[k, 2], weights[r], belief, base + sources[k, 0], sources[k, 1])
 
 
 @kernel

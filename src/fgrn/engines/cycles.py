@@ -1,0 +1,93 @@
+"""The paper's cycles: tables counted again and again from the messages an epoch began with, which are held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import BlockCounts, Buffers, Engine, kernels
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..plan import Plan
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """The messages of a block of rows: what goes into every SISO, what comes back to it, the beliefs of the Sources.
+
+    `doubtful` are rows the judge has to count; `judged` has it hold the messages of given rows, in blocks.
+    """
+
+    into: np.ndarray
+    back: np.ndarray
+    belief: np.ndarray
+    known: np.ndarray
+    log_likelihood: np.ndarray
+    doubtful: np.ndarray
+    judged: Callable[[np.ndarray], Iterator[tuple[slice, Any]]]
+
+
+def held(plan: Plan, evidence: Evidence, buffers: Buffers, doubtful: np.ndarray, judged: Any) -> Held:
+    """The messages as the blocks receive them: times the evidence on what a SISO reads."""
+    into = buffers.forward
+    for edge in plan.siso_input.tolist():
+        if evidence.slot[edge] >= 0:
+            into[:, plan.columns(edge)] *= evidence.weights(edge, int(plan.cardinality[edge]))
+    known = buffers.known_backward
+    return Held(into, buffers.backward, buffers.marginal, known, buffers.log_likelihood, doubtful, judged)
+
+
+def recount(
+    plan: Plan, judge: Engine, messages: Held, values: np.ndarray, weights: np.ndarray, expect: bool
+) -> BlockCounts:
+    """Expected counts from held messages with the given tables."""
+    transposed = transposed_tables(plan, values)
+    cells = np.zeros(plan.layout.size)  # tables transposed, without the factor of the table itself
+    doubtful = messages.doubtful.copy()
+    count, longest = len(weights), int(plan.cardinality.max(initial=1))
+    kernels.recount(
+        _places(plan), _sources(plan), count, np.uint64(plan.states), transposed, messages.into.ravel(),
+        messages.back.ravel(), messages.belief.ravel(), messages.known, np.ascontiguousarray(weights, dtype=np.float64),
+        expect, doubtful, np.empty((count, len(plan.siso_table))), cells, np.empty(longest),
+    )  # fmt: skip
+    counts = np.zeros(plan.layout.size)
+    for number, (rows, columns) in enumerate(plan.layout.table_shapes):
+        start = plan.layout.table_offsets[number]
+        mine = cells[start : start + rows * columns].reshape(columns, rows).T
+        plan.layout.table(counts, number)[...] = mine * plan.layout.table(values, number)
+    for number in range(len(plan.layout.prior_sizes)):
+        plan.layout.prior(counts, number)[...] = plan.layout.prior(cells, number)
+    where = np.flatnonzero(doubtful)
+    for block, judged in messages.judged(where):
+        counts += judge.recount(plan, judged, values, weights[where[block]], expect).values
+    return BlockCounts.of_rows(counts, messages.log_likelihood, weights)
+
+
+def transposed_tables(plan: Plan, values: np.ndarray) -> np.ndarray:
+    """The parameters with every table transposed in its place."""
+    out = values.copy()
+    for number in range(len(plan.layout.table_shapes)):
+        table = plan.layout.table(values, number)
+        start = plan.layout.table_offsets[number]
+        out[start : start + table.size] = table.T.ravel()
+    return out
+
+
+def _places(plan: Plan) -> np.ndarray:
+    """Per SISO: its input in a row of messages and its states, the same for its output, its table, its output edge."""
+    rows = [
+        (plan.offset[a], plan.cardinality[a], plan.offset[b], plan.cardinality[b], plan.layout.table_offsets[t], b)
+        for a, b, t in zip(plan.siso_input, plan.siso_output, plan.siso_table, strict=True)
+    ]
+    return np.array(rows, dtype=np.uint64).reshape(-1, 6)
+
+
+def _sources(plan: Plan) -> np.ndarray:
+    """Per Source: its variable in a row of messages and its states, its prior."""
+    edges = plan.source_edge
+    places = (plan.offset[edges], plan.cardinality[edges], plan.layout.prior_offsets[plan.source_prior])
+    return np.stack(places, axis=1).astype(np.uint64).reshape(-1, 3)
