@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CREATED := $(VENV)/.created
 DEMO := $(VENV)/.installed-demo
+BENCH := $(VENV)/.installed-bench
 DEV := $(VENV)/.installed-dev
 # Quiet twice: errors are shown, the rest is not.
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
@@ -15,7 +16,7 @@ RECORDED := pyproject.toml src/fgrn/_version.py
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test demo lint wheel check clean
+.PHONY: help venv test demo bench lint wheel check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s  %s\n", $$1, $$2}' Makefile
@@ -27,6 +28,9 @@ test: $(DEV) ## the tests; PYTEST_ARGS="-k name" is handed on to pytest
 
 demo: $(DEMO) ## the demonstration
 	@$(BIN)/python -m fgrn.demo $(DEMO_ARGS)
+
+bench: $(BENCH) ## speed beside other programs (15 minutes; BENCH_ARGS=--quick to see that it runs)
+	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 lint: $(DEV) ## style, format and types; changes nothing
 	@$(BIN)/python -m ruff check --quiet .
@@ -58,6 +62,11 @@ $(CREATED):
 $(DEMO): $(RECORDED) | $(CREATED)
 	@echo "Installing fgrn and what the demonstration needs into $(VENV) (once)"
 	@$(INSTALL) --editable '.[demo]'
+	@touch $@
+
+$(BENCH): $(RECORDED) | $(CREATED)
+	@echo "Installing fgrn and the programs it is compared with into $(VENV) (once; PyTorch is large)"
+	@$(INSTALL) --editable '.[bench]'
 	@touch $@
 
 $(DEV): $(RECORDED) | $(CREATED)

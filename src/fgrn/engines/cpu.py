@@ -77,7 +77,8 @@ class Prepared:
         if program.for_counts:
             cells = int(self.parts[-1])  # to be cleared and added up for every call
             visited = self.tape.width + sum(region.stride * len(region.packs) for region in self.tape.regions)
-            self.rows_at_once = max(COUNTED_CELLS // visited, cells // 8, -(-evidence.rows // COUNTED_BLOCKS))
+            enough = max(COUNTED_CELLS, 128 * cells) // visited
+            self.rows_at_once = max(enough, -(-evidence.rows // COUNTED_BLOCKS))
         else:
             shown = 24 * int(self.places[:, 3].sum()) + 16
             self.rows_at_once = int(np.clip(MESSAGE_BYTES // shown, 1, MOST_ROWS))

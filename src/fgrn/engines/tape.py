@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from ..evidence import Evidence
     from ..plan import Plan, Program
 
-MOST_CODES, MOST_CELLS = 1024, 2**15
-"""Codes of one pack, and cells of its joint table, which has to stay in the cache."""
+MOST_CODES, MOST_CELLS = 256, 2**15
+"""Codes of one pack, and cells of its joint table, which has to stay in the cache. More codes were no faster."""
 
 MOST_TAPES = 64
 """Tapes of one program that are kept: they are quick to write again."""

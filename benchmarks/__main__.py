@@ -1,0 +1,61 @@
+"""Run the measurements: parity first, then the clock. See `docs/speed.md` for what they show."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from . import growth, little, report, stars, trees
+from .measure import Result, write
+
+ROOT = Path(__file__).parents[1]
+CASES = {
+    "epochs": stars.epochs,
+    "holes": stars.holes,
+    "merging": stars.merging,
+    "inference": stars.inference,
+    "latent-classes": stars.latent_classes,
+    "judge": trees.against_the_judge,
+    "markov": trees.markov,
+    "little": little.little,
+}
+
+
+def main() -> int:
+    """Run, print, and (with all cases, at full size) write the page, the picture and the figures."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("cases", nargs="*", metavar="case", help=f"some of {', '.join([*CASES, 'growth'])}; else all")
+    parser.add_argument("--quick", action="store_true", help="a twentieth of the rows, to see that everything runs")
+    options = parser.parse_args()
+    unknown = set(options.cases) - {*CASES, "growth"}
+    if unknown:
+        parser.error(f"there is no case {', '.join(sorted(unknown))}")
+    chosen = options.cases or [*CASES, "growth"]
+    results: list[Result] = []
+    for name in CASES:
+        if name not in chosen:
+            continue
+        print(name, flush=True)
+        for result in CASES[name](options.quick):
+            results.append(result)
+            goal = "" if result.goal is None else f"  goal {result.goal:g} {'met' if result.met else 'MISSED'}"
+            print(f"  {result.name}, {result.peer}: {result.ratio:.3g}{goal}  {result.note}", flush=True)
+            time.sleep(0.5)  # let a machine that shares its cores settle
+    slopes = growth.slopes(options.quick) if "growth" in chosen else []
+    for line in slopes:
+        print(f"  time grows with the power {line['power']:.2f} of the {line['what']}")
+    if not options.cases and not options.quick:
+        write(ROOT / "benchmarks" / "results.json", results, {"growth": slopes})
+        report.fill(ROOT / "docs" / "speed.md", results, slopes)
+        report.picture(ROOT / "docs" / "speed.svg", results)
+        print("written: benchmarks/results.json, docs/speed.md, docs/speed.svg")
+    missed = [result.name for result in results if result.met is False]
+    if missed:
+        print(f"{len(missed)} goals were missed: {', '.join(missed)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

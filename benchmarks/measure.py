@@ -1,0 +1,119 @@
+"""How things are timed, compared and noted down."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fgrn
+
+THREADS = 2
+
+
+@dataclass(frozen=True)
+class Result:
+    """One comparison: what was done, the seconds of both sides, what the ratio should be at least (or at most)."""
+
+    name: str
+    what: str
+    ours: float
+    theirs: float
+    peer: str
+    goal: float | None = None
+    at_most: bool = False
+    note: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long the peer takes."""
+        return self.theirs / self.ours
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the goal was reached; None without one."""
+        if self.goal is None:
+            return None
+        return self.ratio <= self.goal if self.at_most else self.ratio >= self.goal
+
+
+def seconds(work: Callable[[], Any], repeats: int = 3) -> float:
+    """The shortest of a few runs, without the collector of garbage in between."""
+    best = np.inf
+    for _ in range(repeats):
+        gc.collect()
+        gc.disable()
+        begin = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - begin)
+        gc.enable()
+    return float(best)
+
+
+def per_epoch(run: Callable[[int], Any], few: int, many: int, repeats: int = 3) -> float:
+    """The seconds of one epoch more: what is done once (reading, starting) cancels out."""
+    return (seconds(lambda: run(many), repeats) - seconds(lambda: run(few), repeats)) / (many - few)
+
+
+def random_rows(rows: int, variables: int, states: int, seed: int = 0, holes: float = 0.0) -> np.ndarray:
+    """Codes without any structure, where nothing repeats more than it has to; NaN for holes."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, states, (rows, variables))
+    if not holes:
+        return codes
+    return np.where(rng.random(codes.shape) < holes, np.nan, codes)
+
+
+def columns_of(matrix: np.ndarray) -> dict[str, np.ndarray]:
+    """A mapping of columns, as `learn` takes it; the columns are views."""
+    return {f"Y{i}": matrix[:, i] for i in range(matrix.shape[1])}
+
+
+def random_star(variables: int, states: int, hidden: int, seed: int = 0) -> fgrn.Network:
+    """An LVM whose tables are given, so that a peer can start from the same."""
+    rng = np.random.default_rng(seed)
+    legs = [fgrn.Variable(f"S:Y{i}", hidden) for i in range(variables)]
+    root = fgrn.Variable("S", hidden)
+    leaves = [
+        fgrn.SISO(leg, fgrn.Variable(f"Y{i}", states), rng.dirichlet(np.full(states, 5.0), hidden))
+        for i, leg in enumerate(legs)
+    ]
+    return fgrn.Network([fgrn.Source(root, rng.dirichlet(np.full(hidden, 5.0))), fgrn.Diverter([root], legs), *leaves])
+
+
+def tables_of(net: fgrn.Network) -> tuple[np.ndarray, np.ndarray]:
+    """The prior, and the tables of a star side by side: (hidden, variables, states)."""
+    return net.prior("S"), np.stack([net.table(name) for name in net.observed], axis=1)
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    import numba
+
+    model = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        lines = [line for line in info.read_text().splitlines() if line.startswith("model name")]
+        model = lines[0].split(":", 1)[1].strip() if lines else model
+    return {
+        "processor": model,
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "fgrn": fgrn.__version__,
+    }
+
+
+def write(path: Path, results: list[Result], extra: dict[str, Any]) -> None:
+    """All that was measured, as JSON."""
+    rows = [{**asdict(result), "ratio": result.ratio, "met": result.met} for result in results]
+    path.write_text(json.dumps({"machine": machine(), "results": rows, **extra}, indent=1) + "\n")

@@ -1,0 +1,78 @@
+"""What was measured, as a table and as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from .measure import Result, machine
+
+PROGRAMS = ("StepMix", "pomegranate", "NumPy", "hmmlearn")
+
+
+def _seconds(value: float) -> str:
+    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
+        if value * factor >= 1:
+            return f"{value * factor:.3g} {unit}"
+    return f"{value * 1e9:.3g} ns"
+
+
+def table(results: list[Result]) -> str:
+    """Markdown."""
+    lines = ["| what | | ours | beside | theirs | ratio | goal |", "|---|---|---|---|---|---|---|"]
+    for result in results:
+        goal = "" if result.goal is None else f"{'≤' if result.at_most else '≥'} {result.goal:g} "
+        goal += {True: "met", False: "**missed**", None: ""}[result.met]
+        sides = [_seconds(result.ours), result.peer, _seconds(result.theirs)]
+        if result.note:
+            sides = [result.note, result.peer, ""]
+        lines.append(f"| {result.name} | {result.what} | {' | '.join(sides)} | {result.ratio:.3g} | {goal} |")
+    return "\n".join(lines)
+
+
+def growth_table(slopes: list[dict[str, Any]]) -> str:
+    """Markdown."""
+    lines = ["| what grows | from | to | time grows by its power of |", "|---|---|---|---|"]
+    lines += [f"| {s['what']} | {s['points'][0]:,} | {s['points'][-1]:,} | {s['power']:.2f} |" for s in slopes]
+    return "\n".join(lines)
+
+
+def fill(page: Path, results: list[Result], slopes: list[dict[str, Any]]) -> None:
+    """Put the tables into the page, between its marks."""
+    text = page.read_text()
+    here = machine()
+    where = f"{here['processor']}, {here['cores']} cores, Python {here['python']}, NumPy {here['numpy']}, "
+    where += f"Numba {here['numba']}."
+    for mark, content in (("machine", where), ("results", table(results)), ("growth", growth_table(slopes))):
+        begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
+        text = text[: text.index(begin) + len(begin)] + f"\n\n{content}\n\n" + text[text.index(end) :]
+    page.write_text(text)
+
+
+def picture(path: Path, results: list[Result]) -> None:
+    """Ratios to peers, longest bar first, on a logarithmic axis; the goals as ticks."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    shown = [
+        r for r in results if r.peer.split(",")[0].split(" ")[0] in ("StepMix", "pomegranate", "NumPy", "hmmlearn")
+    ]
+    shown.sort(key=lambda result: result.ratio)
+    figure, axes = plt.subplots(figsize=(9, 0.42 * len(shown) + 1.2), layout="constrained")
+    places = range(len(shown))
+    axes.barh(places, [r.ratio for r in shown], color="#3b6ea5", height=0.62)
+    for place, result in zip(places, shown, strict=True):
+        axes.text(result.ratio * 1.06, place, f"{result.ratio:.3g}", va="center", fontsize=9, color="#222222")
+        if result.goal is not None:
+            axes.plot([result.goal] * 2, [place - 0.38, place + 0.38], color="#d1495b", linewidth=2.5)
+    axes.set_yticks(places, [f"{r.name}: {r.peer}" for r in shown], fontsize=9)
+    axes.set_xscale("log")
+    axes.set_xlim(0.8, max(r.ratio for r in shown) * 2.5)
+    axes.set_xlabel("times as fast as the peer (red: the goal)")
+    axes.set_title("One epoch of learning, measured side by side", loc="left", fontsize=11)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.xaxis.set_major_formatter("{x:g}")
+    figure.savefig(path)
