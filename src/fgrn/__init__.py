@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._version import __version__
+from .chain import Chain
 from .exceptions import (
     ConvergenceWarning,
     EvidenceError,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SISO",
+    "Chain",
     "ConvergenceWarning",
     "Diverter",
     "EvidenceError",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,17 @@ from .messages import Messages
 
 
 def completed(
-    data: frames.Data, labels_of: Callable[[str], Labels], propagate: Callable[[frames.Data, list[str]], Messages]
+    data: frames.Data,
+    beside: Collection[str],
+    labels_of: Callable[[str], Labels],
+    propagate: Callable[[frames.Data, list[str]], Messages],
 ) -> frames.Data:
-    """The table, as the kind it came in. A column of codes is filled with codes, any other with labels."""
+    """The table, as the kind it came in. A column of codes is filled with codes, any other with labels.
+
+    Columns `beside` the variables stay as they are.
+    """
     columns = frames.columns(data)
-    open_rows = {name: _open_rows(column) for name, column in columns.items()}
+    open_rows = {name: _open_rows(column) for name, column in columns.items() if name not in beside}
     wanted = [name for name, rows in open_rows.items() if rows.any()]
     found = propagate(columns or data, wanted)
     filled = {}

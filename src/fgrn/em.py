@@ -23,6 +23,10 @@ from .parameters import Parameters, Smoothing, Specification, drawn, updated
 class EStep(Protocol):
     """Who makes the Counts."""
 
+    @property
+    def last_values(self) -> np.ndarray:
+        """The parameters that were counted with last."""
+
     def count(self, values: np.ndarray) -> Counts:
         """The expected counts under these parameters."""
 

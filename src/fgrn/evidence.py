@@ -7,7 +7,7 @@ one, and what was taken out is kept per row, since it enters the likelihood.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
@@ -41,6 +41,7 @@ class Evidence:
     soft       (rows, width): distributions, those of edge e from column `soft_offset[e]` on; each sums to one,
                or is all zero where a value was impossible in itself
     log_scale  (rows,): the logarithm of what was taken out of the distributions
+    begins     (rows,): where a sequence begins, if rows follow each other; else empty
     """
 
     codes: np.ndarray
@@ -48,6 +49,7 @@ class Evidence:
     slot: np.ndarray
     soft_offset: np.ndarray
     log_scale: np.ndarray
+    begins: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
     @property
     def rows(self) -> int:
@@ -56,7 +58,8 @@ class Evidence:
 
     def take(self, rows: slice | np.ndarray) -> Evidence:
         """Some of the rows."""
-        return Evidence(self.codes[rows], self.soft[rows], self.slot, self.soft_offset, self.log_scale[rows])
+        begins = self.begins[rows] if len(self.begins) else self.begins
+        return Evidence(self.codes[rows], self.soft[rows], self.slot, self.soft_offset, self.log_scale[rows], begins)
 
     def edges(self) -> frozenset[int]:
         """The edges that have a column."""
@@ -131,6 +134,28 @@ def _code_type(plan: Plan, columns: Mapping[str, Any]) -> type[np.signedinteger[
     """The narrowest integers that hold the states of these variables."""
     most = max((len(plan.labels[plan.index[name]]) for name in columns), default=1)
     return np.int8 if most <= 2**7 else np.int16 if most <= 2**15 else np.int32
+
+
+def sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
+    """Where sequences begin, by the column that tells them apart; all rows are one sequence without it."""
+    begins = np.zeros(rows, dtype=bool)
+    begins[:1] = True
+    if ids is None or frames.is_bare(ids):
+        return begins
+    values = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    if len(values) != rows:
+        raise EvidenceError(f"Column {name!r} has {len(values):,} rows, the others have {rows:,}.")
+    seen: set[Any] = set()
+    for row, value in enumerate(values):
+        if frames.is_unknown(value):
+            raise EvidenceError(f"Row {row}, {name!r}: it is not known which sequence this row belongs to.")
+        if row and value == values[row - 1]:
+            continue
+        if value in seen:
+            raise EvidenceError(f"Row {row}: the rows of a sequence follow each other, but {value!r} had ended before.")
+        seen.add(value)
+        begins[row] = True
+    return begins
 
 
 def checked_weights(weights: Any, rows: int) -> np.ndarray:

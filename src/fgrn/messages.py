@@ -125,7 +125,7 @@ def sweep(
     log_likelihood = np.empty(evidence.rows)
 
     def work(rows: slice) -> None:
-        buffers = loaded.propagate(rows)
+        buffers = loaded.propagate(rows, "marginal" in ways)
         for way in ways:
             out[way][rows] = getattr(buffers, way)
         log_likelihood[rows] = buffers.log_likelihood
@@ -162,6 +162,34 @@ def rounds(
         backward = damping * now.backward + (1 - damping) * new.backward
         now = new._replace(forward=forward, backward=backward)
         yield now, change
+
+
+def stepped(
+    engine: Engine,
+    plan: Plan,
+    programs: Programs,
+    values: np.ndarray,
+    evidence: Evidence,
+    most: int,
+    damping: float,
+    tolerance: float,
+    exact_after: int | None,
+) -> Iterator[Round]:
+    """Round after round, until nothing moves by more than `tolerance`, with what moved in each."""
+    for number, (buffers, change) in enumerate(rounds(engine, plan, programs, values, evidence, most, damping)):
+        moved = change.max(axis=1, initial=0)
+        changed = tuple(
+            (name, way)
+            for edge, name in enumerate(plan.names)
+            for direction, way in enumerate(("forward", "backward"))
+            if moved[direction, plan.columns(edge)].max() > tolerance
+        )
+        exact = exact_after is not None and number >= exact_after
+        still = (change.max(axis=(0, 2), initial=0) <= tolerance) & (number > 0) | exact
+        found = as_messages(plan, values, evidence, buffers, number, still)
+        yield Round(number, found, changed, float(change.max(initial=0)))
+        if number and not changed:
+            return
 
 
 def settled(

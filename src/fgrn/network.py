@@ -108,7 +108,7 @@ class Network:
         self._parameters = initial(self._spec)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Network):
+        if not isinstance(other, Network) or type(other) is not type(self):
             return NotImplemented
         return self.blocks == other.blocks and self._parameters == other._parameters
 
@@ -168,7 +168,7 @@ class Network:
         settings.choice("impossible", impossible, ("raise", "mark"))
         settings.number("tolerance", tolerance)
         plan = self._plan(paused)
-        encoded = encode(plan, evidence)
+        encoded = self._encode(plan, evidence)
         kept = plan.names if keep is None else settings.names("keep", keep)
         for name in kept:
             plan.edge(name)
@@ -189,12 +189,12 @@ class Network:
             )  # fmt: skip
             found = found.only(kept, ways)
         else:
-            found = messages.sweep(runner, plan, programs, self._parameters.values, encoded, kept, threads, ways)
+            found = self._swept(runner, plan, programs, self._parameters.values, encoded, kept, threads, ways)
         if impossible == "raise":
             try:
                 refuse_impossible(np.flatnonzero(found.impossible))
             except ImpossibleEvidence as error:
-                raise explained(error, plan, programs, self._parameters.values, encoded) from None
+                raise self._explained(error, plan, programs, self._parameters.values, encoded) from None
         return found
 
     def steps(
@@ -213,27 +213,13 @@ class Network:
         """
         settings.number("tolerance", tolerance)
         plan = self._plan(paused)
-        encoded = encode(plan, evidence)
+        encoded = self._encode(plan, evidence)
         runner = self._engine(engine, plan, encoded.rows)
         programs = self._programs_for(plan, paused, encoded)
         values = self._parameters.values
         most, rest = self._round_settings(plan, rounds, damping)
-        for number, (buffers, change) in enumerate(
-            messages.rounds(runner, plan, programs, values, encoded, most, rest)
-        ):
-            moved = change.max(axis=1, initial=0)
-            changed = tuple(
-                (name, way)
-                for edge, name in enumerate(plan.names)
-                for direction, way in enumerate(("forward", "backward"))
-                if moved[direction, plan.columns(edge)].max() > tolerance
-            )
-            exact = plan.is_tree and rest == 0 and number >= self._rounds_needed(plan)
-            still = (change.max(axis=(0, 2), initial=0) <= tolerance) & (number > 0) | exact
-            found = messages.as_messages(plan, values, encoded, buffers, number, still)
-            yield Round(number, found, changed, float(change.max(initial=0)))
-            if number and not changed:
-                return
+        exact_after = self._rounds_needed(plan) if plan.is_tree and rest == 0 else None
+        yield from messages.stepped(runner, plan, programs, values, encoded, most, rest, tolerance, exact_after)
 
     # Learning
 
@@ -299,7 +285,7 @@ class Network:
                 "This network has loops, where messages are not exact and their counts would not be the expected ones. "
                 "Join the variables on the loop in a product-space Diverter, which makes a tree of it."
             )
-        encoded = encode(plan, data)
+        encoded = self._encode(plan, data)
         if not encoded.rows or not encoded.edges():
             raise LearningError("There are no rows to learn from.")
         spec = self._spec if only is None else self._spec.restricted(settings.names("only", only))
@@ -307,7 +293,7 @@ class Network:
         if not any((*spec.learnt_tables, *spec.learnt_priors)):
             raise LearningError("Nothing here may be learnt: every table and prior is frozen.")
         programs = self._programs_for(plan, paused, encoded)
-        estep = InMemory(
+        estep = self._estep(InMemory(
             engine=self._engine(engine, plan, encoded.rows * epochs * cycles),
             plan=plan,
             programs=programs,
@@ -317,12 +303,12 @@ class Network:
             hold=hold,
             threads=threads,
             merge=False if merge is None and rule.epochs * rule.starts < merging.EPOCHS else merge,
-        )
+        ))  # fmt: skip
         smooth = Smoothing.of(spec.layout, smoothing)
         try:
             self._parameters, history = em.learn(estep, spec, self._parameters, rule, smooth, watch)
         except ImpossibleEvidence as error:
-            raise explained(error, plan, programs, estep.last_values, encoded) from None
+            raise self._explained(error, plan, programs, estep.last_values, encoded) from None
         return history
 
     def learn_by_layer(self, data: frames.Data, *, together: int = 0, **options: Any) -> list[em.History]:
@@ -366,6 +352,7 @@ class Network:
         """The same table with every unknown or partly known value replaced by its likeliest label."""
         return completed(
             data,
+            self._beside,
             lambda name: self.variable(name).labels,
             lambda columns, wanted: self.propagate(columns, keep=wanted, parts=["marginal"], engine=engine),
         )
@@ -397,7 +384,7 @@ class Network:
         plan = self._plan(())
         if not plan.is_tree:
             raise FgrnError("Multiplications are counted for two sweeps, which this network with loops does not have.")
-        encoded = encode(plan, data)
+        encoded = self._encode(plan, data)
         engine = Reference(direct=direct)
         programs = self._programs_for(plan, (), encoded)
         prepared = engine.prepare(plan, programs, programs.everything, encoded)
@@ -409,6 +396,19 @@ class Network:
         from .io.model_file import save
 
         save(self, path)
+
+    # Behind the scenes: what a network of another kind does in its own way
+
+    _beside: frozenset[str] = frozenset()  # columns of a table that are no variables
+
+    def _encode(self, plan: Plan, data: frames.Data) -> Evidence:
+        return encode(plan, data)
+
+    def _estep(self, rows: InMemory) -> em.EStep:
+        return rows
+
+    _swept = staticmethod(messages.sweep)
+    _explained = staticmethod(explained)
 
     # Behind the scenes
 

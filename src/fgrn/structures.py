@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from . import settings
+from .chain import Chain
 from .exceptions import WiringError, shortened, unknown_name
 from .graph import SISO, Block, Diverter, Source, Variable
 from .labels import Label
@@ -123,24 +124,41 @@ def stack(
     return _network(observed, [Source(top), *_children([top], below), *blocks])
 
 
-def hmm(observed: Mapping[str, States], hidden: States, length: int, *, name: str = "S") -> Network:
-    """The hidden Markov model, as a chain of `length` steps with tied tables; a row of data is a sequence.
+def hmm(
+    observed: Mapping[str, States],
+    hidden: States,
+    length: int | None = None,
+    *,
+    name: str = "S",
+    sequence: str = "sequence",
+) -> Network:
+    """The hidden Markov model: a `Chain`, a row of data being one step; or unrolled, a row being a whole sequence.
 
-    Step t has the hidden variable "S[t]" and the observed ones "Y[t]"; `fgrn.sequences` makes such rows of sequences of
-    any lengths up to `length`, leaving what lies beyond the end of a sequence unknown. Learn with holes="ignore": then
-    what was never observed is not counted, and every epoch is one of Baum and Welch.
+    A chain takes sequences of any lengths, one after the other in one table, told apart by a column; every epoch is
+    one of Baum and Welch. It has the hidden variable "S", and "S next" for that of the next row.
+
+    With a `length` the steps are unrolled into one network with tied tables, to be looked at or changed. Step t has the
+    hidden variable "S[t]" and the observed ones "Y[t]"; `fgrn.sequences` makes such rows of sequences of any lengths up
+    to `length`, leaving what lies beyond the end of a sequence unknown. Learn it with holes="ignore": then what was
+    never observed is not counted.
 
     Args:
         observed: the variables observed at every step, and their states.
         hidden: the states of the hidden variable.
-        length: the number of steps.
+        length: the number of steps, if they are to be unrolled.
         name: what the hidden variable is called.
+        sequence: the column that tells sequences apart; without it in a table all rows are one sequence.
     """
-    settings.whole("length", length, 1, WiringError)
     outputs = _variables(observed)
+    if length is None:
+        state, following = Variable(name, hidden), Variable(f"{name} next", hidden)
+        blocks = [Source(state), *_children([state], [*outputs, following])]
+        _network(observed, blocks)  # checks the names
+        return Chain(blocks, (following.name, state.name), sequence)
+    settings.whole("length", length, 1, WiringError)
     state = Variable(name, hidden)
     steps = [Variable(f"{name}[{t}]", state.labels) for t in range(length)]
-    blocks: list[Block] = [Source(steps[0])]
+    blocks = [Source(steps[0])]
     for t, here in enumerate(steps):
         seen = [Variable(f"{variable.name}[{t}]", variable.labels) for variable in outputs]
         children = _children([here], [*seen, *steps[t + 1 : t + 2]])

@@ -60,11 +60,35 @@ class BlockCounts(NamedTuple):
         return cls(values, float(terms.sum()), np.flatnonzero(impossible & (weights > 0)))
 
 
+class Scan(NamedTuple):
+    """What a scan along sequences of rows writes down.
+
+    past, future     (rows, states): the hidden variable as the rows before know it, and those after (1 in the last)
+    around           (rows, states): both together, each row summing to one
+    likelihood       (rows,): of each row given those before it; 0 where it is impossible
+    """
+
+    past: np.ndarray
+    future: np.ndarray
+    around: np.ndarray
+    likelihood: np.ndarray
+
+    @classmethod
+    def room(cls, rows: int, states: int) -> Scan:
+        """Room for the scan of some rows."""
+        past, future, around = (np.empty((rows, states)) for _ in range(3))
+        return cls(past, future, around, np.empty(rows))
+
+    def of(self, rows: slice) -> Scan:
+        """The room for some of the rows."""
+        return Scan(*(part[rows] for part in self))
+
+
 class Loaded(Protocol):
     """Evidence and parameters in place: what an engine answers for a block of rows."""
 
-    def propagate(self, rows: slice) -> Buffers:
-        """Run the two sweeps of a tree."""
+    def propagate(self, rows: slice, beliefs: bool = True) -> Buffers:
+        """Run the two sweeps of a tree; without `beliefs` the marginals may be anything."""
 
     def round(self, before: Buffers) -> Buffers:
         """Run one parallel round on the messages of the round before, for all rows."""
@@ -99,6 +123,20 @@ class Engine(Protocol):
 
     def prepare(self, plan: Plan, programs: Programs, program: Program, evidence: Evidence) -> Prepared:
         """Lay out the evidence for one of the programs."""
+
+    def scan(
+        self,
+        prior: np.ndarray,
+        table: np.ndarray,
+        local: np.ndarray,
+        begins: np.ndarray,
+        weights: np.ndarray,
+        out: Scan,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Along rows that follow each other, given what each says of its hidden variable; a sequence begins at True.
+
+        Returns the expected counts of the first rows, and those from row to row without the factor of the table.
+        """
 
     def recount(self, plan: Plan, held: Any, values: np.ndarray, weights: np.ndarray, expect: bool) -> BlockCounts:
         """Expected counts from held messages with the given tables (the paper's ML cycle)."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import BlockCounts, Buffers, Engine, kernels
+from . import BlockCounts, Buffers, Engine, Scan, kernels
 from .cycles import Held, held, recount, transposed_tables
 from .kernels.basics import FAINT
 from .packs import Known, aligned_zeros, joint_tables, known_entries, padded, unpacked_counts
@@ -53,6 +53,27 @@ class Cpu:
     def prepare(self, plan: Plan, programs: Programs, program: Program, evidence: Evidence) -> Prepared:
         """See `Engine`."""
         return Prepared(self, plan, programs, program, evidence)
+
+    def scan(
+        self,
+        prior: np.ndarray,
+        table: np.ndarray,
+        local: np.ndarray,
+        begins: np.ndarray,
+        weights: np.ndarray,
+        out: Scan,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `Engine`."""
+        rows, states = local.shape
+        first, steps = np.zeros(states), np.zeros((states, states))
+        past, future, around, likelihood = out
+        kernels.scan(
+            rows, np.uint64(states), _plain(prior, np.float64), _plain(table, np.float64).ravel(),
+            _plain(table.T, np.float64).ravel(), _plain(local, np.float64).ravel(), _plain(begins, np.bool_),
+            _plain(weights, np.float64), past.ravel(), future.ravel(), around.ravel(), likelihood, first,
+            steps.ravel(), np.empty(states), np.empty(states),
+        )  # fmt: skip
+        return first, steps
 
     def recount(self, plan: Plan, held: Held, values: np.ndarray, weights: np.ndarray, expect: bool) -> BlockCounts:
         """See `Engine`."""
@@ -96,6 +117,14 @@ class Prepared:
         if self.program.for_counts:
             self._known[rows.start] = found
         return found
+
+    def on_hidden(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        """The evidence on the hidden variable of a star, codes and distributions; both are empty if there is none."""
+        edge = int(self.plan.source_edge[0])
+        slot, at = int(self.evidence.slot[edge]), int(self.evidence.soft_offset[edge])
+        codes = np.zeros(0, dtype=np.int32) if slot < 0 else _plain(self.evidence.codes[rows, slot], np.int32)
+        width = int(self.plan.cardinality[edge]) if at >= 0 else 0
+        return codes, _plain(self.evidence.soft[rows, at : at + width], np.float64).ravel()
 
     def _shown_places(self) -> np.ndarray:
         """Per shown edge: its forward and backward message in the workspace, its place among the shown, its length."""
@@ -147,15 +176,15 @@ class Loaded:
         """For each row: the likelihood so far, in two parts; the margin of what was lost; whether it is doubtful."""
         return np.zeros(count), np.ones(count), np.full(count, np.inf), np.zeros(count, dtype=np.bool_)
 
-    def propagate(self, rows: slice) -> Buffers:
+    def propagate(self, rows: slice, beliefs: bool = True) -> Buffers:
         """See `Loaded` of the package."""
-        return self._propagate(rows)[0]
+        return self._propagate(rows, beliefs)[0]
 
-    def _propagate(self, rows: slice) -> tuple[Buffers, np.ndarray]:
+    def _propagate(self, rows: slice, beliefs: bool = True) -> tuple[Buffers, np.ndarray]:
         """The messages, and which rows the judge made."""
         mine = self.prepared
         if mine.ray is not None:
-            return self._ray(mine.ray, rows)
+            return self._ray(mine.ray, rows, beliefs)
         count, edges, width = rows.stop - rows.start, mine.plan.edges, int(mine.places[:, 3].sum())
         forward, backward, marginal = (np.empty((count, width)) for _ in range(3))
         known = np.zeros((2, count, edges), dtype=np.bool_)
@@ -168,7 +197,7 @@ class Loaded:
         scale += np.log(rest)
         return self._judged(rows, Buffers(forward, backward, marginal, known[0], known[1], scale), doubtful)
 
-    def _ray(self, ray: Ray, rows: slice) -> tuple[Buffers, np.ndarray]:
+    def _ray(self, ray: Ray, rows: slice, beliefs: bool) -> tuple[Buffers, np.ndarray]:
         """The messages on the one leg of a star that is shown; see `stars`."""
         mine, plan = self.prepared, self.prepared.plan
         count = rows.stop - rows.start
@@ -189,11 +218,10 @@ class Loaded:
         scale += np.log(rest)
         if ray.prior >= 0:
             forward, backward = plan.layout.prior(self.values, ray.prior), out[ray.leg]
-            marginal = forward * backward
-            norm = marginal.sum(axis=1)
+            norm = np.einsum("ij,j->i", backward, forward)
             doubtful |= norm < FAINT  # a state that was lost may matter now
             norm[doubtful] = 1.0
-            marginal /= norm[:, None]
+            marginal = forward * backward / norm[:, None] if beliefs else backward
             scale += np.log(norm)
         else:
             forward = marginal = np.concatenate([out[edge] for edge in edges], axis=1)
@@ -285,8 +313,8 @@ class Loaded:
     ) -> tuple[float, np.ndarray]:
         doubtful = np.zeros(len(weights), dtype=np.bool_)
         likelihood = kernels.star(
-            len(weights), *self._star(), *self.prepared.known(rows), weights, doubtful, joint, posteriors,
-            *self._room(),
+            len(weights), *self._star(), *self.prepared.known(rows), *self.prepared.on_hidden(rows), weights, doubtful,
+            joint, posteriors, *self._room(), aligned_zeros(self.prepared.tape.regions[0].stride),
         )  # fmt: skip
         return likelihood, doubtful
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from . import BACKWARD, FORWARD, SOURCE, BlockCounts, Buffers
+from . import BACKWARD, FORWARD, SOURCE, BlockCounts, Buffers, Scan
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -69,6 +69,45 @@ class Reference:
         """See `Engine`."""
         return Prepared(self, plan, programs, program, evidence)
 
+    def scan(
+        self,
+        prior: np.ndarray,
+        table: np.ndarray,
+        local: np.ndarray,
+        begins: np.ndarray,
+        weights: np.ndarray,
+        out: Scan,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `Engine`. Row by row, in the log domain."""
+        rows, states = local.shape
+        past, future = np.zeros((rows, states)), np.zeros((rows, states))
+        seen, log_table, log_local = np.zeros(rows), logarithm(table), logarithm(local)
+        first, steps = np.zeros(states), np.zeros((states, states))
+        for row in range(rows):
+            if begins[row]:
+                past[row] = logarithm(prior)
+            else:
+                here = past[row - 1] + log_local[row - 1] - seen[row - 1]
+                past[row] = log_sum(here[:, None] + log_table, axis=0)
+            seen[row] = log_sum(past[row] + log_local[row], axis=0)
+            if np.isneginf(seen[row]):  # nothing can follow
+                out.likelihood[...] = np.arange(rows) != row
+                return first, steps
+        for row in range(rows - 1, -1, -1):
+            here = past[row] + log_local[row]
+            if row < rows - 1 and not begins[row + 1]:
+                ahead = log_local[row + 1] + future[row + 1]
+                future[row] = log_sum(log_table + ahead, axis=1)
+                norm = log_sum(here + future[row], axis=0)
+                steps += weights[row] * np.exp(here[:, None] + ahead[None] - norm)
+            if begins[row]:
+                first += weights[row] * distribution((here + future[row])[None])[0]
+            future[row] -= future[row].max()
+        found = (np.exp(past), np.exp(future), distribution(past + future), np.exp(seen))
+        for room, part in zip(out, found, strict=True):
+            room[...] = part
+        return first, steps
+
     def recount(self, plan: Plan, held: Held, values: np.ndarray, weights: np.ndarray, expect: bool) -> BlockCounts:
         """See `Engine`."""
         counts = np.zeros(plan.layout.size)
@@ -109,7 +148,7 @@ class Loaded:
         evidence = mine.evidence if rows is None else mine.evidence.take(rows)
         return _State(mine.engine, mine.plan, self.values, evidence, before)
 
-    def propagate(self, rows: slice) -> Buffers:
+    def propagate(self, rows: slice, beliefs: bool = True) -> Buffers:
         """See `Loaded` of the package."""
         state, program = self._state(rows), self.prepared.program
         state.run(program)

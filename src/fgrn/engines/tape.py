@@ -141,7 +141,10 @@ class _Writer:
             self._posteriors()
             self._counts()
             self.tape.count = self._written()
-            self.tape.is_star = plan.diverters == 1 and self.operations == {LEAVES, POSTERIOR, SCATTER}
+            kinds = {LEAVES, POSTERIOR, SCATTER}
+            if len(plan.source_edge) == 1 and plan.leg_map.max(initial=-1) < 0:
+                self.operations -= {CONSTANT}  # the prior of a hidden variable that has evidence
+            self.tape.is_star = plan.diverters == 1 and bool(plan.driver.all()) and self.operations == kinds
 
     def _written(self) -> np.ndarray:
         """What was put so far, as a tape; nothing (-1) becomes the largest number."""

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from .._version import __version__
+from ..chain import Chain
 from ..exceptions import FgrnError, ModelFileError
 from ..graph import PRODUCT_SPACE_LIMIT, ROW_SUM_TOLERANCE, SISO, Block, Diverter, Source, Variable
 from ..labels import Label
@@ -90,7 +91,7 @@ def _encoded(network: Network) -> bytes:
         tensors[name] = array
         return {"tensor": name, "names": list(names)} | ({"undrawn": True} if undrawn else {})
 
-    document = {
+    document: dict[str, Any] = {
         "version": FORMAT_VERSION,
         "fgrn": __version__,
         "variables": [{"name": variable.name, "states": _states(variable)} for variable in network.variables],
@@ -104,6 +105,8 @@ def _encoded(network: Network) -> bytes:
             for n, name in enumerate(layout.prior_names)
         ],
     }
+    if isinstance(network, Chain):
+        document["chain"] = {"link": list(network.link), "sequence": network.sequence}
     return packed(document, tensors)
 
 
@@ -156,10 +159,19 @@ def _decoded(file: Readable) -> Network:
     priors, undrawn_priors = _want_current(container, "priors", [(name,) for name in layout.prior_names], shapes)
     arrays = container.tensors(_check_rows)
     with _wiring_errors():
-        network = Network(_with_given(block, record, arrays) for block, record in zip(blocks, records, strict=True))
+        given = [_with_given(block, record, arrays) for block, record in zip(blocks, records, strict=True)]
+        network = _chain(document, given) if "chain" in document else Network(given)
     values = _values(network, [arrays[name] for name in tables], [arrays[name] for name in priors])
     network._parameters = Parameters(values, undrawn_tables, undrawn_priors)
     return network
+
+
+def _chain(document: dict[str, Any], blocks: list[Block]) -> Chain:
+    record = value_of(dict, document, "chain", "its description")
+    link = value_of(list, record, "link", "its chain")
+    if not all(isinstance(name, str) for name in link):
+        raise Refused(f"its chain links {shown(link)}, which are no two names.")
+    return Chain(blocks, tuple(link), value_of(str, record, "sequence", "its chain"))
 
 
 @contextmanager

@@ -51,9 +51,9 @@ from .basics import (
 )
 from .products import divert, leaves, posterior_of, scatter, shift_of, star_product
 from .sisos import boundary, constant, joint_add, joint_norm, lone_source, meet, siso_backward, siso_forward
-from .vectors import copied, dot, filled, increased, scaled, scattered, times
+from .vectors import copied, crossed, dot, filled, increased, multiplied, scaled, scattered, summed, times
 
-PARTS = "24e7e6da39a2"
+PARTS = "810eb57aa119"
 
 
 @kernel
@@ -198,13 +198,14 @@ def star_messages(
 
 @kernel
 def star(
-    rows, size, stride, deep, base, joint, shifts, entries, bounds, weights, doubtful, joint_counts, posterior,
-    mantissa, exponent, p,
+    rows, size, stride, deep, base, joint, shifts, entries, bounds, codes, soft, weights, doubtful, joint_counts,
+    posterior, mantissa, exponent, p, scratch,
 ):  # fmt: skip
     """Expected counts where one Diverter with its Sources and leaves is everything: one pass, nothing kept.
 
-    `base` is the product of the priors, `posterior` its counterpart among the counts. Returns the log-likelihood of all
-    rows together. A doubtful row adds nothing. Rows of weight 1 are multiplied up, with a logarithm now and then.
+    `base` is the product of the priors, `posterior` its counterpart among the counts. `codes` and `soft` are the
+    evidence on the hidden variable, if there is any. Returns the log-likelihood of all rows together. A doubtful row
+    adds nothing. Rows of weight 1 are multiplied up, with a logarithm now and then.
     """
     likelihood, product, shift = 0.0, 1.0, 0
     for r in range(rows):
@@ -212,7 +213,16 @@ def star(
         if weight == 0.0:
             continue
         begin, end = bounds[0, r], bounds[0, r + 1]
-        norm, taken = star_product(size, stride, deep, base, joint, entries, begin, end, mantissa, exponent, p)
+        if len(codes):
+            copied(base, ZERO, scratch, ZERO, stride)
+            if codes[r] >= 0:
+                filled(scratch, ZERO, 0.0, stride)
+                scratch[codes[r]] = base[codes[r]]
+            elif codes[r] == -2:
+                times(scratch, ZERO, soft, np.uint64(r) * size, size)
+            norm, taken = star_product(size, stride, deep, scratch, joint, entries, begin, end, mantissa, exponent, p)
+        else:
+            norm, taken = star_product(size, stride, deep, base, joint, entries, begin, end, mantissa, exponent, p)
         if norm == 0.0:
             doubtful[r] = True
             continue
@@ -279,3 +289,59 @@ def counts(
                 elif operation == LONE_SOURCE:
                     lone_source(count_tape, at, rows, width, work, sure, inner_counts)
                 at += length
+
+
+@kernel
+def scan(
+    rows, states, prior, table, transposed, local, begins, weights, past, future, around, norms, first, steps, here,
+    ahead,
+):  # fmt: skip
+    """Along sequences of rows, to and fro; see `Scan`. After a row that is impossible, of norm 0, nothing is done.
+
+    What is handed on from row to row is not normalised, which would take longer than all the rest, but kept in bounds.
+    """
+    before = 1.0  # the sum of what was handed on
+    for r in range(rows):
+        place = np.uint64(r) * states
+        if begins[r]:
+            copied(prior, ZERO, here, ZERO, states)
+            before = 1.0
+        else:
+            multiplied(ahead, ZERO, states, table, ZERO, states, here, ZERO)
+        copied(here, ZERO, past, place, states)
+        scaled(past, place, 1.0 / before, states)
+        copied(here, ZERO, ahead, ZERO, states)
+        times(ahead, ZERO, local, place, states)
+        total = summed(ahead, ZERO, states)
+        norms[r] = total / before
+        before = total
+        if total < LOST:
+            norms[r] = 0.0
+            norms[r + 1 :] = 1.0
+            return
+        if total < FAINT:
+            scaled(ahead, ZERO, 1.0 / total, states)
+            before = 1.0
+    for r in range(rows - 1, -1, -1):
+        place = np.uint64(r) * states
+        if r == rows - 1 or begins[r + 1]:
+            filled(future, place, 1.0, states)
+        else:
+            copied(local, place + states, ahead, ZERO, states)
+            times(ahead, ZERO, future, place + states, states)
+            total = summed(ahead, ZERO, states)
+            if total < FAINT or total > 1.0 / FAINT:
+                scaled(ahead, ZERO, 1.0 / total, states)
+            multiplied(ahead, ZERO, states, transposed, ZERO, states, future, place)
+            copied(past, place, here, ZERO, states)
+            times(here, ZERO, local, place, states)
+            share = weights[r] / dot(here, ZERO, future, place, states)
+            crossed(steps, share, here, ZERO, states, ahead, ZERO, states)
+        copied(past, place, around, place, states)
+        times(around, place, future, place, states)
+        normalise(around, place, states)
+        if begins[r]:
+            copied(around, place, here, ZERO, states)
+            times(here, ZERO, local, place, states)
+            normalise(here, ZERO, states)
+            increased(first, ZERO, weights[r], here, ZERO, states)

@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 ROW_WIDTHS = (32, 16, 8, 4)
 """States in one piece of a row of a joint table, the largest that is left first. The last divides the length of all."""
 
-MESSAGE_WIDTHS = (16, 4, 1)
+MESSAGE_WIDTHS = (16, 8, 4, 2, 1)
 """The same for messages, which have any length."""
 
 DOUBLE = ir.DoubleType()
@@ -72,6 +72,69 @@ def scattered(typing_context, p, factor, counts, start, stride, entries, begin, 
         return context.get_dummy_value()
 
     return types.void(p, factor, counts, start, stride, entries, begin, end), code
+
+
+@intrinsic
+def multiplied(typing_context, x, first, n, table, start, m, out, target):
+    """Make out = x @ table, (n, m), a piece of the result in registers while all of x passes by."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        x, table, out = (_data(context, builder, signature, arguments, k) for k in (0, 3, 6))
+        first, n, start, m, target = (arguments[k] for k in (1, 2, 4, 5, 7))
+
+        two = ir.Constant(n.type, 2)
+        half = builder.udiv(n, two)
+
+        def piece(at: Any, width: int) -> None:
+            def added(number: Any, running: Any) -> Any:
+                factor = _spread(builder, builder.load(builder.gep(x, [builder.add(first, number)])), width)
+                cell = builder.add(builder.add(start, at), builder.mul(number, m))
+                product = builder.fmul(factor, _load(builder, table, cell, width), flags=("contract",))
+                return builder.fadd(running, product, flags=("contract",))
+
+            def both(number: Any, running: tuple[Any, ...]) -> tuple[Any, ...]:  # two sums wait for each other less
+                return added(number, running[0]), added(builder.add(number, half), running[1])
+
+            def rest(number: Any, running: tuple[Any, ...]) -> tuple[Any, ...]:
+                return (added(number, running[0]),)
+
+            zeros = ir.Constant(ir.VectorType(DOUBLE, width), [0.0] * width)
+            sums = _each_number(builder, ir.Constant(n.type, 0), half, both, (zeros, zeros))
+            result = (builder.fadd(*sums),)
+            result = _each_number(builder, builder.mul(half, two), n, rest, result)
+            _store(builder, result[0], out, builder.add(target, at), width)
+
+        _pieces(builder, m, MESSAGE_WIDTHS, piece)
+        return context.get_dummy_value()
+
+    return types.void(x, first, n, table, start, m, out, target), code
+
+
+@intrinsic
+def crossed(typing_context, out, factor, x, first, n, y, start, m):
+    """Make out += factor * x y^T, (n, m), from the beginning of `out`."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        out, x, y = (_data(context, builder, signature, arguments, k) for k in (0, 2, 5))
+        factor, first, n, start, m = (arguments[k] for k in (1, 3, 4, 6, 7))
+
+        def piece(at: Any, width: int) -> None:
+            share = builder.fmul(_spread(builder, factor, width), _load(builder, y, builder.add(start, at), width))
+
+            def add(number: Any, unchanged: tuple[Any, ...]) -> tuple[Any, ...]:
+                value = _spread(builder, builder.load(builder.gep(x, [builder.add(first, number)])), width)
+                cell = builder.add(at, builder.mul(number, m))
+                product = builder.fmul(value, share, flags=("contract",))
+                sum_ = builder.fadd(_load(builder, out, cell, width), product, flags=("contract",))
+                _store(builder, sum_, out, cell, width)
+                return unchanged
+
+            _each_number(builder, ir.Constant(n.type, 0), n, add, ())
+
+        _pieces(builder, m, MESSAGE_WIDTHS, piece)
+        return context.get_dummy_value()
+
+    return types.void(out, factor, x, first, n, y, start, m), code
 
 
 @intrinsic
@@ -270,20 +333,33 @@ def _each_entry(
     value: Any,
 ) -> Any:
     """Run the body on the cell of every entry, handing a value on from one to the next; returns the last."""
+
+    def one(number: Any, running: tuple[Any, ...]) -> tuple[Any, ...]:
+        entry = builder.zext(builder.load(builder.gep(entries, [number])), stride.type)
+        return (body(builder.add(offset, builder.mul(entry, stride)), running[0]),)
+
+    return _each_number(builder, begin, end, one, (value,))[0]
+
+
+Values = tuple[Any, ...]
+
+
+def _each_number(builder: Any, begin: Any, end: Any, body: Callable[[Any, Values], Values], values: Values) -> Values:
+    """Run the body on every number, handing values on from one to the next; returns the last."""
     before = builder.block
-    loop, done = (builder.append_basic_block(name) for name in ("entry", "entries_done"))
+    loop, done = (builder.append_basic_block(name) for name in ("each", "each_done"))
     builder.cbranch(builder.icmp_unsigned("<", begin, end), loop, done)
     builder.position_at_end(loop)
-    number, running = builder.phi(begin.type), builder.phi(value.type)
-    entry = builder.zext(builder.load(builder.gep(entries, [number])), stride.type)
-    following = body(builder.add(offset, builder.mul(entry, stride)), running)
+    number, running = builder.phi(begin.type), tuple(builder.phi(value.type) for value in values)
+    following = body(number, running)
     after = builder.add(number, ir.Constant(number.type, 1))
-    for phi, first, later in ((number, begin, after), (running, value, following)):
+    for phi, first, later in zip((number, *running), (begin, *values), (after, *following), strict=True):
         phi.add_incoming(first, before)
         phi.add_incoming(later, loop)
     builder.cbranch(builder.icmp_unsigned("<", after, end), loop, done)
     builder.position_at_end(done)
-    result = builder.phi(value.type)
-    result.add_incoming(value, before)
-    result.add_incoming(following, loop)
-    return result
+    results = tuple(builder.phi(value.type) for value in values)
+    for result, first, later in zip(results, values, following, strict=True):
+        result.add_incoming(first, before)
+        result.add_incoming(later, loop)
+    return results

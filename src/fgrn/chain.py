@@ -1,0 +1,160 @@
+"""Chain: a network for rows that follow each other, such as a hidden Markov model over the lines of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from . import em, engines, frames
+from .chains import Chained, Link, Sequences, chained_messages
+from .counts import InMemory
+from .evidence import Evidence, encode, sequence_begins
+from .exceptions import EvidenceError, FgrnError, ImpossibleEvidence, LearningError, WiringError
+from .graph import SISO, Block, Diverter, Source
+from .messages import Messages, Round
+from .network import Network
+from .plan import Plan
+from .schedule import Programs
+
+
+class Chain(Network):
+    """A network whose hidden variable in one row follows from that in the row before.
+
+    The blocks are those of one row. `link` names two of its variables: the output of the SISO block that leads to the
+    next row, and the Source's variable that this output is, one row later. The prior of that Source is for the first
+    row of a sequence.
+
+    A table may have a column called `sequence`, whose value is the same in all rows of a sequence; its rows follow each
+    other. Without that column all rows are one sequence. Messages are per row, given the whole sequence; the
+    log-likelihood of a row is that given all rows before it, and sums to that of the sequence.
+    """
+
+    def __init__(self, blocks: Iterable[Block], link: Sequence[str], sequence: str = "sequence") -> None:
+        super().__init__(blocks)
+        self.link, self.sequence = _checked(self, link), sequence
+        self._beside = frozenset({sequence})
+        if sequence in self._wiring.variables:
+            raise WiringError(f"A variable is called {sequence!r}, like the column that tells sequences apart.")
+
+    def copy(self) -> Chain:
+        """A chain with the same blocks and parameters, to be taught something else."""
+        other = Chain(self.blocks, self.link, self.sequence)
+        other._parameters = self._parameters
+        return other
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Chain):
+            return NotImplemented
+        return (self.link, self.sequence) == (other.link, other.sequence) and super().__eq__(other)
+
+    __hash__ = None  # learning changes it
+
+    def __getstate__(self) -> Any:
+        return self.blocks, self._parameters, self.link, self.sequence
+
+    def __setstate__(self, state: Any) -> None:
+        self.__init__(state[0], state[2], state[3])  # type: ignore[misc]
+        self._parameters = state[1]
+
+    def __repr__(self) -> str:
+        output, source = self.link
+        return f"{super().__repr__()}\n  chained: {output!r} is {source!r} of the next row of its {self.sequence!r}"
+
+    def propagate(
+        self,
+        evidence: frames.Data = None,
+        *,
+        schedule: str = "auto",
+        paused: Collection[str] = (),
+        rounds: int | None = None,
+        damping: float | None = None,
+        **options: Any,
+    ) -> Messages:
+        """All messages of every row, given its whole sequence. The arguments are those of `Network.propagate`."""
+        if schedule == "rounds" or paused or rounds is not None or damping is not None:
+            raise FgrnError("A chain is scanned along its rows: it has neither rounds nor blocks that pause.")
+        return super().propagate(evidence, **options)
+
+    def steps(self, *arguments: Any, **options: Any) -> Iterator[Round]:
+        """Rounds are for one row by itself, which a chain is not: an error. Build one row as a Network to watch it."""
+        raise FgrnError("A chain is scanned along its rows, and has no rounds to step through.")
+
+    def learn(self, data: frames.Data, *arguments: Any, **options: Any) -> em.History:
+        """Maximum likelihood by T epochs of Baum and Welch. The arguments are those of `Network.learn`; cycles is 1."""
+        names = ("epochs", "cycles")
+        given = {**dict(zip(names, arguments, strict=False)), **options}
+        if given.get("cycles", 1) != 1 or options.get("paused"):
+            raise LearningError("A chain is learnt with cycles=1, and no block of it can pause.")
+        return super().learn(data, *arguments, **options)
+
+    def learn_by_layer(self, data: frames.Data, **options: Any) -> list[em.History]:
+        """Layers pause each other, which the rows of a chain cannot: an error. Use `learn`."""
+        raise LearningError("A chain cannot pause its layers. Use learn.")
+
+    # Behind the scenes
+
+    @staticmethod
+    def _explained(error: ImpossibleEvidence, *_: Any) -> ImpossibleEvidence:
+        return error  # the rows before have a part in it
+
+    def _encode(self, plan: Plan, data: frames.Data) -> Evidence:
+        columns = frames.columns(data)
+        output, source = self.link
+        if output in columns:
+            raise EvidenceError(f"{output!r} is {source!r} of the next row: put what is known of it there.")
+        ids = columns.pop(self.sequence, None)
+        rows = None if columns else (len(ids) if ids is not None else frames.rows_without_columns(data))
+        encoded = encode(plan, columns, rows)
+        return replace(encoded, begins=sequence_begins(ids, encoded.rows, self.sequence))
+
+    def _sequences(
+        self, runner: engines.Engine, plan: Plan, programs: Programs, encoded: Evidence, threads: int | None
+    ) -> tuple[Sequences, Programs]:
+        sequences = Sequences(runner, plan, programs, encoded, Link.of(plan, *self.link), threads)
+        return sequences, self._programs_for(plan, (), sequences.with_hidden()[0])
+
+    def _swept(  # type: ignore[override]
+        self,
+        engine: engines.Engine,
+        plan: Plan,
+        programs: Programs,
+        values: np.ndarray,
+        evidence: Evidence,
+        kept: tuple[str, ...],
+        threads: int | None,
+        ways: tuple[str, ...],
+    ) -> Messages:
+        sequences, inner = self._sequences(engine, plan, programs, evidence, threads)
+        return chained_messages(sequences, inner, values, kept).only(kept, ways)
+
+    def _estep(self, rows: InMemory) -> Any:
+        weights, begins = rows.weights, rows.evidence.begins
+        which = np.cumsum(begins) - 1
+        if not np.array_equal(weights, weights[np.flatnonzero(begins)][which]):
+            raise EvidenceError("All rows of a sequence have one weight: it counts as a whole.")
+        sequences, inner = self._sequences(rows.engine, rows.plan, rows.programs, rows.evidence, rows.threads)
+        return Chained(sequences, inner, weights, rows.expect)
+
+
+def _checked(net: Network, link: Sequence[str]) -> tuple[str, str]:
+    """The two ends of a link, if they can be one variable."""
+    if isinstance(link, str) or len(tuple(link)) != 2:
+        raise WiringError(f"'link' names two variables: what leads on, and what it is in the next row. Got {link!r}.")
+    output, source = (net.variable(name) for name in link)
+    wiring = net._wiring
+    blocks = wiring.blocks
+    drives = blocks[wiring.drivers[output.name]] if output.name in wiring.drivers else None
+    if not isinstance(drives, SISO) or output.name in wiring.readers:
+        raise WiringError(f"{output.name!r} must be the output of a SISO block, and read by none, to lead on.")
+    begins = blocks[wiring.drivers[source.name]] if source.name in wiring.drivers else None
+    reads = blocks[wiring.readers[source.name]] if source.name in wiring.readers else None
+    if not isinstance(begins, Source) or not isinstance(reads, Diverter) or len(reads.inputs) != 1:
+        raise WiringError(f"{source.name!r} must come from a Source and be the only input of a Diverter.")
+    if drives.input not in reads.outputs:
+        raise WiringError(f"The SISO block to {output.name!r} must hang on the Diverter of {source.name!r}.")
+    if output.labels != source.labels:
+        raise WiringError(f"{output.name!r} and {source.name!r} are one variable in two rows, with the same states.")
+    return output.name, source.name

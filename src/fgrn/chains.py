@@ -1,0 +1,228 @@
+"""Rows that follow each other: a chain is one scan over its rows, between two passes of the ordinary flow.
+
+In a chain the hidden variable of a row follows from that of the row before, through one table. Every row is a network
+of its own, the same for all:
+
+    1. each row by itself: what its values say of the hidden variable (its backward message)
+    2. a scan along each sequence, to and fro: what the past and the future say of it
+    3. each row by itself again, with that as soft evidence: messages and counts of everything else
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from .counts import Counts, InMemory
+from .engines import Engine, Scan
+from .evidence import SOFT, Evidence
+from .exceptions import LearningError
+from .marginals import normalised, refuse_impossible
+from .messages import WAYS, Messages, sweep
+from .plan import Plan
+from .schedule import Programs
+from .workers import in_order
+
+BLOCKS = 16
+"""Of whole sequences that are scanned by one thread each, at least, if there are as many."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """Where a chain hangs together: the table from the hidden variable of a row to that of the next.
+
+    source, prior   the hidden variable as it comes in, and the number of its prior
+    leg, table      the copy of it that goes to the next row, and the number of the table it goes through
+    output          the hidden variable of the next row, as this row has it
+    """
+
+    source: int
+    prior: int
+    leg: int
+    table: int
+    output: int
+
+    @classmethod
+    def of(cls, plan: Plan, output: str, source: str) -> Link:
+        """By the names of the two ends."""
+        end, begin = plan.edge(output), plan.edge(source)
+        siso = plan.siso_output.tolist().index(end)
+        number = plan.source_edge.tolist().index(begin)
+        return cls(begin, number, int(plan.siso_input[siso]), int(plan.siso_table[siso]), end)
+
+
+class Scanned(NamedTuple):
+    """A scan of all rows, what each says of its hidden variable, their log-likelihoods, and expected counts."""
+
+    scan: Scan
+    local: np.ndarray
+    log_likelihood: np.ndarray
+    first: np.ndarray
+    steps: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Sequences:
+    """The rows of evidence as sequences, and how an engine scans them."""
+
+    engine: Engine
+    plan: Plan
+    programs: Programs
+    evidence: Evidence
+    link: Link
+    threads: int | None = None
+
+    @property
+    def states(self) -> int:
+        """Of the hidden variable."""
+        return int(self.plan.cardinality[self.link.source])
+
+    def alone(self, values: np.ndarray) -> np.ndarray:
+        """The parameters of a row by itself: nothing is known of its hidden variable before."""
+        out = values.copy()
+        self.plan.layout.prior(out, self.link.prior)[...] = 1 / self.states
+        return out
+
+    def local(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What each row says of its hidden variable, and the logarithm of its scale."""
+        name = self.plan.names[self.link.source]
+        found = sweep(
+            self.engine,
+            self.plan,
+            self.programs,
+            self.alone(values),
+            self.evidence,
+            [name],
+            self.threads,
+            ("backward",),
+        )
+        refuse_impossible(np.flatnonzero(found.impossible))
+        return found.backward(name), found.log_likelihood + np.log(self.states)
+
+    @cached_property
+    def blocks(self) -> list[slice]:
+        """Whole sequences, as many as keep all threads busy; where they begin does not depend on the threads."""
+        begins = np.flatnonzero(self.evidence.begins)
+        rows = self.evidence.rows
+        size = max(1, rows // BLOCKS)
+        cuts = [0]
+        for begin in begins.tolist():
+            if begin - cuts[-1] >= size:
+                cuts.append(begin)
+        return [slice(a, b) for a, b in zip(cuts, [*cuts[1:], rows], strict=True)]
+
+    def scan(self, values: np.ndarray, weights: np.ndarray) -> Scanned:
+        """Along all sequences: what past and future say of each row, the likelihood of each, and expected counts."""
+        local, scale = self.local(values)
+        prior = self.plan.layout.prior(values, self.link.prior)
+        table = self.plan.layout.table(values, self.link.table)
+        begins, room = self.evidence.begins, self._room
+
+        def work(rows: slice) -> tuple[np.ndarray, np.ndarray]:
+            return self.engine.scan(prior, table, local[rows], begins[rows], weights[rows], room.of(rows))
+
+        counts = list(in_order(self.engine, self.threads, work, self.blocks))
+        refuse_impossible(np.flatnonzero(room.likelihood == 0))
+        first, steps = (np.sum([part[k] for part in counts], axis=0) for k in range(2))
+        return Scanned(room, local, np.log(room.likelihood) + scale, first, steps * table)
+
+    @cached_property
+    def _room(self) -> Scan:
+        return Scan.room(self.evidence.rows, self.states)
+
+    def around(self, scan: Scan, out: np.ndarray) -> None:
+        """What past and future say of each row together, with the evidence on the hidden variable itself."""
+        out[...] = scan.around
+        if self.evidence.slot[self.link.source] >= 0:
+            out *= self.evidence.weights(self.link.source, self.states)
+            out /= out.sum(axis=1, keepdims=True)
+
+    def with_hidden(self) -> tuple[Evidence, np.ndarray]:
+        """The evidence with room for a distribution on the hidden variable, and that room."""
+        evidence, edge = self.evidence, self.link.source
+        soft = np.concatenate([evidence.soft, np.ones((evidence.rows, self.states))], axis=1)
+        slot, soft_offset, codes = evidence.slot.copy(), evidence.soft_offset.copy(), evidence.codes
+        if slot[edge] < 0:
+            slot[edge] = codes.shape[1]
+            codes = np.concatenate([codes, np.empty((evidence.rows, 1), dtype=codes.dtype)], axis=1)
+        codes = np.asfortranarray(codes.copy() if codes is evidence.codes else codes)
+        codes[:, slot[edge]] = SOFT
+        soft_offset[edge] = evidence.soft.shape[1]
+        return Evidence(codes, soft, slot, soft_offset, np.zeros(evidence.rows)), soft[:, soft_offset[edge] :]
+
+
+@dataclass(frozen=True, eq=False)
+class Chained:
+    """Who makes the Counts of sequences: see the top of the file. Each epoch is one of Baum and Welch."""
+
+    sequences: Sequences
+    inner_programs: Programs  # with evidence on the hidden variable
+    weights: np.ndarray
+    expect: bool
+    _last: list[np.ndarray] = field(default_factory=list)
+
+    @cached_property
+    def _rows(self) -> tuple[InMemory, np.ndarray]:
+        """Each row by itself, and the room for what past and future say of its hidden variable."""
+        mine = self.sequences
+        evidence, room = mine.with_hidden()
+        estep = InMemory(
+            mine.engine, mine.plan, self.inner_programs, evidence, self.weights, self.expect, threads=mine.threads,
+            merge=False,
+        )  # fmt: skip
+        return estep, room
+
+    @property
+    def last_values(self) -> np.ndarray:
+        """The parameters that were counted with last."""
+        return self._last[-1]
+
+    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
+        """A chain has but one cycle."""
+        raise LearningError("A chain is learnt with cycles=1.")
+
+    def count(self, values: np.ndarray) -> Counts:
+        """The expected counts under these parameters."""
+        self._last[:] = [values]
+        mine, (rows, room) = self.sequences, self._rows
+        found = mine.scan(values, self.weights)
+        mine.around(found.scan, room)
+        counts = rows.count(mine.alone(values))
+        out = counts.values.copy()
+        mine.plan.layout.prior(out, mine.link.prior)[...] = found.first
+        mine.plan.layout.table(out, mine.link.table)[...] = found.steps
+        likelihood = float((self.weights * found.log_likelihood).sum())
+        return Counts(out, likelihood, counts.weight)
+
+
+def chained_messages(sequences: Sequences, inner: Programs, values: np.ndarray, kept: tuple[str, ...]) -> Messages:
+    """The messages of all rows of the sequences; the log-likelihood of a row is that given all rows before."""
+    mine, plan, link = sequences, sequences.plan, sequences.link
+    whole = mine.scan(values, np.ones(mine.evidence.rows))
+    scan, local = whole.scan, whole.local
+    evidence, room = mine.with_hidden()
+    mine.around(scan, room)
+    found = sweep(mine.engine, plan, inner, mine.alone(values), evidence, plan.names, mine.threads)
+    arrays = {way: found._arrays[way].copy() for way in WAYS}
+    table = plan.layout.table(values, link.table)
+    here = normalised(scan.past * local)  # of the hidden variable, given this row and all before
+    ahead = np.zeros_like(local)  # what the rows to come say of the next one
+    ahead[:-1] = local[1:] * scan.future[1:]
+    last = np.append(mine.evidence.begins[1:], True)
+    ahead[last] = 1.0
+    known = {
+        link.source: (scan.past, normalised(local * scan.future)),
+        link.leg: (here, normalised(scan.future)),
+        link.output: (here @ table, normalised(ahead)),
+    }
+    for edge, (forward, backward) in known.items():
+        place = plan.columns(edge)
+        for way, message in zip(WAYS, (forward, backward, normalised(forward * backward)), strict=True):
+            arrays[way][:, place] = message
+    for array in arrays.values():
+        array.setflags(write=False)
+    return replace(found, kept=kept, log_likelihood=whole.log_likelihood, _arrays=arrays)

@@ -1,0 +1,230 @@
+"""Chains against the same model unrolled, a plain Network: messages, likelihood, epochs, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fgrn
+from fgrn import SISO, Diverter, Network, Source, Variable
+from fgrn.chain import Chain
+
+engines = pytest.mark.parametrize("engine", ["reference", "cpu"])
+
+
+def started(net: Network, tables: dict[str, np.ndarray]) -> list:
+    """The blocks with given tables, by the first part of the names of their outputs."""
+    blocks: list = []
+    for block in net.blocks:
+        if isinstance(block, Source):
+            blocks.append(Source(block.variable, tables["prior"]))
+        elif isinstance(block, SISO):
+            kind = block.output.name.split("[")[0].split(" ")[0]
+            blocks.append(SISO(block.input, block.output, tables[kind], tie=block.tie))
+        else:
+            blocks.append(block)
+    return blocks
+
+
+def both(
+    rng: np.random.Generator, lengths: list[int], zeros: bool = False
+) -> tuple[Chain, Network, dict[str, list], dict[str, list]]:
+    """A chain and the same unrolled, with data in the form of each: holes, distributions, evidence on hidden steps."""
+    hidden, states = int(rng.integers(1, 5)), [int(n) for n in rng.integers(2, 4, 2)]
+    tables = {"prior": rng.dirichlet(np.ones(hidden)), "S": rng.dirichlet(np.ones(hidden), hidden)}
+    tables |= {name: rng.dirichlet(np.ones(n), hidden) for name, n in zip("XY", states, strict=True)}
+    if zeros and hidden > 1:
+        tables["S"] = np.triu(tables["S"])
+        tables["S"] /= tables["S"].sum(axis=1, keepdims=True)
+    observed = dict(zip("XY", states, strict=True))
+    plain = fgrn.hmm(observed, hidden)
+    chain = Chain(started(plain, tables), ("S next", "S"))
+    unrolled = Network(started(fgrn.hmm(observed, hidden, length=max(lengths)), tables))
+    long: dict[str, list] = {"sequence": [], "X": [], "Y": [], "S": []}
+    wide: dict[str, list] = {f"{name}[{t}]": [] for t in range(max(lengths)) for name in "XYS"}
+    for number, length in enumerate(lengths):
+        for t in range(max(lengths)):
+            for name, count in (*observed.items(), ("S", hidden)):
+                kind = rng.choice(["hard", "hole", "soft"], p=[0.1, 0.85, 0.05] if name == "S" else [0.6, 0.2, 0.2])
+                value = {"hard": int(rng.integers(count)), "hole": None, "soft": rng.random(count).tolist()}[str(kind)]
+                if t < length:
+                    long[name].append(value)
+                wide[f"{name}[{t}]"].append(value if t < length else None)
+            if t < length:
+                long["sequence"].append(f"number {number}")
+    return chain, unrolled, long, wide
+
+
+LENGTHS = st.lists(st.integers(1, 5), min_size=1, max_size=4)
+
+
+@engines
+@given(seed=st.integers(0, 2**32 - 1), lengths=LENGTHS)
+def test_the_messages_of_a_chain_are_those_of_the_steps_unrolled(engine: str, seed: int, lengths: list[int]) -> None:
+    rng = np.random.default_rng(seed)
+    chain, unrolled, long, wide = both(rng, lengths, zeros=bool(rng.integers(2)))
+    one = unrolled.propagate(wide, impossible="mark", engine="reference")
+    possible = ~one.impossible
+    row_of = np.repeat(np.arange(len(lengths)), lengths)
+    if not possible.all():
+        with pytest.raises(fgrn.ImpossibleEvidence):
+            chain.propagate(long, engine=engine)
+        return
+    other = chain.propagate(long, engine=engine)
+    np.testing.assert_allclose(np.bincount(row_of, other.log_likelihood), one.log_likelihood, rtol=1e-9, atol=1e-9)
+    row = 0
+    for number, length in enumerate(lengths):
+        for t in range(length):
+            for name in ("X", "Y", "S"):
+                for part in ("forward", "backward", "marginal"):
+                    got, expected = getattr(other, part)(name)[row], getattr(one, part)(f"{name}[{t}]")[number]
+                    np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-10, err_msg=f"{part} {name} {t}")
+            if t + 1 < length:
+                for part in ("forward", "marginal"):
+                    got, expected = getattr(other, part)("S next")[row], getattr(one, part)(f"S[{t + 1}]")[number]
+                    np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-10)
+            row += 1
+
+
+@engines
+@given(seed=st.integers(0, 2**32 - 1), lengths=LENGTHS, holes=st.sampled_from(["expect", "ignore"]))
+def test_an_epoch_of_a_chain_is_one_of_the_steps_unrolled(
+    engine: str, seed: int, lengths: list[int], holes: str
+) -> None:
+    """With all steps of all sequences there; what lies beyond the end of a shorter one is not counted by a chain."""
+    rng = np.random.default_rng(seed)
+    chain, unrolled, long, wide = both(rng, [max(lengths)] * len(lengths))
+    shares = rng.choice([0.5, 1.0, 2.0], len(lengths))
+    weights = np.repeat(shares, max(lengths))
+    epochs = 2 if holes == "expect" else 1  # a chain counts every step, even if nothing is known from there on
+    one = unrolled.learn(wide, epochs=epochs, weights=shares, holes=holes, engine="reference", smoothing=0.1)
+    other = chain.learn(long, epochs=epochs, weights=weights, holes=holes, engine=engine, smoothing=0.1)
+    np.testing.assert_allclose(other.log_likelihood, one.log_likelihood, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(chain.prior("S"), unrolled.prior("S[0]"), rtol=1e-7, atol=1e-10)
+    names = {"X": "X[0]", "Y": "Y[0]"}
+    if max(lengths) > 1 and holes == "expect":
+        names["S next"] = "S[1]"
+    for name, step in names.items():
+        np.testing.assert_allclose(chain.table(name), unrolled.table(step), rtol=1e-7, atol=1e-10, err_msg=name)
+
+
+def test_the_likelihood_never_falls_and_threads_do_not_matter() -> None:
+    rng = np.random.default_rng(1)
+    ids = np.repeat(np.arange(60), 40)
+    data = {"sequence": ids, "Y": rng.integers(0, 4, 2400)}
+    learnt = []
+    for threads in (1, 2, 3):
+        chain = fgrn.hmm({"Y": 4}, 3)
+        history = chain.learn(data, epochs=15, engine="cpu", threads=threads)
+        assert (np.diff(history.log_likelihood) > -1e-8).all()
+        learnt.append(chain)
+    assert learnt[0] == learnt[1] == learnt[2]
+
+
+@engines
+def test_ten_thousand_steps(engine: str) -> None:
+    rng = np.random.default_rng(2)
+    hidden = np.cumsum(rng.random(10_000) < 0.05) % 2
+    data = {"Y": np.where(rng.random(10_000) < 0.9, hidden, 1 - hidden)}
+    chain = fgrn.hmm({"Y": 2}, 2)
+    chain.learn(data, epochs=2 if engine == "reference" else 100, engine=engine)
+    seen = chain.propagate(data, keep=["S"], engine=engine)
+    assert np.isfinite(seen.log_likelihood).all()
+    if engine == "cpu":
+        agreement = (chain.classify(data, "S") == hidden).mean()
+        assert max(agreement, 1 - agreement) > 0.95
+        np.testing.assert_allclose(chain.table("S next").diagonal(), 0.95, atol=0.01)
+
+
+def test_tables_of_all_kinds_and_what_is_made_of_them() -> None:
+    chain = fgrn.hmm({"Y": ["a", "b"]}, 2, sequence="day")
+    rows = {"day": ["mon", "mon", "tue", "tue"], "Y": ["a", None, "b", "b"]}
+    days = [f"{day} {week}" for week in range(5) for day in rows["day"]]
+    chain.learn({"day": days, "Y": ["a", "a", "b", "b"] * 5}, epochs=5)
+    expected = chain.posterior(rows, "S")
+    for frame in (pd.DataFrame(rows), pl.DataFrame(rows)):
+        np.testing.assert_allclose(chain.posterior(frame, "S"), expected)
+        filled = chain.complete(frame)
+        assert list(filled["day"]) == rows["day"]
+        assert list(filled["Y"])[1] in ("a", "b")
+    assert chain.embed(rows, "S").shape == (4, 2)
+    assert chain.classify(rows, "S").shape == (4,)
+    assert "chained: 'S next' is 'S' of the next row of its 'day'" in repr(chain)
+
+
+def test_it_can_be_saved_copied_and_sent(tmp_path: Path) -> None:
+    chain = fgrn.hmm({"Y": 3}, 2, sequence="day")
+    chain.learn({"Y": [0, 1, 2, 1, 0]}, epochs=2)
+    chain.save(tmp_path / "m.fgrn")
+    back = fgrn.load(tmp_path / "m.fgrn")
+    for other in (back, chain.copy(), pickle.loads(pickle.dumps(chain))):
+        assert isinstance(other, Chain)
+        assert other == chain
+        assert (other.link, other.sequence) == (("S next", "S"), "day")
+    same = Network(chain.blocks)
+    same._parameters = chain._parameters
+    assert chain != same
+    assert same != chain
+
+
+def test_what_cannot_be_is_refused_in_words() -> None:
+    chain = fgrn.hmm({"Y": 2}, 2)
+    with pytest.raises(fgrn.EvidenceError, match="Row 2: the rows of a sequence follow each other, but 'a' had ended"):
+        chain.propagate({"sequence": ["a", "b", "a"], "Y": [0, 1, 0]})
+    with pytest.raises(fgrn.EvidenceError, match="Row 1, 'sequence': it is not known which sequence"):
+        chain.propagate({"sequence": ["a", None], "Y": [0, 1]})
+    with pytest.raises(fgrn.EvidenceError, match="'sequence' has 1 rows, the others have 2"):
+        chain.propagate({"sequence": ["a"], "Y": [0, 1]})
+    with pytest.raises(fgrn.EvidenceError, match="'S next' is 'S' of the next row"):
+        chain.propagate({"S next": [0]})
+    with pytest.raises(fgrn.EvidenceError, match="All rows of a sequence have one weight"):
+        chain.learn({"Y": [0, 1]}, weights=[1, 2])
+    for wrong in ({"cycles": 2}, {"paused": ["Y"]}):
+        with pytest.raises(fgrn.LearningError, match="cycles=1"):
+            chain.learn({"Y": [0, 1]}, **wrong)
+    with pytest.raises(fgrn.LearningError, match="cannot pause"):
+        chain.learn_by_layer({"Y": [0]})
+    for wrong in ({"schedule": "rounds"}, {"rounds": 3}, {"damping": 0.1}, {"paused": ["Y"]}):
+        with pytest.raises(fgrn.FgrnError, match="scanned along its rows"):
+            chain.propagate({"Y": [0]}, **wrong)
+    with pytest.raises(fgrn.FgrnError, match="scanned along its rows"):
+        chain.steps({"Y": [0]})
+    with pytest.raises(fgrn.WiringError, match="like the column that tells sequences apart"):
+        fgrn.hmm({"sequence": 2}, 2)
+
+
+def test_what_cannot_be_linked_is_refused_in_words() -> None:
+    S, A, B, N = Variable("S", 2), Variable("A", 2), Variable("B", 2), Variable("N", 2)
+    Y, Z = Variable("Y", 2), Variable("Z", 3)
+    blocks = [Source(S), Diverter([S], [A, B]), SISO(A, Y), SISO(B, N)]
+    assert Chain(blocks, ("N", "S")).link == ("N", "S")
+    with pytest.raises(fgrn.WiringError, match="'A' must be the output of a SISO"):
+        Chain(blocks, ("A", "S"))
+    with pytest.raises(fgrn.WiringError, match="'A' must come from a Source"):
+        Chain(blocks, ("N", "A"))
+    with pytest.raises(fgrn.WiringError, match="same states"):
+        Chain([*blocks[:-1], SISO(B, Z)], ("Z", "S"))
+    with pytest.raises(fgrn.WiringError, match="names two variables"):
+        Chain(blocks, "NS")
+    with pytest.raises(fgrn.UnknownNameError):
+        Chain(blocks, ("M", "S"))
+    C = Variable("C", 2)
+    with pytest.raises(fgrn.WiringError, match="must hang on the Diverter of 'S'"):
+        Chain([Source(S), Diverter([S], [A]), SISO(A, C), Diverter([C], [B]), SISO(B, N)], ("N", "S"))
+
+
+@engines
+def test_a_row_that_cannot_follow_is_named(engine: str) -> None:
+    tables = {"prior": np.array([1.0, 0.0]), "S": np.eye(2), "Y": np.eye(2)}
+    chain = Chain(started(fgrn.hmm({"Y": 2}, 2), tables), ("S next", "S"))
+    with pytest.raises(fgrn.ImpossibleEvidence, match="Row 3: "):
+        chain.propagate({"sequence": [1, 1, 2, 2], "Y": [0, 0, 0, 1]}, engine=engine)
+    with pytest.raises(fgrn.ImpossibleEvidence, match="Row 3: "):
+        chain.learn({"sequence": [1, 1, 2, 2], "Y": [0, 0, 0, 1]}, engine=engine)
