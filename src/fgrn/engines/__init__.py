@@ -145,7 +145,7 @@ class Engine(Protocol):
 def is_warm() -> bool:
     """Whether the kernels of the CPU engine are in place, so that it is quick from the first row on."""
     kernels = sys.modules.get(f"{__name__}.kernels")
-    return kernels is not None and bool(kernels.messages.signatures)
+    return kernels is not None and bool(kernels.tree.signatures)
 
 
 def get(name: str) -> Engine:

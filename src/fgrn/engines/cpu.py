@@ -39,6 +39,8 @@ COUNTED_CELLS, COUNTED_BLOCKS = 2**21, 16
 MOST_ROWS = 2**15
 """Rows per call when messages are kept."""
 
+NOTHING = np.zeros(0)
+
 
 class Cpu:
     """The engine. `judge` decides the rows that vanish in the linear domain."""
@@ -129,7 +131,7 @@ class Prepared:
     def _shown_places(self) -> np.ndarray:
         """Per shown edge: its forward and backward message in the workspace, its place among the shown, its length."""
         places, at = [], 0
-        for edge in self.program.shown.tolist():
+        for edge in [] if self.program.for_counts else self.program.shown.tolist():
             count = int(self.plan.cardinality[edge])
             places.append((self.tape.forward_at[edge], self.tape.backward_at[edge], at, count))
             at += count
@@ -171,11 +173,6 @@ class Loaded:
             aligned_zeros(longest),
         )
 
-    @staticmethod
-    def _books(count: int) -> tuple[np.ndarray, ...]:
-        """For each row: the likelihood so far, in two parts; the margin of what was lost; whether it is doubtful."""
-        return np.zeros(count), np.ones(count), np.full(count, np.inf), np.zeros(count, dtype=np.bool_)
-
     def propagate(self, rows: slice, beliefs: bool = True) -> Buffers:
         """See `Loaded` of the package."""
         return self._propagate(rows, beliefs)[0]
@@ -185,23 +182,43 @@ class Loaded:
         mine = self.prepared
         if mine.ray is not None:
             return self._ray(mine.ray, rows, beliefs)
+        work, known = mine.workspace()
+        buffers, doubtful = self._run(rows, mine.block, work, known, work, known)
+        return self._judged(rows, buffers, doubtful)
+
+    def _run(
+        self,
+        rows: slice,
+        block: int,
+        read: np.ndarray,
+        known_in: np.ndarray,
+        write: np.ndarray,
+        known_out: np.ndarray,
+        weights: np.ndarray = NOTHING,
+        expect: bool = False,
+        counts: tuple[np.ndarray, ...] = (NOTHING, NOTHING, NOTHING),
+    ) -> tuple[Buffers, np.ndarray]:
+        """Run the tape on some rows, and count if there are weights: what it shows, and which rows are doubtful."""
+        mine, tape = self.prepared, self.prepared.tape
         count, edges, width = rows.stop - rows.start, mine.plan.edges, int(mine.places[:, 3].sum())
         forward, backward, marginal = (np.empty((count, width)) for _ in range(3))
-        known = np.zeros((2, count, edges), dtype=np.bool_)
-        scale, rest, margin, doubtful = self._books(count)
-        kernels.messages(
-            mine.tape.sweep, mine.places, count, mine.block, *self._tables(), *self._evidence(rows), *mine.workspace(),
-            scale, rest, margin, doubtful, *self._room(), np.uint64(width), forward.ravel(), backward.ravel(),
-            marginal.ravel(), edges, known[0], known[1],
+        known_forward, known_backward = np.zeros((2, 0 if len(weights) else count, edges), dtype=np.bool_)
+        scale, rest, margin = np.zeros(count), np.ones(count), np.full(count, np.inf)
+        doubtful = np.zeros(count, dtype=np.bool_)
+        kernels.tree(
+            tape.sweep, tape.count, mine.places, count, block, *self._tables(), *self._evidence(rows), read, write,
+            known_in, known_out, scale, rest, margin, doubtful, *self._room(), np.uint64(width), forward.ravel(),
+            backward.ravel(), marginal.ravel(), edges, known_forward, known_backward, np.empty(block), weights, expect,
+            *counts,
         )  # fmt: skip
         scale += np.log(rest)
-        return self._judged(rows, Buffers(forward, backward, marginal, known[0], known[1], scale), doubtful)
+        return Buffers(forward, backward, marginal, known_forward, known_backward, scale), doubtful
 
     def _ray(self, ray: Ray, rows: slice, beliefs: bool) -> tuple[Buffers, np.ndarray]:
         """The messages on the one leg of a star that is shown; see `stars`."""
         mine, plan = self.prepared, self.prepared.plan
         count = rows.stop - rows.start
-        scale, rest, _, doubtful = self._books(count)
+        scale, rest, doubtful = np.zeros(count), np.ones(count), np.zeros(count, dtype=np.bool_)
         entries, bounds = mine.known(rows)
         edges = mine.program.shown.tolist()
         out = {}
@@ -254,22 +271,11 @@ class Loaded:
 
     def round(self, before: Buffers) -> Buffers:
         """See `Loaded` of the package."""
-        mine = self.prepared
-        work = np.concatenate([before.forward, before.backward], axis=1)
-        known = np.zeros((len(work), mine.tape.known_width), dtype=np.bool_)
+        mine, rows = self.prepared, len(before.log_likelihood)
+        read = np.concatenate([before.forward, before.backward], axis=1)
+        known = np.zeros((rows, mine.tape.known_width), dtype=np.bool_)
         known[:, : 2 * mine.plan.edges] = np.concatenate([before.known_forward, before.known_backward], axis=1)
-        after, known_after = np.zeros_like(work), np.zeros_like(known)
-        scale, rest, margin, doubtful = self._books(len(work))
-        kernels.sweep(
-            mine.tape.sweep, 0, len(work), *self._tables(), *self._evidence(slice(0, len(work))), work.ravel(),
-            after.ravel(), known, known_after, scale, rest, margin, doubtful, *self._room(),
-        )  # fmt: skip
-        states, edges = mine.plan.states, mine.plan.edges
-        marginal = np.zeros((len(work), states))
-        shown = (np.uint64(after.shape[1]), after.ravel(), np.uint64(states), marginal.ravel())
-        kernels.marginals(mine.places, len(work), *shown, margin, doubtful)
-        forward, backward = after[:, :states], after[:, states : 2 * states]
-        return Buffers(forward, backward, marginal, known_after[:, :edges], known_after[:, edges : 2 * edges], scale)
+        return self._run(slice(0, rows), rows, read.ravel(), known, np.zeros(read.size), np.zeros_like(known))[0]
 
     def counts(self, rows: slice, weights: np.ndarray, expect: bool) -> BlockCounts:
         """See `Loaded` of the package. The counts are those of packs, posteriors, inner tables, and the judge's."""
@@ -337,15 +343,10 @@ class Loaded:
         posteriors: np.ndarray,
         inner: np.ndarray,
     ) -> tuple[float, np.ndarray]:
-        mine, tape, count = self.prepared, self.prepared.tape, len(weights)
-        scale, rest, margin, doubtful = self._books(count)
-        kernels.counts(
-            tape.sweep, tape.count, count, mine.block, *mine.workspace(), np.empty(mine.block), *self._tables(),
-            *self._evidence(rows), weights, expect, scale, rest, margin, doubtful, joint, posteriors, inner,
-            *self._room(),
-        )  # fmt: skip
-        scale += np.log(rest)
-        return float((weights * np.where(doubtful, 0.0, scale)).sum()), doubtful
+        work, known = self.prepared.workspace()
+        counts = (joint, posteriors, inner)
+        found, doubtful = self._run(rows, self.prepared.block, work, known, work, known, weights, expect, counts)
+        return float((weights * np.where(doubtful, 0.0, found.log_likelihood)).sum()), doubtful
 
     def hold(self, rows: slice) -> Held:
         """See `Loaded` of the package."""

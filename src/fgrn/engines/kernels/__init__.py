@@ -47,16 +47,17 @@ from .basics import (
     check,
     kernel,
     normalise,
+    once,
     through,
 )
 from .products import divert, leaves, posterior_of, scatter, shift_of, star_product
 from .sisos import boundary, constant, joint_add, joint_norm, lone_source, meet, siso_backward, siso_forward
 from .vectors import copied, crossed, dot, filled, increased, multiplied, scaled, scattered, summed, times
 
-PARTS = "810eb57aa119"
+PARTS = "6bf879ac39ad"
 
 
-@kernel
+@once
 def sweep(
     tape, first, rows, width, deep, values, transposed, joint, shifts, entries, bounds, maps, codes, soft, read, write,
     known_in, known_out, scale, rest, margin, doubtful, mantissa, exponent, scratch,
@@ -95,44 +96,80 @@ def sweep(
         at += length
 
 
-@kernel
-def marginals(places, rows, width, read, out_width, out, margin, doubtful):
-    """Forward times backward, normalised, for places (forward, backward, target, count)."""
-    for r in range(rows):
-        base, out_base = np.uint64(r) * width, np.uint64(r) * out_width
-        for k in range(len(places)):
-            forward, backward = base + places[k, 0], base + places[k, 1]
-            target, count = out_base + places[k, 2], places[k, 3]
-            copied(read, forward, out, target, count)
-            times(out, target, read, backward, count)
-            check(r, normalise(out, target, count), margin, doubtful)
-
-
-@kernel
-def messages(
-    tape, places, total, block, width, deep, values, transposed, joint, shifts, entries, bounds, maps, codes, soft,
-    work, known, scale, rest, margin, doubtful, mantissa, exponent, scratch, out_width, forward, backward, marginal,
-    edges, known_forward, known_backward,
+@once
+def show(
+    places, first, rows, width, work, known, margin, doubtful, out_width, forward, backward, marginal, edges,
+    known_forward, known_backward,
 ):  # fmt: skip
-    """Run a tape on all rows, in blocks that stay in the cache, and copy out what is shown, as in `marginals`."""
+    """Copy out what is shown, and make marginals; `places` has (forward, backward, target, count) for each edge."""
+    for r in range(rows):
+        base, out_base = np.uint64(r) * width, np.uint64(first + r) * out_width
+        for k in range(len(places)):
+            target, count = out_base + places[k, 2], places[k, 3]
+            copied(work, base + places[k, 0], forward, target, count)
+            copied(work, base + places[k, 1], backward, target, count)
+            copied(forward, target, marginal, target, count)
+            times(marginal, target, backward, target, count)
+            check(first + r, normalise(marginal, target, count), margin, doubtful)
+        for edge in range(edges):
+            known_forward[first + r, edge] = known[r, edge]
+            known_backward[first + r, edge] = known[r, edges + edge]
+
+
+@kernel
+def tree(
+    sweep_tape, count_tape, places, total, block, width, deep, values, transposed, joint, shifts, entries, bounds,
+    maps, codes, soft, read, write, known_in, known_out, scale, rest, margin, doubtful, mantissa, exponent, scratch,
+    out_width, forward, backward, marginal, edges, known_forward, known_backward, sure, weights, expect, joint_counts,
+    posteriors, inner_counts,
+):  # fmt: skip
+    """Run the tapes on all rows, in blocks that stay in the cache: messages that are shown, or expected counts.
+
+    One kernel for all that is not a star, since every other one would compile the sweeps again. What can vanish is
+    computed before anything is added, so that a doubtful row adds nothing.
+    """
     for first in range(0, total, block):
         rows = min(block, total - first)
         sweep(
-            tape, first, rows, width, deep, values, transposed, joint, shifts, entries, bounds, maps, codes, soft, work,
-            work, known, known, scale, rest, margin, doubtful, mantissa, exponent, scratch,
+            sweep_tape, first, rows, width, deep, values, transposed, joint, shifts, entries, bounds, maps, codes, soft,
+            read, write, known_in, known_out, scale, rest, margin, doubtful, mantissa, exponent, scratch,
         )  # fmt: skip
-        for r in range(rows):
-            base, out_base = np.uint64(r) * width, np.uint64(first + r) * out_width
-            for k in range(len(places)):
-                target, count = out_base + places[k, 2], places[k, 3]
-                copied(work, base + places[k, 0], forward, target, count)
-                copied(work, base + places[k, 1], backward, target, count)
-                copied(forward, target, marginal, target, count)
-                times(marginal, target, backward, target, count)
-                check(first + r, normalise(marginal, target, count), margin, doubtful)
-            for edge in range(edges):
-                known_forward[first + r, edge] = known[r, edge]
-                known_backward[first + r, edge] = known[r, edges + edge]
+        if len(places):
+            show(
+                places, first, rows, width, write, known_out, margin, doubtful, out_width, forward, backward, marginal,
+                edges, known_forward, known_backward,
+            )  # fmt: skip
+        for stage in range(2 if len(count_tape) else 0):
+            if stage == 1:
+                for r in range(rows):
+                    sure[r] = 0.0 if doubtful[first + r] else weights[first + r]
+            at = np.int64(0)
+            while at < len(count_tape):
+                operation, length = count_tape[at], np.int64(count_tape[at + 1])
+                at += 2
+                if stage == 0:
+                    if operation == POSTERIOR:
+                        posterior_of(
+                            count_tape, at, first, rows, width, values, maps, codes, soft, write, known_out, scale,
+                            rest, margin, doubtful, mantissa, exponent, scratch,
+                        )  # fmt: skip
+                    elif operation == JOINT_NORM:
+                        joint_norm(
+                            count_tape, at, first, rows, width, values, codes, soft, write, margin, doubtful, scratch
+                        )
+                elif operation == SCATTER:
+                    scatter(
+                        count_tape, at, first, rows, width, entries, bounds, write, sure, joint_counts, posteriors,
+                        scratch,
+                    )  # fmt: skip
+                elif operation == JOINT_ADD:
+                    joint_add(
+                        count_tape, at, first, rows, width, codes, soft, write, known_out, sure, expect, scratch,
+                        inner_counts,
+                    )  # fmt: skip
+                elif operation == LONE_SOURCE:
+                    lone_source(count_tape, at, rows, width, write, sure, inner_counts)
+                at += length
 
 
 @kernel
@@ -240,55 +277,6 @@ def star(
         increased(posterior, ZERO, factor, p, ZERO, stride)
         scattered(p, factor, joint_counts, ZERO, stride, entries, begin, end)
     return likelihood + np.log(product) + shift * LOG_TWO
-
-
-@kernel
-def counts(
-    sweep_tape, count_tape, total, block, work, known, sure, width, deep, values, transposed, joint, shifts, entries,
-    bounds, maps, codes, soft, weights, expect, scale, rest, margin, doubtful, joint_counts, posteriors, inner_counts,
-    mantissa, exponent, scratch,
-):  # fmt: skip
-    """Expected counts of all rows, in blocks that stay in the cache.
-
-    All that can vanish is computed before anything is added, so that a doubtful row adds nothing.
-    """
-    for first in range(0, total, block):
-        rows = min(block, total - first)
-        sweep(
-            sweep_tape, first, rows, width, deep, values, transposed, joint, shifts, entries, bounds, maps, codes, soft,
-            work, work, known, known, scale, rest, margin, doubtful, mantissa, exponent, scratch,
-        )  # fmt: skip
-        for stage in range(2):
-            if stage == 1:
-                for r in range(rows):
-                    sure[r] = 0.0 if doubtful[first + r] else weights[first + r]
-            at = np.int64(0)
-            while at < len(count_tape):
-                operation, length = count_tape[at], np.int64(count_tape[at + 1])
-                at += 2
-                if stage == 0:
-                    if operation == POSTERIOR:
-                        posterior_of(
-                            count_tape, at, first, rows, width, values, maps, codes, soft, work, known, scale, rest,
-                            margin, doubtful, mantissa, exponent, scratch,
-                        )  # fmt: skip
-                    elif operation == JOINT_NORM:
-                        joint_norm(
-                            count_tape, at, first, rows, width, values, codes, soft, work, margin, doubtful, scratch
-                        )
-                elif operation == SCATTER:
-                    scatter(
-                        count_tape, at, first, rows, width, entries, bounds, work, sure, joint_counts, posteriors,
-                        scratch,
-                    )  # fmt: skip
-                elif operation == JOINT_ADD:
-                    joint_add(
-                        count_tape, at, first, rows, width, codes, soft, work, known, sure, expect, scratch,
-                        inner_counts,
-                    )  # fmt: skip
-                elif operation == LONE_SOURCE:
-                    lone_source(count_tape, at, rows, width, work, sure, inner_counts)
-                at += length
 
 
 @kernel

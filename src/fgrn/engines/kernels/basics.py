@@ -25,6 +25,9 @@ inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)
 # What is called for every row: a call, with all the parts of all the arrays, would cost more than the work.
 inlined = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True, **OPTIONS)
 
+# What one kernel or one of these calls, once: compiled as a part of it, not by itself and again there.
+once = njit(inline="always", **OPTIONS)
+
 NONE, ZERO, ONE = np.uint64(2**64 - 1), np.uint64(0), np.uint64(1)
 
 # A state's running product is mantissa * 2**(500 * exponent); a mantissa below SMALL is lifted before it is used on.

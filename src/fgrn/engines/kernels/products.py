@@ -314,8 +314,8 @@ def careful_products(
                 )  # fmt: skip
                 leg += 1 if way == 0 else -1
             if way == 0:
-                copied(mantissa, running, mantissa, left, size)
-                copied(exponent, running, exponent, left, size)
+                for i in range(size):
+                    mantissa[left + i], exponent[left + i] = mantissa[running + i], exponent[running + i]
                 continue
             for i in range(size):
                 mantissa[left + i] *= mantissa[running + i]

@@ -22,7 +22,7 @@ ROW_WIDTHS = (32, 16, 8, 4)
 MESSAGE_WIDTHS = (16, 8, 4, 2, 1)
 """The same for messages, which have any length."""
 
-DOUBLE = ir.DoubleType()
+DOUBLE, VOID = ir.DoubleType(), ir.VoidType()
 DOUBLE_BYTES = 8
 
 
@@ -78,63 +78,59 @@ def scattered(typing_context, p, factor, counts, start, stride, entries, begin, 
 def multiplied(typing_context, x, first, n, table, start, m, out, target):
     """Make out = x @ table, (n, m), a piece of the result in registers while all of x passes by."""
 
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        x, table, out = (_data(context, builder, signature, arguments, k) for k in (0, 3, 6))
-        first, n, start, m, target = (arguments[k] for k in (1, 2, 4, 5, 7))
-
+    def body(builder: Any, x: Any, table: Any, out: Any, n: Any, m: Any) -> None:
         two = ir.Constant(n.type, 2)
         half = builder.udiv(n, two)
 
         def piece(at: Any, width: int) -> None:
             def added(number: Any, running: Any) -> Any:
-                factor = _spread(builder, builder.load(builder.gep(x, [builder.add(first, number)])), width)
-                cell = builder.add(builder.add(start, at), builder.mul(number, m))
+                factor = _spread(builder, builder.load(builder.gep(x, [number])), width)
+                cell = builder.add(at, builder.mul(number, m))
                 product = builder.fmul(factor, _load(builder, table, cell, width), flags=("contract",))
                 return builder.fadd(running, product, flags=("contract",))
 
-            def both(number: Any, running: tuple[Any, ...]) -> tuple[Any, ...]:  # two sums wait for each other less
+            def both(number: Any, running: Values) -> Values:  # two sums wait for each other less
                 return added(number, running[0]), added(builder.add(number, half), running[1])
 
-            def rest(number: Any, running: tuple[Any, ...]) -> tuple[Any, ...]:
+            def rest(number: Any, running: Values) -> Values:
                 return (added(number, running[0]),)
 
             zeros = ir.Constant(ir.VectorType(DOUBLE, width), [0.0] * width)
             sums = _each_number(builder, ir.Constant(n.type, 0), half, both, (zeros, zeros))
             result = (builder.fadd(*sums),)
             result = _each_number(builder, builder.mul(half, two), n, rest, result)
-            _store(builder, result[0], out, builder.add(target, at), width)
+            _store(builder, result[0], out, at, width)
 
         _pieces(builder, m, MESSAGE_WIDTHS, piece)
-        return context.get_dummy_value()
+        builder.ret_void()
 
-    return types.void(x, first, n, table, start, m, out, target), code
+    arrays = ((0, 1), (3, 4), (6, 7))
+    return types.void(x, first, n, table, start, m, out, target), _function("multiplied", arrays, (2, 5), body)
 
 
 @intrinsic
 def crossed(typing_context, out, factor, x, first, n, y, start, m):
     """Make out += factor * x y^T, (n, m), from the beginning of `out`."""
 
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        out, x, y = (_data(context, builder, signature, arguments, k) for k in (0, 2, 5))
-        factor, first, n, start, m = (arguments[k] for k in (1, 3, 4, 6, 7))
-
+    def body(builder: Any, out: Any, x: Any, y: Any, factor: Any, n: Any, m: Any) -> None:
         def piece(at: Any, width: int) -> None:
-            share = builder.fmul(_spread(builder, factor, width), _load(builder, y, builder.add(start, at), width))
+            share = builder.fmul(_spread(builder, factor, width), _load(builder, y, at, width))
 
-            def add(number: Any, unchanged: tuple[Any, ...]) -> tuple[Any, ...]:
-                value = _spread(builder, builder.load(builder.gep(x, [builder.add(first, number)])), width)
+            def add(number: Any, unchanged: Values) -> Values:
+                value = _spread(builder, builder.load(builder.gep(x, [number])), width)
                 cell = builder.add(at, builder.mul(number, m))
                 product = builder.fmul(value, share, flags=("contract",))
-                sum_ = builder.fadd(_load(builder, out, cell, width), product, flags=("contract",))
-                _store(builder, sum_, out, cell, width)
+                raised = builder.fadd(_load(builder, out, cell, width), product, flags=("contract",))
+                _store(builder, raised, out, cell, width)
                 return unchanged
 
             _each_number(builder, ir.Constant(n.type, 0), n, add, ())
 
         _pieces(builder, m, MESSAGE_WIDTHS, piece)
-        return context.get_dummy_value()
+        builder.ret_void()
 
-    return types.void(out, factor, x, first, n, y, start, m), code
+    arrays = ((0, None), (2, 3), (5, 6))
+    return types.void(out, factor, x, first, n, y, start, m), _function("crossed", arrays, (1, 4, 7), body)
 
 
 @intrinsic
@@ -144,7 +140,7 @@ def filled(typing_context, x, at, value, count):
     def change(builder: Any, x: Any, y: Any, value: Any) -> Any:
         return value
 
-    return types.void(x, at, value, count), _each_state(change, x=0, at=1, factor=2, count=3)
+    return types.void(x, at, value, count), _each_state("filled", change, x=(0, 1), factor=2, count=3)
 
 
 @intrinsic
@@ -154,7 +150,7 @@ def copied(typing_context, y, start, x, at, count):
     def change(builder: Any, x: Any, y: Any, value: Any) -> Any:
         return y
 
-    return types.void(y, start, x, at, count), _each_state(change, x=2, at=3, y=0, start=1, count=4)
+    return types.void(y, start, x, at, count), _each_state("copied", change, x=(2, 3), y=(0, 1), count=4)
 
 
 @intrinsic
@@ -164,7 +160,7 @@ def times(typing_context, x, at, y, start, count):
     def change(builder: Any, x: Any, y: Any, value: Any) -> Any:
         return builder.fmul(x, y)
 
-    return types.void(x, at, y, start, count), _each_state(change, x=0, at=1, y=2, start=3, count=4)
+    return types.void(x, at, y, start, count), _each_state("times", change, x=(0, 1), y=(2, 3), count=4)
 
 
 @intrinsic
@@ -174,7 +170,7 @@ def scaled(typing_context, x, at, factor, count):
     def change(builder: Any, x: Any, y: Any, value: Any) -> Any:
         return builder.fmul(x, value)
 
-    return types.void(x, at, factor, count), _each_state(change, x=0, at=1, factor=2, count=3)
+    return types.void(x, at, factor, count), _each_state("scaled", change, x=(0, 1), factor=2, count=3)
 
 
 @intrinsic
@@ -184,13 +180,14 @@ def increased(typing_context, x, at, factor, y, start, count):
     def change(builder: Any, x: Any, y: Any, value: Any) -> Any:
         return builder.fadd(x, builder.fmul(value, y), flags=("contract",))
 
-    return types.void(x, at, factor, y, start, count), _each_state(change, x=0, at=1, factor=2, y=3, start=4, count=5)
+    signature = types.void(x, at, factor, y, start, count)
+    return signature, _each_state("increased", change, x=(0, 1), y=(3, 4), factor=2, count=5)
 
 
 @intrinsic
 def summed(typing_context, x, at, count):
     """Sum x."""
-    return types.float64(x, at, count), _all_states(lambda builder, x, y: x, add=True, x=0, at=1, count=2)
+    return types.float64(x, at, count), _all_states("summed", lambda builder, x, y: x, True, x=(0, 1), count=2)
 
 
 @intrinsic
@@ -200,13 +197,14 @@ def dot(typing_context, x, at, y, start, count):
     def product(builder: Any, x: Any, y: Any) -> Any:
         return builder.fmul(x, y)
 
-    return types.float64(x, at, y, start, count), _all_states(product, add=True, x=0, at=1, y=2, start=3, count=4)
+    signature = types.float64(x, at, y, start, count)
+    return signature, _all_states("dot", product, True, x=(0, 1), y=(2, 3), count=4)
 
 
 @intrinsic
 def least(typing_context, x, at, count):
     """Find the smallest of x; 1 if all are larger."""
-    return types.float64(x, at, count), _all_states(lambda builder, x, y: x, add=False, x=0, at=1, count=2)
+    return types.float64(x, at, count), _all_states("least", lambda builder, x, y: x, False, x=(0, 1), count=2)
 
 
 @intrinsic
@@ -217,21 +215,27 @@ def least_positive(typing_context, x, at, count):
         zeros, ones = (ir.Constant(x.type, [value] * x.type.count) for value in (0.0, 1.0))
         return builder.select(builder.fcmp_ordered(">", x, zeros), x, ones)
 
-    return types.float64(x, at, count), _all_states(positive, add=False, x=0, at=1, count=2)
+    return types.float64(x, at, count), _all_states("least_positive", positive, False, x=(0, 1), count=2)
 
 
-def _all_states(made: Callable[[Any, Any, Any], Any], add: bool, **position: int) -> Callable[..., Any]:
+Place = tuple[int, int | None]
+"""Which arguments are an array and where to begin in it; None for its beginning."""
+
+Values = tuple[Any, ...]
+
+
+def _all_states(
+    name: str, made: Callable[[Any, Any, Any], Any], add: bool, x: Place, count: int, y: Place | None = None
+) -> Callable[..., Any]:
     """Code for the sum, or the smallest up to 1, of what is `made` of each state of x and that of y."""
 
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        x = _data(context, builder, signature, arguments, position["x"])
-        y = _data(context, builder, signature, arguments, position["y"]) if "y" in position else None
+    def body(builder: Any, x: Any, *others: Any) -> None:
+        y, count = (others[0] if len(others) > 1 else None), others[-1]
         out = cgutils.alloca_once_value(builder, ir.Constant(DOUBLE, 0.0 if add else 1.0))
 
         def piece(at: Any, width: int) -> None:
-            one = _load(builder, x, builder.add(arguments[position["at"]], at), width)
-            other = None if y is None else _load(builder, y, builder.add(arguments[position["start"]], at), width)
-            found, before = made(builder, one, other), builder.load(out)
+            one = _load(builder, x, at, width)
+            found, before = made(builder, one, None if y is None else _load(builder, y, at, width)), builder.load(out)
             if add:
                 after = builder.fadd(before, _sum_of(builder, found, width))
             else:
@@ -239,31 +243,62 @@ def _all_states(made: Callable[[Any, Any, Any], Any], add: bool, **position: int
                 after = builder.select(builder.fcmp_ordered("<", smallest, before), smallest, before)
             builder.store(after, out)
 
-        _pieces(builder, arguments[position["count"]], MESSAGE_WIDTHS, piece)
-        return builder.load(out)
+        _pieces(builder, count, MESSAGE_WIDTHS, piece)
+        builder.ret(builder.load(out))
 
-    return code
+    return _function(name, (x,) if y is None else (x, y), (count,), body, DOUBLE)
 
 
-def _each_state(change: Callable[[Any, Any, Any, Any], Any], **position: int) -> Callable[[Any, Any, Any, Any], Any]:
-    """Code that replaces each state of x by what `change` makes of it, of that of y, and of a factor.
+def _each_state(
+    name: str,
+    change: Callable[[Any, Any, Any, Any], Any],
+    x: Place,
+    count: int,
+    y: Place | None = None,
+    factor: int | None = None,
+) -> Callable[..., Any]:
+    """Code that replaces each state of x by what `change` makes of it, of that of y, and of a factor."""
 
-    `position` says which arguments are x, y, their places `at` and `start`, the factor and the count.
+    def body(builder: Any, x: Any, *others: Any) -> None:
+        rest = list(others)
+        other = rest.pop(0) if y is not None else None
+        number = rest.pop(0) if factor is not None else None
+
+        def piece(at: Any, width: int) -> None:
+            before = _load(builder, x, at, width)
+            beside = None if other is None else _load(builder, other, at, width)
+            value = None if number is None else _spread(builder, number, width)
+            _store(builder, change(builder, before, beside, value), x, at, width)
+
+        _pieces(builder, rest[0], MESSAGE_WIDTHS, piece)
+        builder.ret_void()
+
+    numbers = (count,) if factor is None else (factor, count)
+    return _function(name, (x,) if y is None else (x, y), numbers, body)
+
+
+def _function(
+    name: str, arrays: tuple[Place, ...], numbers: tuple[int, ...], body: Callable[..., None], result: Any = VOID
+) -> Callable[..., Any]:
+    """Code for a call of a function of pointers and numbers, which a module has once, however often it is called.
+
+    In line, the same loops a hundred times over would take LLVM a dozen seconds.
     """
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        x = _data(context, builder, signature, arguments, position["x"])
-        y = _data(context, builder, signature, arguments, position["y"]) if "y" in position else None
-
-        def piece(at: Any, width: int) -> None:
-            where = builder.add(arguments[position["at"]], at)
-            before = _load(builder, x, where, width)
-            other = None if y is None else _load(builder, y, builder.add(arguments[position["start"]], at), width)
-            factor = _spread(builder, arguments[position["factor"]], width) if "factor" in position else None
-            _store(builder, change(builder, before, other, factor), x, where, width)
-
-        _pieces(builder, arguments[position["count"]], MESSAGE_WIDTHS, piece)
-        return context.get_dummy_value()
+        given = []
+        for array, place in arrays:
+            data = _data(context, builder, signature, arguments, array)
+            given.append(data if place is None else builder.gep(data, [arguments[place]]))
+        given += [arguments[number] for number in numbers]
+        full = f"fgrn_{name}"
+        function = builder.module.globals.get(full)
+        if function is None:
+            function = ir.Function(builder.module, ir.FunctionType(result, [value.type for value in given]), full)
+            function.linkage = "linkonce_odr"
+            body(ir.IRBuilder(function.append_basic_block("entry")), *function.args)
+        found = builder.call(function, given)
+        return context.get_dummy_value() if result is VOID else found
 
     return code
 
@@ -339,9 +374,6 @@ def _each_entry(
         return (body(builder.add(offset, builder.mul(entry, stride)), running[0]),)
 
     return _each_number(builder, begin, end, one, (value,))[0]
-
-
-Values = tuple[Any, ...]
 
 
 def _each_number(builder: Any, begin: Any, end: Any, body: Callable[[Any, Values], Values], values: Values) -> Values:
