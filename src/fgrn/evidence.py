@@ -101,7 +101,7 @@ def encode(plan: Plan, data: frames.Data, rows: int | None = None) -> Evidence:
         rows = _row_count(columns) if columns else frames.rows_without_columns(data)
     slot, soft_offset = np.full(plan.edges, -1), np.full(plan.edges, -1)
     codes = np.full((rows, len(columns)), UNKNOWN, dtype=_code_type(plan, columns), order="F")
-    log_scale = np.zeros(rows)
+    log_scale = np.broadcast_to(np.zeros(1), rows)  # takes no room until there is a distribution
     soft_columns: list[np.ndarray] = []
     width = 0
     counted: list[tuple[_Column, np.ndarray, np.ndarray]] = []
@@ -117,7 +117,7 @@ def encode(plan: Plan, data: frames.Data, rows: int | None = None) -> Evidence:
             for measure in (np.max, np.sum):  # the largest first: the sum of the largest numbers overflows
                 scale = np.where(codes[:, position] == SOFT, measure(soft, axis=1), 1)
                 scale = np.where(scale > 0, scale, 1)  # a row of zeros is impossible, and stays so
-                log_scale += np.log(scale)
+                log_scale = log_scale + np.log(scale)
                 soft = soft / scale[:, None]
             soft_columns.append(soft)
             soft_offset[edge] = width
@@ -161,7 +161,7 @@ def sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
 def checked_weights(weights: Any, rows: int) -> np.ndarray:
     """Row weights as float64: one per row, finite, not negative, not all zero."""
     if weights is None:
-        return np.ones(rows)
+        return np.broadcast_to(np.ones(1), rows)
     try:
         array = numbers(frames.plain(weights))
     except (TypeError, ValueError):

@@ -11,7 +11,7 @@ from typing import Any
 from . import settings
 from .engines import Engine
 
-BLOCKS_AT_ONCE = 64
+BLOCKS_PER_THREAD = 4
 """Blocks whose results may wait for each other."""
 
 
@@ -43,8 +43,9 @@ def in_order(engine: Engine, threads: int | None, work: Callable[[slice], Any], 
         yield from map(work, blocks)
         return
     with ThreadPoolExecutor(threads - 1) as pool:
-        for first in range(0, len(blocks), BLOCKS_AT_ONCE):
-            yield from _together(pool, threads, work, blocks[first : first + BLOCKS_AT_ONCE])
+        together = BLOCKS_PER_THREAD * threads
+        for first in range(0, len(blocks), together):
+            yield from _together(pool, threads, work, blocks[first : first + together])
 
 
 def _together(

@@ -109,7 +109,7 @@ def known_entries(plan: Plan, regions: Sequence[Region], evidence: Evidence) -> 
     most = max((region.rows for region in regions), default=0)
     kind = np.uint16 if most <= 2**16 else np.uint32
     bounds = np.zeros((len(regions), evidence.rows + 1), dtype=np.uint64)
-    pieces, before = [np.zeros(0, dtype=kind)], 0
+    pieces, before = [], 0
     for number, region in enumerate(regions):
         bounds[number, 0] = before
         for first in range(0, evidence.rows, ROWS_AT_ONCE):
@@ -124,7 +124,8 @@ def known_entries(plan: Plan, regions: Sequence[Region], evidence: Evidence) -> 
             ends += np.uint64(before)
             before = int(ends[-1])
             pieces.append(entries.ravel())
-    return Known(np.concatenate(pieces), bounds)
+    entries = pieces[0] if len(pieces) == 1 else np.concatenate([np.zeros(0, dtype=kind), *pieces])
+    return Known(entries, bounds)
 
 
 def _entries(plan: Plan, region: Region, evidence: Evidence, kind: type) -> tuple[np.ndarray, np.ndarray | None]:
