@@ -100,7 +100,7 @@ class Prepared:
         if program.for_counts:
             cells = int(self.parts[-1])  # to be cleared and added up for every call
             visited = self.tape.width + sum(region.stride * len(region.packs) for region in self.tape.regions)
-            enough = max(COUNTED_CELLS, 128 * cells) // visited
+            enough = max(COUNTED_CELLS, 192 * cells) // visited
             self.rows_at_once = max(enough, -(-evidence.rows // COUNTED_BLOCKS))
         else:
             shown = 24 * int(self.places[:, 3].sum()) + 16
