@@ -26,7 +26,8 @@ def table(results: list[Result]) -> str:
         sides = [_seconds(result.ours), result.peer, _seconds(result.theirs)]
         if result.note:
             sides = [result.note, result.peer, ""]
-        lines.append(f"| {result.name} | {result.what} | {' | '.join(sides)} | {result.ratio:.3g} | {goal} |")
+        what = result.what.replace("|", r"\|")
+        lines.append(f"| {result.name} | {what} | {' | '.join(sides)} | {result.ratio:.3g} | {goal} |")
     return "\n".join(lines)
 
 

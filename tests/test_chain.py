@@ -228,3 +228,36 @@ def test_a_row_that_cannot_follow_is_named(engine: str) -> None:
         chain.propagate({"sequence": [1, 1, 2, 2], "Y": [0, 0, 0, 1]}, engine=engine)
     with pytest.raises(fgrn.ImpossibleEvidence, match="Row 3: "):
         chain.learn({"sequence": [1, 1, 2, 2], "Y": [0, 0, 0, 1]}, engine=engine)
+
+
+@engines
+def test_what_is_impossible_is_marked_on_request(engine: str) -> None:
+    tables = {"prior": np.array([1.0, 0.0]), "S": np.array([[0.5, 0.5], [0.0, 1.0]]), "Y": np.eye(2)}
+    chain = Chain(started(fgrn.hmm({"Y": 2}, 2), tables), ("S next", "S"))
+    data = {"sequence": list("aaaabbbccd"), "Y": [0, 1, 0, 0, 0, 0, 1, 1, 0, 0]}
+    seen = chain.propagate(data, impossible="mark", engine=engine)
+    assert np.flatnonzero(seen.impossible).tolist() == [2, 3, 7, 8]
+    alone = chain.propagate({"sequence": list("aabbbd"), "Y": [0, 1, 0, 0, 1, 0]}, engine=engine)
+    rows = [0, 1, 4, 5, 6, 9]
+    np.testing.assert_allclose(seen.log_likelihood[rows], alone.log_likelihood)
+    np.testing.assert_allclose(seen.marginal("S")[rows], alone.marginal("S"))
+    assert not seen.marginal("S")[[2, 3, 7, 8]].any()
+
+
+@engines
+def test_no_rows_have_no_messages(engine: str) -> None:
+    chain = fgrn.hmm({"Y": 2}, 3)
+    for table in ({"Y": []}, {"Y": [], "sequence": []}, pd.DataFrame({"Y": []})):
+        assert chain.posterior(table, "S", engine=engine).shape == (0, 3)
+    assert chain.complete({"Y": []}, engine=engine) == {"Y": []}
+
+
+def test_names_that_are_none_are_refused_in_words() -> None:
+    with pytest.raises(fgrn.WiringError, match="'sequence' is the name of a column"):
+        fgrn.hmm({"Y": 2}, 2, sequence=["x"])  # type: ignore[arg-type]
+    with pytest.raises(fgrn.WiringError, match="names two variables"):
+        Chain(fgrn.hmm({"Y": 2}, 2).blocks, None)  # type: ignore[arg-type]
+    with pytest.raises(fgrn.WiringError, match="is called 'S next'"):
+        fgrn.hmm({"Y": 2, "S next": 2}, 2)
+    with pytest.raises(fgrn.EvidenceError, match=r"Row 0, 'sequence': \[1\] is no name of a sequence"):
+        fgrn.hmm({"Y": 2}, 2).propagate({"sequence": [[1], [2]], "Y": [0, 1]})

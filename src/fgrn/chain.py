@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import em, engines, frames
-from .chains import Chained, Link, Sequences, chained_messages
+from .chains import Chained, Link, Sequences, marked_messages
 from .counts import InMemory
 from .evidence import Evidence, encode, sequence_begins
 from .exceptions import EvidenceError, FgrnError, ImpossibleEvidence, LearningError, WiringError
@@ -29,11 +29,14 @@ class Chain(Network):
 
     A table may have a column called `sequence`, whose value is the same in all rows of a sequence; its rows follow each
     other. Without that column all rows are one sequence. Messages are per row, given the whole sequence; the
-    log-likelihood of a row is that given all rows before it, and sums to that of the sequence.
+    log-likelihood of a row is that given all rows before it, and sums to that of the sequence. With an impossible row a
+    sequence ends: what follows it is impossible, and the rows before do not know of it.
     """
 
     def __init__(self, blocks: Iterable[Block], link: Sequence[str], sequence: str = "sequence") -> None:
         super().__init__(blocks)
+        if not isinstance(sequence, str):
+            raise WiringError(f"'sequence' is the name of a column. Got {sequence!r} instead.")
         self.link, self.sequence = _checked(self, link), sequence
         self._beside = frozenset({sequence})
         if sequence in self._wiring.variables:
@@ -128,7 +131,7 @@ class Chain(Network):
         ways: tuple[str, ...],
     ) -> Messages:
         sequences, inner = self._sequences(engine, plan, programs, evidence, threads)
-        return chained_messages(sequences, inner, values, kept).only(kept, ways)
+        return marked_messages(sequences, inner, values, kept).only(kept, ways)
 
     def _estep(self, rows: InMemory) -> Any:
         weights, begins = rows.weights, rows.evidence.begins
@@ -141,7 +144,7 @@ class Chain(Network):
 
 def _checked(net: Network, link: Sequence[str]) -> tuple[str, str]:
     """The two ends of a link, if they can be one variable."""
-    if isinstance(link, str) or len(tuple(link)) != 2:
+    if isinstance(link, str) or not isinstance(link, Sequence) or len(link) != 2:
         raise WiringError(f"'link' names two variables: what leads on, and what it is in the next row. Got {link!r}.")
     output, source = (net.variable(name) for name in link)
     wiring = net._wiring

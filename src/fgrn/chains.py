@@ -20,7 +20,7 @@ import numpy as np
 from .counts import Counts, InMemory
 from .engines import Engine, Scan
 from .evidence import SOFT, Evidence
-from .exceptions import LearningError
+from .exceptions import ImpossibleEvidence, LearningError
 from .marginals import normalised, refuse_impossible
 from .messages import WAYS, Messages, sweep
 from .plan import Plan
@@ -199,6 +199,33 @@ class Chained:
         return Counts(out, likelihood, counts.weight)
 
 
+def marked_messages(sequences: Sequences, inner: Programs, values: np.ndarray, kept: tuple[str, ...]) -> Messages:
+    """The messages of all rows; an impossible row, and what follows it in its sequence, have none and are marked."""
+    evidence = sequences.evidence
+    which = np.cumsum(evidence.begins)
+    fine = np.ones(evidence.rows, dtype=bool)
+    while True:
+        rows = np.flatnonzero(fine)
+        part = sequences if fine.all() else replace(sequences, evidence=evidence.take(rows))
+        try:
+            found = chained_messages(part, inner, values, kept)
+        except ImpossibleEvidence as error:
+            for row in rows[list(error.rows)].tolist():
+                fine[row:] &= which[row:] != which[row]
+        else:
+            break
+    if fine.all():
+        return found
+    arrays = {way: np.zeros((evidence.rows, array.shape[1])) for way, array in found._arrays.items()}
+    for way, array in arrays.items():
+        array[rows] = found._arrays[way]
+        array.setflags(write=False)
+    likelihood = np.full(evidence.rows, -np.inf)
+    likelihood[rows] = found.log_likelihood
+    everywhere = np.ones(evidence.rows, dtype=bool)
+    return replace(found, log_likelihood=likelihood, converged=everywhere, _arrays=arrays)
+
+
 def chained_messages(sequences: Sequences, inner: Programs, values: np.ndarray, kept: tuple[str, ...]) -> Messages:
     """The messages of all rows of the sequences; the log-likelihood of a row is that given all rows before."""
     mine, plan, link = sequences, sequences.plan, sequences.link
@@ -212,7 +239,8 @@ def chained_messages(sequences: Sequences, inner: Programs, values: np.ndarray, 
     here = normalised(scan.past * local)  # of the hidden variable, given this row and all before
     ahead = np.zeros_like(local)  # what the rows to come say of the next one
     ahead[:-1] = local[1:] * scan.future[1:]
-    last = np.append(mine.evidence.begins[1:], True)
+    last = np.ones(len(local), dtype=bool)
+    last[:-1] = mine.evidence.begins[1:]
     ahead[last] = 1.0
     known = {
         link.source: (scan.past, normalised(local * scan.future)),

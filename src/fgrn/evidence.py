@@ -6,7 +6,7 @@ one, and what was taken out is kept per row, since it enters the likelihood.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
@@ -151,6 +151,8 @@ def sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
             raise EvidenceError(f"Row {row}, {name!r}: it is not known which sequence this row belongs to.")
         if row and value == values[row - 1]:
             continue
+        if not isinstance(value, Hashable):
+            raise EvidenceError(f"Row {row}, {name!r}: {value!r} is no name of a sequence.")
         if value in seen:
             raise EvidenceError(f"Row {row}: the rows of a sequence follow each other, but {value!r} had ended before.")
         seen.add(value)

@@ -151,6 +151,10 @@ def hmm(
     """
     outputs = _variables(observed)
     if length is None:
+        if f"{name} next" in observed:
+            raise WiringError(
+                f"The hidden variable of the next row is called '{name} next'. Name the observed one differently."
+            )
         state, following = Variable(name, hidden), Variable(f"{name} next", hidden)
         blocks = [Source(state), *_children([state], [*outputs, following])]
         _network(observed, blocks)  # checks the names

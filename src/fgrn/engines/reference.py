@@ -83,16 +83,20 @@ class Reference:
         past, future = np.zeros((rows, states)), np.zeros((rows, states))
         seen, log_table, log_local = np.zeros(rows), logarithm(table), logarithm(local)
         first, steps = np.zeros(states), np.zeros((states, states))
+        ended = np.zeros(rows, dtype=bool)  # after an impossible row
         for row in range(rows):
             if begins[row]:
                 past[row] = logarithm(prior)
+            elif np.isneginf(seen[row - 1]) or ended[row - 1]:
+                ended[row] = True
+                continue
             else:
                 here = past[row - 1] + log_local[row - 1] - seen[row - 1]
                 past[row] = log_sum(here[:, None] + log_table, axis=0)
             seen[row] = log_sum(past[row] + log_local[row], axis=0)
-            if np.isneginf(seen[row]):  # nothing can follow
-                out.likelihood[...] = np.arange(rows) != row
-                return first, steps
+        if np.isneginf(seen).any():
+            out.likelihood[...] = ~np.isneginf(seen)
+            return first, steps
         for row in range(rows - 1, -1, -1):
             here = past[row] + log_local[row]
             if row < rows - 1 and not begins[row + 1]:

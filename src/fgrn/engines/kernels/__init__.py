@@ -284,16 +284,21 @@ def scan(
     rows, states, prior, table, transposed, local, begins, weights, past, future, around, norms, first, steps, here,
     ahead,
 ):  # fmt: skip
-    """Along sequences of rows, to and fro; see `Scan`. After a row that is impossible, of norm 0, nothing is done.
+    """Along sequences of rows, to and fro; see `Scan`. What follows an impossible row, of norm 0, is not looked at.
 
     What is handed on from row to row is not normalised, which would take longer than all the rest, but kept in bounds.
     """
     before = 1.0  # the sum of what was handed on
+    ended, whole = False, True
     for r in range(rows):
         place = np.uint64(r) * states
         if begins[r]:
             copied(prior, ZERO, here, ZERO, states)
             before = 1.0
+            ended = False
+        elif ended:
+            norms[r] = 1.0
+            continue
         else:
             multiplied(ahead, ZERO, states, table, ZERO, states, here, ZERO)
         copied(here, ZERO, past, place, states)
@@ -305,11 +310,12 @@ def scan(
         before = total
         if total < LOST:
             norms[r] = 0.0
-            norms[r + 1 :] = 1.0
-            return
-        if total < FAINT:
+            ended, whole = True, False
+        elif total < FAINT:
             scaled(ahead, ZERO, 1.0 / total, states)
             before = 1.0
+    if not whole:
+        return
     for r in range(rows - 1, -1, -1):
         place = np.uint64(r) * states
         if r == rows - 1 or begins[r + 1]:
