@@ -162,6 +162,11 @@ class Plan(ReadOnlyArrays):
         return 2 * deepest + 1
 
     @property
+    def source_of(self) -> dict[int, int]:
+        """The number of the Source of each edge that has one."""
+        return {edge: source for source, edge in enumerate(self.source_edge.tolist())}
+
+    @property
     def edges(self) -> int:
         """The number of variables."""
         return len(self.names)

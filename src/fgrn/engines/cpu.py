@@ -36,6 +36,9 @@ BLOCK_BYTES = 2**17
 COUNTED_CELLS, COUNTED_BLOCKS = 2**21, 16
 """States visited per call when counting, at least, so that the Python around it is negligible; and calls, at most."""
 
+VISITS = 192
+"""How often a call visits as many states as it has to clear and add up, so that this is negligible too."""
+
 MOST_ROWS = 2**15
 """Rows per call when messages are kept."""
 
@@ -93,14 +96,14 @@ class Prepared:
         self.maps = _plain(plan.maps, np.uint64)
         self.ray = ray_of(plan, program, evidence) if len(self.tape.regions) == 1 and not program.for_counts else None
         self.places = self._shown_places()
-        self.block = int(np.clip(BLOCK_BYTES // (8 * self.tape.width), 8, 256))
+        self.block = int(np.clip(BLOCK_BYTES // max(1, 8 * self.tape.width), 8, 256))
         self.parts = np.cumsum(
             [0, self.tape.joint_size, padded(self.tape.posteriors), plan.layout.size, plan.layout.size]
         )
         if program.for_counts:
             cells = int(self.parts[-1])  # to be cleared and added up for every call
             visited = self.tape.width + sum(region.stride * len(region.packs) for region in self.tape.regions)
-            enough = max(COUNTED_CELLS, 192 * cells) // visited
+            enough = max(COUNTED_CELLS, VISITS * cells) // visited
             self.rows_at_once = max(enough, -(-evidence.rows // COUNTED_BLOCKS))
         else:
             shown = 24 * int(self.places[:, 3].sum()) + 16
@@ -167,11 +170,7 @@ class Loaded:
         tape = self.prepared.tape
         products = (tape.most_targets + 1) * tape.largest_space
         longest = max(padded(tape.largest_space), tape.largest_message)
-        return (
-            np.empty(products),
-            np.empty(products, dtype=np.int64),
-            aligned_zeros(longest),
-        )
+        return np.empty(products), np.empty(products, dtype=np.int64), aligned_zeros(longest)
 
     def propagate(self, rows: slice, beliefs: bool = True) -> Buffers:
         """See `Loaded` of the package."""
@@ -281,9 +280,9 @@ class Loaded:
         """See `Loaded` of the package. The counts are those of packs, posteriors, inner tables, and the judge's."""
         mine = self.prepared
         raw = aligned_zeros(int(mine.parts[-1]))
-        joint, posteriors, inner, judged = self._parts(raw)
+        *counted, judged = self._parts(raw)
         count = self._star_counts if mine.tape.is_star else self._tree_counts
-        likelihood, doubtful = count(rows, _plain(weights, np.float64), expect, joint, posteriors, inner)
+        likelihood, doubtful = count(rows, _plain(weights, np.float64), expect, *counted)
         where, impossible = np.flatnonzero(doubtful), [np.zeros(0, dtype=np.intp)]
         if len(where):
             judge, blocks = self._judge(mine.evidence.take(rows).take(where))
@@ -309,13 +308,7 @@ class Loaded:
         return [raw[a:b] for a, b in pairwise(self.prepared.parts.tolist())]
 
     def _star_counts(
-        self,
-        rows: slice,
-        weights: np.ndarray,
-        expect: bool,
-        joint: np.ndarray,
-        posteriors: np.ndarray,
-        inner: np.ndarray,
+        self, rows: slice, weights: np.ndarray, expect: bool, joint: np.ndarray, posteriors: np.ndarray, *_: np.ndarray
     ) -> tuple[float, np.ndarray]:
         doubtful = np.zeros(len(weights), dtype=np.bool_)
         likelihood = kernels.star(
@@ -335,16 +328,9 @@ class Loaded:
         return base_of(self.prepared.plan, self.values, -1 if ray is None else ray.prior)
 
     def _tree_counts(
-        self,
-        rows: slice,
-        weights: np.ndarray,
-        expect: bool,
-        joint: np.ndarray,
-        posteriors: np.ndarray,
-        inner: np.ndarray,
+        self, rows: slice, weights: np.ndarray, expect: bool, *counts: np.ndarray
     ) -> tuple[float, np.ndarray]:
         work, known = self.prepared.workspace()
-        counts = (joint, posteriors, inner)
         found, doubtful = self._run(rows, self.prepared.block, work, known, work, known, weights, expect, counts)
         return float((weights * np.where(doubtful, 0.0, found.log_likelihood)).sum()), doubtful
 

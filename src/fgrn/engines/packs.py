@@ -214,7 +214,7 @@ def unpacked_counts(
             for siso, mine in zip(pack.sisos, _per_leaf(counts, pack.sizes), strict=True):
                 counted.add(siso)
                 _add_leaf(plan, siso, mine.T, values, expect, out)
-    source_of = {edge: source for source, edge in enumerate(plan.source_edge.tolist())}
+    source_of = plan.source_of
     for diverter in range(plan.diverters):
         posterior = posteriors[place[diverter] : place[diverter + 1]]
         for leg in plan.legs(diverter):

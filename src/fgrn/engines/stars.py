@@ -37,7 +37,7 @@ def ray_of(plan: Plan, program: Program, evidence: Evidence) -> Ray | None:
     shown = set(program.shown.tolist())
     if plan.diverters != 1 or not shown or any(evidence.slot[edge] >= 0 for edge in shown):
         return None
-    sources = {edge: number for number, edge in enumerate(plan.source_edge.tolist())}
+    sources = plan.source_of
     if any(edge in sources and evidence.slot[edge] >= 0 for edge in plan.leg_edge.tolist()):
         return None
     rays = []
@@ -59,7 +59,7 @@ def base_of(plan: Plan, values: np.ndarray, without: int = -1) -> np.ndarray:
     size = int(plan.diverter_size[0])
     base = aligned_zeros(padded(size))
     base[:size] = 1.0
-    sources = {edge: number for number, edge in enumerate(plan.source_edge.tolist())}
+    sources = plan.source_of
     for leg in plan.legs(0):
         source = sources.get(int(plan.leg_edge[leg]))
         if source is not None and source != without:

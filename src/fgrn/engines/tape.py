@@ -127,7 +127,7 @@ class _Writer:
         self.inward = {(edge, bool(way)) for edge, way in [*program.inward.tolist(), *roots]}
         self.met = {*program.shown.tolist(), *(edge for edge, _ in roots)}  # edges whose both messages are needed
         self.region_of: dict[int, int] = {}  # the number of each Diverter's region, of those that have packs
-        self.source_of = {int(edge): source for source, edge in enumerate(plan.source_edge)}
+        self.source_of = plan.source_of
         legs = zip(plan.leg_edge, plan.leg_is_input, strict=True)
         self.read_by_diverter = {int(edge) for edge, into in legs if into}
         self.leaves_at: dict[int, tuple[int, int]] = {}
