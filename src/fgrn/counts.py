@@ -40,9 +40,9 @@ class Counts:
         return cls(np.zeros(()), 0.0, 0.0)
 
     def joined(self, other: Counts) -> Counts:
-        """The sum, in the place of what is added: for counts that nobody else has."""
-        np.add(self.values, other.values, out=other.values)
-        return Counts(other.values, self.log_likelihood + other.log_likelihood, self.weight + other.weight)
+        """The sum, in the place of these: for counts that nobody else has."""
+        np.add(self.values, other.values, out=self.values)
+        return Counts(self.values, self.log_likelihood + other.log_likelihood, self.weight + other.weight)
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
@@ -98,12 +98,13 @@ class InMemory:
             return loaded.counts(rows, weights[rows], self.expect)
 
         try:
-            raw = self._added(work, self._counting.rows_at_once)
+            raw = self._added(work, self._counting.rows_at_once, loaded.release)
         except ImpossibleEvidence:
             if self._rows[0] is not self.evidence:
                 replace(self, merge=False).count(values)  # to name the rows as they are in the table
             raise
-        return replace(raw, values=loaded.settled(raw.values, self.expect))
+        counts, lacking = loaded.settled(raw.values, self.expect)
+        return replace(raw, values=counts, log_likelihood=raw.log_likelihood + lacking)
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """A function from tables to counts, with the messages as they are under `values`."""
@@ -120,11 +121,11 @@ class InMemory:
                 messages = held[rows.start] if self.hold else loaded.hold(rows)
                 return self.engine.recount(self.plan, messages, tables, weights[rows], self.expect)
 
-            return self._added(work, size)
+            return self._added(work, size, lambda _: None)
 
         return recount
 
-    def _added(self, work: Callable[[slice], BlockCounts], size: int) -> Counts:
+    def _added(self, work: Callable[[slice], BlockCounts], size: int, release: Callable[[np.ndarray], None]) -> Counts:
         evidence, weights = self._rows
 
         def counted(rows: slice) -> Counts:
@@ -132,10 +133,11 @@ class InMemory:
             refuse_impossible(block.impossible + rows.start)
             return Counts(block.values, block.log_likelihood, float(weights[rows].sum()))
 
-        blocks = blocks_of_rows(evidence.rows, size)
-        total = Counts.zeros()
-        for part in in_order(self.engine, self.threads, counted, blocks):
+        parts = in_order(self.engine, self.threads, counted, blocks_of_rows(evidence.rows, size))
+        total = next(parts, Counts.zeros())
+        for part in parts:
             total = total.joined(part)
+            release(part.values)
         return replace(total, log_likelihood=total.log_likelihood + self._scale)
 
     @cached_property

@@ -177,7 +177,7 @@ def _more_cycles(
         if not moving:
             break
         before = parameters
-        parameters = updated(spec, before, recount(before.values).values, smoothing, which=moving, priors=False)
+        parameters = updated(spec, before, recount(before.values).values, smoothing, which=moving)
     return parameters
 
 

@@ -304,7 +304,7 @@ class Network:
             threads=threads,
             merge=False if merge is None and rule.epochs * rule.starts < merging.EPOCHS else merge,
         ))  # fmt: skip
-        smooth = Smoothing.of(spec.layout, smoothing)
+        smooth = Smoothing.of(spec, smoothing)
         try:
             self._parameters, history = em.learn(estep, spec, self._parameters, rule, smooth, watch)
         except ImpossibleEvidence as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -39,6 +40,17 @@ class Specification:
     supports: tuple[np.ndarray | None, ...]
     learnt_tables: tuple[bool, ...]
     learnt_priors: tuple[bool, ...]
+
+    @cached_property
+    def learnt(self) -> np.ndarray:
+        """Per cell: whether it is learnt."""
+        return self.layout.spread(self.learnt_tables, self.learnt_priors, np.bool_)
+
+    @cached_property
+    def supported(self) -> np.ndarray:
+        """Per cell: whether it may be filled."""
+        tables = [True if support is None else support for support in self.supports]
+        return self.layout.spread(tables, [True] * len(self.priors), np.bool_)
 
     def without(self, paused: Collection[str]) -> Specification:
         """The same with the tables frozen of which every block is paused: nothing is counted for them."""
@@ -134,16 +146,16 @@ def drawn(spec: Specification, parameters: Parameters, seed: int, start: int, ag
     return Parameters(values, frozenset(undrawn_tables), frozenset(undrawn_priors))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Smoothing:
-    """Dirichlet counts added to every cell: one number for all tables, or one per table or prior by name."""
+    """Dirichlet counts added to every cell, in the plan's layout; None if there are none."""
 
-    tables: tuple[float, ...]
-    priors: tuple[float, ...]
+    cells: np.ndarray | None
 
     @classmethod
-    def of(cls, layout: Layout, smoothing: float | Mapping[str, float]) -> Smoothing:
-        """A number is for the tables; a prior is smoothed only where a mapping names it."""
+    def of(cls, spec: Specification, smoothing: float | Mapping[str, float]) -> Smoothing:
+        """One number for all tables, or one per table or prior by name; a prior is smoothed only if it is named."""
+        layout = spec.layout
         named = dict(smoothing) if isinstance(smoothing, Mapping) else {}
         every = 0.0 if isinstance(smoothing, Mapping) else smoothing
         for name, value in [("smoothing", every), *named.items()]:
@@ -168,19 +180,17 @@ class Smoothing:
                     f"The 'smoothing' of {name!r} differs from that of a block it shares its table with."
                 )
             tables[number] = float(value)
-        return cls(tuple(tables), tuple(priors))
+        if not any(tables) and not any(priors):
+            return cls(None)
+        return cls(layout.spread(tables, priors) * spec.supported)
 
     def log_prior(self, spec: Specification, values: np.ndarray) -> float:
         """Sum over learnt cells of count * log(probability): what smoothing adds to the log-likelihood."""
-        total = 0.0
-        for number, count in enumerate(self.tables):
-            if count and spec.learnt_tables[number]:
-                table, support = spec.layout.table(values, number), spec.supports[number]
-                total += count * _log_sum_of(table if support is None else table[support])
-        for number, count in enumerate(self.priors):
-            if count and spec.learnt_priors[number]:
-                total += count * _log_sum_of(spec.layout.prior(values, number))
-        return total
+        if self.cells is None:
+            return 0.0
+        where = spec.learnt & (self.cells > 0)
+        with np.errstate(divide="ignore"):
+            return float(self.cells[where] @ np.log(values[where]))
 
 
 def updated(
@@ -189,34 +199,25 @@ def updated(
     counts: np.ndarray,
     smoothing: Smoothing,
     which: Collection[int] | None = None,
-    priors: bool = True,
 ) -> Parameters:
     """New tables: counts plus smoothing, each row divided by its sum; a row without any count stays as it was.
 
-    `which` limits the update to some tables; `priors=False` leaves the priors alone.
+    `which` limits the update to some tables, and leaves the priors alone.
     """
     layout = spec.layout
-    values = parameters.values.copy()
-    for number, learnt in enumerate(spec.learnt_tables):
-        if learnt and (which is None or number in which):
-            support = spec.supports[number]
-            cells = layout.table(counts, number) + smoothing.tables[number] * (1.0 if support is None else support)
-            _fill(layout.table(values, number), cells)
-    for number, learnt in enumerate(spec.learnt_priors):
-        if learnt and priors:
-            _fill(
-                layout.prior(values, number)[None],
-                (layout.prior(counts, number) + smoothing.priors[number])[None],
-            )
-    return replace(parameters, values=values)
-
-
-def _fill(table: np.ndarray, cells: np.ndarray) -> None:
-    total = cells.sum(axis=1)
-    if not np.isfinite(total).all():
+    if not layout.size:
+        return parameters
+    cells, learnt = counts if smoothing.cells is None else counts + smoothing.cells, spec.learnt
+    if which is not None:
+        chosen = [number in which for number in range(len(spec.tables))]
+        learnt = learnt & layout.spread(chosen, [False] * len(spec.priors), np.bool_)
+    totals = np.add.reduceat(cells, layout.lines)
+    if not np.isfinite(totals).all():
         raise LearningError("The expected counts are not finite. This should not happen; please report it.")
-    rows = total > 0
-    table[rows] = cells[rows] / total[rows, None]
+    total = np.repeat(totals, np.diff(layout.lines, append=layout.size))
+    values = parameters.values.copy()
+    np.divide(cells, total, out=values, where=learnt & (total > 0))
+    return replace(parameters, values=values)
 
 
 def _uniform(spec: Specification, number: int) -> np.ndarray:
@@ -224,8 +225,3 @@ def _uniform(spec: Specification, number: int) -> np.ndarray:
     cells = np.ones(spec.layout.table_shapes[number]) if support is None else support.astype(np.float64)
     out: np.ndarray = cells / cells.sum(axis=1, keepdims=True)
     return out
-
-
-def _log_sum_of(cells: np.ndarray) -> float:
-    with np.errstate(divide="ignore"):
-        return float(np.log(cells).sum())

@@ -10,9 +10,10 @@ Three things live here, none of which computes:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,6 +63,29 @@ class Layout(ReadOnlyArrays):
         object.__setattr__(self, "table_offsets", frozen(offsets[:tables]))
         object.__setattr__(self, "prior_offsets", frozen(offsets[tables:-1]))
         object.__setattr__(self, "size", int(offsets[-1]))
+
+    @cached_property
+    def lines(self) -> np.ndarray:
+        """Where each row of each table begins in a flat vector, and each prior: what sums to one."""
+        begins = [
+            start + columns * np.arange(rows)
+            for start, (rows, columns) in zip(self.table_offsets, self.table_shapes, strict=True)
+        ]
+        return frozen(np.concatenate([*begins, self.prior_offsets]), np.int64)
+
+    def spread(self, tables: Iterable[Any], priors: Iterable[Any], dtype: type = np.float64) -> np.ndarray:
+        """A flat vector with one value, or one array, for all of each table and each prior."""
+        out: np.ndarray = np.empty(self.size, dtype=dtype)
+        for number, value in enumerate(tables):
+            self.table(out, number)[...] = value
+        for number, value in enumerate(priors):
+            self.prior(out, number)[...] = value
+        return out
+
+    @property
+    def tables_end(self) -> int:
+        """Where the tables end and the priors begin."""
+        return self.size - sum(self.prior_sizes)
 
     def table(self, values: np.ndarray, number: int) -> np.ndarray:
         """The view of a table in a flat vector, of shape (input states, output states)."""

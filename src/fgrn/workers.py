@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any
+from threading import Condition, Thread
+from typing import Any, NamedTuple
 
 from . import settings
 from .engines import Engine
@@ -32,8 +32,8 @@ def blocks_of_rows(rows: int, size: int) -> list[slice]:
 def in_order(engine: Engine, threads: int | None, work: Callable[[slice], Any], blocks: list[slice]) -> Iterator[Any]:
     """The results of the work on each block, in order, made by several threads where the engine gains by it.
 
-    Who asks works too. If blocks fail, the error is that of the first of them: blocks are taken in order, so it is the
-    same on any number of threads.
+    Who asks works too, while nothing can be handed over. If blocks fail, the error is that of the first of them: blocks
+    are taken in order, so it is the same on any number of threads.
     """
     if threads is None:
         threads = thread_count()
@@ -42,36 +42,81 @@ def in_order(engine: Engine, threads: int | None, work: Callable[[slice], Any], 
     if threads <= 1 or not engine.parallel:
         yield from map(work, blocks)
         return
-    with ThreadPoolExecutor(threads - 1) as pool:
-        together = BLOCKS_PER_THREAD * threads
-        for first in range(0, len(blocks), together):
-            yield from _together(pool, threads, work, blocks[first : first + together])
-
-
-def _together(
-    pool: ThreadPoolExecutor, threads: int, work: Callable[[slice], Any], blocks: list[slice]
-) -> Iterator[Any]:
-    results: list[Any] = [None] * len(blocks)
-    errors: dict[int, Exception] = {}
-    waiting = iter(enumerate(blocks))  # next() of it is atomic
-    stop = False
-
-    def run() -> None:
-        for number, rows in waiting:
-            try:
-                results[number] = work(rows)
-            except Exception as error:
-                errors[number] = error
-            if errors or stop:
-                break
-
-    helpers = [pool.submit(run) for _ in range(threads - 1)]
+    queue = _Queue(work, blocks, BLOCKS_PER_THREAD * threads)
+    helpers = [Thread(target=queue.help, daemon=True) for _ in range(threads - 1)]
+    for helper in helpers:
+        helper.start()
     try:
-        run()
+        for number in range(len(blocks)):
+            yield queue.result(number)
     finally:  # an interruption leaves the rest undone
-        stop = True
+        queue.stop()
         for helper in helpers:
-            helper.result()
-    if errors:
-        raise errors[min(errors)]
-    yield from results
+            helper.join()
+
+
+class _Outcome(NamedTuple):
+    value: Any = None
+    error: Exception | None = None
+
+
+class _Queue:
+    """Blocks to be worked on, and results to be handed over, of which only so many may wait."""
+
+    def __init__(self, work: Callable[[slice], Any], blocks: list[slice], ahead: int) -> None:
+        self.work, self.blocks, self.ahead = work, blocks, ahead
+        self.done: dict[int, _Outcome] = {}
+        self.taken = self.handed = 0
+        self.last = len(blocks)  # where to stop: the end, or the first that failed
+        self.changed = Condition()
+
+    def _take(self) -> int | None:
+        """The next block, if there is one and its result may wait."""
+        if self.taken < min(self.last, self.handed + self.ahead):
+            self.taken += 1
+            return self.taken - 1
+        return None
+
+    def _run(self, number: int) -> None:
+        try:
+            outcome = _Outcome(self.work(self.blocks[number]))
+        except Exception as error:
+            outcome = _Outcome(error=error)
+        with self.changed:
+            self.done[number] = outcome
+            if outcome.error is not None:
+                self.last = min(self.last, number)
+            self.changed.notify_all()
+
+    def help(self) -> None:
+        """Work until nothing is left."""
+        while True:
+            with self.changed:
+                while (number := self._take()) is None:
+                    if self.taken >= self.last:
+                        return
+                    self.changed.wait()
+            self._run(number)
+
+    def result(self, number: int) -> Any:
+        """The result for a block, working until it is there."""
+        while True:
+            with self.changed:
+                mine = None
+                while number not in self.done and (mine := self._take()) is None:
+                    self.changed.wait()
+                if mine is None:
+                    outcome = self.done.pop(number)
+                    self.handed += 1
+                    self.changed.notify_all()
+                    break
+            self._run(mine)
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.value
+
+    def stop(self) -> None:
+        """Let nobody take another block."""
+        with self.changed:
+            self.last = 0
+            self.changed.notify_all()

@@ -96,8 +96,14 @@ class Loaded(Protocol):
     def counts(self, rows: slice, weights: np.ndarray, expect: bool) -> BlockCounts:
         """Expected counts at K = 1; `expect`: unknown values count as the model expects them."""
 
-    def settled(self, counts: np.ndarray, expect: bool) -> np.ndarray:
-        """The sum of the counts of all blocks in the plan's layout; they may be overwritten."""
+    def release(self, counts: np.ndarray) -> None:
+        """Take back the counts of a block that have been added up: their room may be used again."""
+
+    def settled(self, counts: np.ndarray, expect: bool) -> tuple[np.ndarray, float]:
+        """The sum of the counts of all blocks in the plan's layout, and what the log-likelihood still lacks.
+
+        What is given may be overwritten, and is released.
+        """
 
     def hold(self, rows: slice) -> Any:
         """The messages at both ends of every table, to be counted again with other tables."""

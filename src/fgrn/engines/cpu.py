@@ -17,7 +17,7 @@ import numpy as np
 
 from . import BlockCounts, Buffers, Engine, Scan, kernels
 from .cycles import Held, held, recount, transposed_tables
-from .kernels.basics import FAINT
+from .kernels.basics import FAINT, LOG_TWO
 from .packs import Known, aligned_zeros, joint_tables, known_entries, padded, unpacked_counts
 from .stars import Ray, base_of, ray_of
 from .tape import tape_for
@@ -41,6 +41,9 @@ VISITS = 192
 
 MOST_ROWS = 2**15
 """Rows per call when messages are kept."""
+
+STAR_BYTES = 2**13
+"""Of the products of one block of rows of a star: they stay in the first-level cache until they are scattered."""
 
 NOTHING = np.zeros(0)
 
@@ -93,6 +96,7 @@ class Prepared:
         self.evidence = evidence
         self.tape = tape_for(plan, program, evidence)
         self._known: dict[int, Known] = {}
+        self.spare: list[np.ndarray] = []  # counts whose room may be used again: fresh memory is slow the first time
         self.maps = _plain(plan.maps, np.uint64)
         self.ray = ray_of(plan, program, evidence) if len(self.tape.regions) == 1 and not program.for_counts else None
         self.places = self._shown_places()
@@ -113,6 +117,15 @@ class Prepared:
         """Room for the messages of a block that stays in the cache, and for what is known behind them."""
         known = np.zeros((self.block, self.tape.known_width), dtype=np.bool_)
         return np.zeros(self.block * self.tape.width), known
+
+    def room(self) -> np.ndarray:
+        """Zeros for the counts of a block."""
+        try:
+            found = self.spare.pop()
+        except IndexError:  # several threads may ask
+            return aligned_zeros(int(self.parts[-1]))
+        found.fill(0.0)
+        return found
 
     def known(self, rows: slice) -> Known:
         """What is known of the packs in a block of rows; kept for the next epoch."""
@@ -146,14 +159,18 @@ class Prepared:
 
 
 class Loaded:
-    """Parameters laid out for a tape: tables both ways round, and the joint tables of the packs."""
+    """Parameters laid out for a tape, with the joint tables of the packs."""
 
     def __init__(self, prepared: Prepared, values: np.ndarray) -> None:
         plan, tape = prepared.plan, prepared.tape
         self.prepared = prepared
         self.values = _plain(values, np.float64)
-        self.transposed = transposed_tables(plan, values)
         self.joint = joint_tables(plan, tape.regions, values)
+
+    @cached_property
+    def transposed(self) -> np.ndarray:
+        """The same values with every table the other way round."""
+        return transposed_tables(self.prepared.plan, self.values)
 
     def _tables(self) -> tuple[Any, ...]:
         tables, shifts, deep = self.joint
@@ -218,7 +235,6 @@ class Loaded:
         mine, plan = self.prepared, self.prepared.plan
         count = rows.stop - rows.start
         scale, rest, doubtful = np.zeros(count), np.ones(count), np.zeros(count, dtype=np.bool_)
-        entries, bounds = mine.known(rows)
         edges = mine.program.shown.tolist()
         out = {}
         for edge in edges:
@@ -227,8 +243,8 @@ class Loaded:
             message = np.zeros((count, states))
             table = np.uint64(plan.layout.table_offsets[ray.table] if behind else 0)
             kernels.star_messages(
-                count, *self._star(), entries, bounds, table, np.uint64(states if behind else 0), self.values,
-                self.transposed, scale, rest, doubtful, message.ravel(), *self._room(),
+                *self._star(rows), self.joint.shifts, table, np.uint64(states if behind else 0), self.values,
+                self.transposed, scale, rest, doubtful, message.ravel(),
             )  # fmt: skip
             out[edge] = message
         scale += np.log(rest)
@@ -279,7 +295,7 @@ class Loaded:
     def counts(self, rows: slice, weights: np.ndarray, expect: bool) -> BlockCounts:
         """See `Loaded` of the package. The counts are those of packs, posteriors, inner tables, and the judge's."""
         mine = self.prepared
-        raw = aligned_zeros(int(mine.parts[-1]))
+        raw = mine.room()
         *counted, judged = self._parts(raw)
         count = self._star_counts if mine.tape.is_star else self._tree_counts
         likelihood, doubtful = count(rows, _plain(weights, np.float64), expect, *counted)
@@ -293,34 +309,48 @@ class Loaded:
                 impossible.append(where[block][found.impossible])
         return BlockCounts(raw, likelihood, np.concatenate(impossible))
 
-    def settled(self, counts: np.ndarray, expect: bool) -> np.ndarray:
+    def release(self, counts: np.ndarray) -> None:
+        """See `Loaded` of the package."""
+        self.prepared.spare.append(counts)
+
+    def settled(self, counts: np.ndarray, expect: bool) -> tuple[np.ndarray, float]:
         """See `Loaded` of the package."""
         plan, tape = self.prepared.plan, self.prepared.tape
         joint, posteriors, inner, judged = self._parts(counts)
+        missing = 0.0
+        if tape.is_star:
+            tables = tape.regions[0].of(joint)
+            missing = float(tables.sum(axis=1) @ self.joint.shifts) * LOG_TWO
+            tables[tape.regions[0].packs[0].rows].sum(axis=0, out=posteriors)
         out = unpacked_counts(plan, tape.regions, joint, posteriors, self.prepared.program, self.values, expect)
-        for number in range(len(plan.layout.table_shapes)):  # f b^T / norm meets the table
-            plan.layout.table(inner, number)[...] *= plan.layout.table(self.values, number)
+        tables_end = plan.layout.tables_end
+        inner[:tables_end] *= self.values[:tables_end]  # f b^T / norm meets the table
         out += inner
         out += judged
-        return out
+        self.release(counts)
+        return out, missing
 
     def _parts(self, raw: np.ndarray) -> list[np.ndarray]:
         return [raw[a:b] for a, b in pairwise(self.prepared.parts.tolist())]
 
     def _star_counts(
-        self, rows: slice, weights: np.ndarray, expect: bool, joint: np.ndarray, posteriors: np.ndarray, *_: np.ndarray
+        self, rows: slice, weights: np.ndarray, expect: bool, joint: np.ndarray, *_: np.ndarray
     ) -> tuple[float, np.ndarray]:
         doubtful = np.zeros(len(weights), dtype=np.bool_)
-        likelihood = kernels.star(
-            len(weights), *self._star(), *self.prepared.known(rows), *self.prepared.on_hidden(rows), weights, doubtful,
-            joint, posteriors, *self._room(), aligned_zeros(self.prepared.tape.regions[0].stride),
-        )  # fmt: skip
+        likelihood = kernels.star(*self._star(rows), weights, doubtful, joint)
         return likelihood, doubtful
 
-    def _star(self) -> tuple[Any, ...]:
-        """The space of the only Diverter, the product of its priors, and the joint tables of its leaves."""
-        region, (tables, shifts, deep) = self.prepared.tape.regions[0], self.joint
-        return np.uint64(region.states), np.uint64(region.stride), deep, self._base, tables, shifts
+    def _star(self, rows: slice) -> tuple[Any, ...]:
+        """What the kernels of a star begin with: its rows, its space and tables, what is known, and room to work in."""
+        mine, region, (tables, _, deep) = self.prepared, self.prepared.tape.regions[0], self.joint
+        stride = region.stride
+        block = max(1, STAR_BYTES // (8 * stride))
+        careful = np.empty(stride), np.empty(stride, dtype=np.int64)
+        return (
+            rows.stop - rows.start, block, np.uint64(region.states), np.uint64(stride), deep, self._base, tables,
+            *mine.known(rows), *mine.on_hidden(rows), *careful, aligned_zeros(block * stride), np.empty(block),
+            np.empty(block),
+        )  # fmt: skip
 
     @cached_property
     def _base(self) -> np.ndarray:

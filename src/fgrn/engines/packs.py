@@ -6,9 +6,10 @@ code, of a row of ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -161,31 +162,39 @@ class Joint(NamedTuple):
     deep: bool
 
 
+def alike(region: Region) -> Iterator[tuple[tuple[Pack, ...], slice]]:
+    """Runs of packs that have the same numbers of codes, and their rows: a run is worked on as one array."""
+    for _, run in groupby(region.packs, key=lambda pack: pack.sizes):
+        packs = tuple(run)
+        yield packs, slice(packs[0].first, packs[-1].rows.stop)
+
+
 def joint_tables(plan: Plan, regions: Sequence[Region], values: np.ndarray) -> Joint:
     """The product of the leaves' columns, for every code of every pack."""
     joint = aligned_zeros(regions[-1].end if regions else 0)
     shifts = np.zeros(sum(region.rows for region in regions), dtype=np.int64)
     at, deepest = 0, 0.0
     for region in regions:
-        tables, taken = region.of(joint), shifts[at : at + region.rows]
-        for pack in region.packs:
-            product = np.ones((1, region.stride))
-            exponent = np.zeros(1, dtype=np.int64)
-            depth = 0.0
-            for position, (siso, size) in enumerate(zip(pack.sisos, pack.sizes, strict=True)):
-                columns = np.zeros((size, region.stride))
-                table = plan.layout.table(values, int(plan.siso_table[siso])).T
-                columns[: len(table), : region.states] = table
-                columns[len(table) :, : region.states] = 1.0  # the unknown
-                largest = np.frexp(columns.max(axis=1))[1].astype(np.int64)
-                columns = np.ldexp(columns, -largest[:, None])
-                depth -= float(np.log2(columns.min(initial=1.0, where=columns > 0)))
-                last = position == len(pack.sisos) - 1
-                into = tables[pack.rows].reshape(len(product), size, -1) if last else None
-                product = np.multiply(product[:, None, :], columns[None], out=into).reshape(-1, region.stride)
-                exponent = (exponent[:, None] + largest).ravel()
-            taken[pack.rows] = exponent
-            deepest = max(deepest, depth)
+        for packs, rows in alike(region):
+            product = np.ones((len(packs), 1, region.stride))
+            exponent = np.zeros((len(packs), 1), dtype=np.int64)
+            depth = np.zeros(len(packs))
+            for position, size in enumerate(packs[0].sizes):
+                columns = np.zeros((len(packs), size, region.stride))
+                for pack, mine in zip(packs, columns, strict=True):
+                    table = plan.layout.table(values, int(plan.siso_table[pack.sisos[position]])).T
+                    mine[: len(table), : region.states] = table
+                    mine[len(table) :, : region.states] = 1.0  # the unknown
+                largest = np.frexp(columns.max(axis=2))[1].astype(np.int64)
+                columns = np.ldexp(columns, -largest[:, :, None])
+                depth -= np.log2(columns.min(axis=(1, 2), initial=1.0, where=columns > 0))
+                last = position == len(packs[0].sizes) - 1
+                into = region.of(joint)[rows].reshape(len(packs), -1, size, region.stride) if last else None
+                product = np.multiply(product[:, :, None], columns[:, None], out=into)
+                product = product.reshape(len(packs), -1, region.stride)
+                exponent = (exponent[:, :, None] + largest[:, None]).reshape(len(packs), -1)
+            shifts[at : at + region.rows][rows] = exponent.ravel()
+            deepest = max(deepest, depth.max())
         at += region.rows
     return Joint(joint, shifts, deepest > DEEPEST)
 
@@ -204,16 +213,18 @@ def unpacked_counts(
     place = np.concatenate([[0], np.cumsum(plan.diverter_size)])
     counted: set[int] = set()
     for region in regions:
-        for pack in region.packs:
-            counts = region.of(joint)[pack.rows, : region.states]
-            if pack.nothing >= 0:
-                total = posteriors[place[pack.diverter] : place[pack.diverter] + region.states]
-                rest = total - counts.sum(axis=0)
-                least = np.finfo(np.float64).eps * total  # what rounding hides may be there: no zero is made up
-                counts[-1] = np.maximum(rest, least)
-            for siso, mine in zip(pack.sisos, _per_leaf(counts, pack.sizes), strict=True):
-                counted.add(siso)
-                _add_leaf(plan, siso, mine.T, values, expect, out)
+        for packs, rows in alike(region):
+            counts = region.of(joint)[rows, : region.states].reshape(len(packs), -1, region.states)
+            for pack, mine in zip(packs, counts, strict=True):
+                if pack.nothing >= 0:
+                    total = posteriors[place[pack.diverter] : place[pack.diverter] + region.states]
+                    rest = total - mine.sum(axis=0)
+                    least = np.finfo(np.float64).eps * total  # what rounding hides may be there: no zero is made up
+                    mine[-1] = np.maximum(rest, least)
+            for position, leaves in enumerate(_per_leaf(counts, packs[0].sizes)):
+                for pack, leaf in zip(packs, leaves, strict=True):
+                    counted.add(pack.sisos[position])
+                    _add_leaf(plan, pack.sisos[position], leaf.T, values, expect, out)
     source_of = plan.source_of
     for diverter in range(plan.diverters):
         posterior = posteriors[place[diverter] : place[diverter + 1]]
@@ -232,12 +243,12 @@ def unpacked_counts(
 
 
 def _per_leaf(counts: np.ndarray, sizes: tuple[int, ...]) -> list[np.ndarray]:
-    """The counts (codes, states) of a pack, summed over all leaves but one, for each: half by half."""
+    """The counts (packs, codes, states), summed over all leaves but one, for each: half by half."""
     if len(sizes) == 1:
         return [counts]
     half = len(sizes) // 2
-    both = counts.reshape(prod(sizes[:half]), -1, counts.shape[1])
-    return _per_leaf(both.sum(axis=1), sizes[:half]) + _per_leaf(both.sum(axis=0), sizes[half:])
+    both = counts.reshape(len(counts), prod(sizes[:half]), -1, counts.shape[2])
+    return _per_leaf(both.sum(axis=2), sizes[:half]) + _per_leaf(both.sum(axis=1), sizes[half:])
 
 
 def _add_leaf(plan: Plan, siso: int, counts: np.ndarray, values: np.ndarray, expect: bool, out: np.ndarray) -> None:

@@ -169,9 +169,12 @@ class Loaded:
         mine = self.prepared
         return mine.engine.recount(mine.plan, self.hold(rows), self.values, weights, expect)
 
-    def settled(self, counts: np.ndarray, expect: bool) -> np.ndarray:
+    def release(self, counts: np.ndarray) -> None:
+        """See `Loaded` of the package. Nothing is kept here."""
+
+    def settled(self, counts: np.ndarray, expect: bool) -> tuple[np.ndarray, float]:
         """See `Loaded` of the package."""
-        return counts
+        return counts, 0.0
 
     def hold(self, rows: slice) -> Held:
         """See `Loaded` of the package."""

@@ -6,7 +6,7 @@ the kernels look nothing up. Messages live in a workspace with one row per row o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 MOST_CODES, MOST_CELLS = 256, 2**15
 """Codes of one pack, and cells of its joint table, which has to stay in the cache. More codes were no faster."""
+
+MORE_CODES = 640
+"""Codes of one pack where the tables of all packs together have at most MOST_CELLS: four leaves of 4, and a hole."""
 
 MOST_TAPES = 64
 """Tapes of one program that are kept: they are quick to write again."""
@@ -94,7 +97,7 @@ class Shape:
             codes.append(int(plan.cardinality[output]) + (not evidence.known(output).all()) if known else 0)
         # by powers of two: the same tape serves more or less as many rows
         enough = 2 ** int(evidence.rows // ROWS_PER_CODE).bit_length() // 2
-        return cls(evidence.slot, evidence.soft_offset, tuple(codes), min(MOST_CODES, enough))
+        return cls(evidence.slot, evidence.soft_offset, tuple(codes), min(MORE_CODES, enough))
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -128,11 +131,13 @@ class _Writer:
         self.met = {*program.shown.tolist(), *(edge for edge, _ in roots)}  # edges whose both messages are needed
         self.region_of: dict[int, int] = {}  # the number of each Diverter's region, of those that have packs
         self.source_of = plan.source_of
-        legs = zip(plan.leg_edge, plan.leg_is_input, strict=True)
-        self.read_by_diverter = {int(edge) for edge, into in legs if into}
+        inputs = zip(plan.leg_edge, plan.leg_is_input, strict=True)
+        self.read_by_diverter = {int(edge) for edge, into in inputs if into}
         self.leaves_at: dict[int, tuple[int, int]] = {}
         self.codes: list[int] = []
         self.operations: set[int] = set()
+        legs = np.flatnonzero(program.gathered >= 0).tolist()
+        self.leaf_codes = dict(zip(legs, shape.codes, strict=True))
         self._places()
         self._pack()
         self._sweep()
@@ -144,7 +149,14 @@ class _Writer:
             kinds = {LEAVES, POSTERIOR, SCATTER}
             if len(plan.source_edge) == 1 and plan.leg_map.max(initial=-1) < 0:
                 self.operations -= {CONSTANT}  # the prior of a hidden variable that has evidence
-            self.tape.is_star = plan.diverters == 1 and bool(plan.driver.all()) and self.operations == kinds
+            if plan.diverters == 1 and bool(plan.driver.all()) and self.operations == kinds:
+                self.tape.is_star = True
+                self._tell_posterior()
+
+    def _tell_posterior(self) -> None:
+        """Let every row of a star have an entry in its first pack, the counts of which then add up to the posterior."""
+        first, *others = self.tape.regions[0].packs
+        self.tape.regions[0] = replace(self.tape.regions[0], packs=(replace(first, nothing=-1), *others))
 
     def _written(self) -> np.ndarray:
         """What was put so far, as a tape; nothing (-1) becomes the largest number."""
@@ -207,26 +219,32 @@ class _Writer:
     # packs
 
     def _pack(self) -> None:
-        legs = np.flatnonzero(self.program.gathered >= 0).tolist()
-        codes = dict(zip(legs, self.shape.codes, strict=True))
         for diverter in range(self.plan.diverters):
             states = int(self.plan.diverter_size[diverter])
-            most = min(self.shape.most_codes, MOST_CELLS // padded(states))
             packs: list[Pack] = []
-            group: list[tuple[int, int]] = []
-            for leg in self.plan.legs(diverter):
-                siso, size = int(self.program.gathered[leg]), codes.get(leg, 0)
-                if not size:
-                    continue  # not a leaf, or one that no row knows
-                if group and prod([size, *(n for _, n in group)]) > most:
-                    packs.append(self._packed(diverter, group, packs))
-                    group = []
-                group.append((siso, size))
-            if group:
-                packs.append(self._packed(diverter, group, packs))
+            for most in (MORE_CODES, min(MOST_CODES, MOST_CELLS // padded(states))):
+                packs = self._packs(diverter, min(most, self.shape.most_codes))
+                if packs and packs[-1].rows.stop * padded(states) <= MOST_CELLS:
+                    break
             if packs:
                 self.region_of[diverter] = len(self.tape.regions)
                 self.tape.regions.append(Region(self.tape.joint_size, packs[-1].rows.stop, states, tuple(packs)))
+
+    def _packs(self, diverter: int, most: int) -> list[Pack]:
+        """The leaves of a Diverter in packs of so many codes at most."""
+        packs: list[Pack] = []
+        group: list[tuple[int, int]] = []
+        for leg in self.plan.legs(diverter):
+            siso, size = int(self.program.gathered[leg]), self.leaf_codes.get(leg, 0)
+            if not size:
+                continue  # not a leaf, or one that no row knows
+            if group and prod([size, *(n for _, n in group)]) > most:
+                packs.append(self._packed(diverter, group, packs))
+                group = []
+            group.append((siso, size))
+        if group:
+            packs.append(self._packed(diverter, group, packs))
+        return packs
 
     def _packed(self, diverter: int, group: list[tuple[int, int]], before: list[Pack]) -> Pack:
         sisos, sizes = zip(*group, strict=True)

@@ -1,8 +1,9 @@
 """Numba kernels of the CPU engine: they read a tape (see `tape`) and work on a block of rows at a time.
 
-Here are those that Python calls; what they are made of is in `basics`, `products`, `sisos` and `vectors`. Numba's cache
-on disk notices changes in the file of a kernel only, so this file holds the digest of the others (`PARTS`), and a test
-compares: who changes a line there has to touch this file, which renews the cache. No other place imports numba.
+Here are those that Python calls; what they are made of is in `basics`, `gathers`, `products`, `sisos` and `vectors`.
+Numba's cache on disk notices changes in the file of a kernel only, so this file holds the digest of the others
+(`PARTS`), and a test compares: who changes a line there has to touch this file, which renews the cache. No other place
+imports numba.
 
 Kernels release the GIL. None is compiled with `parallel`: threads are the flow's, which adds counts in the order of the
 rows. Nor with `fastmath`: sums are free to change their order in `vectors`, and nothing else is.
@@ -50,11 +51,12 @@ from .basics import (
     once,
     through,
 )
-from .products import divert, leaves, posterior_of, scatter, shift_of, star_product
+from .gathers import leaves, scatter, shift_of, star_products
+from .products import divert, posterior_of
 from .sisos import boundary, constant, joint_add, joint_norm, lone_source, meet, siso_backward, siso_forward
 from .vectors import copied, crossed, dot, filled, increased, multiplied, scaled, scattered, summed, times
 
-PARTS = "6bf879ac39ad"
+PARTS = "d4469651d1d3"
 
 
 @once
@@ -212,71 +214,69 @@ def recount(
 
 @kernel
 def star_messages(
-    rows, size, stride, deep, base, joint, shifts, entries, bounds, table, states, values, transposed, scale, rest,
-    doubtful, out, mantissa, exponent, p,
+    total, block, size, stride, deep, base, joint, entries, bounds, codes, soft, mantissa, exponent, p, norms, taken,
+    shifts, table, states, values, transposed, scale, rest, doubtful, out,
 ):  # fmt: skip
     """The message on one leg of a star, or that behind its table (if `states` is not 0), normalised, for all rows."""
-    for r in range(rows):
-        begin, end = bounds[0, r], bounds[0, r + 1]
-        norm, taken = star_product(size, stride, deep, base, joint, entries, begin, end, mantissa, exponent, p)
-        if norm == 0.0:
-            doubtful[r] = True
-            continue
-        scale[r] = taken + shift_of(shifts, ZERO, entries, begin, end) * LOG_TWO
-        rest[r] = norm
-        count = size if states == ZERO else states
-        place = np.uint64(r) * count
-        if states == ZERO:
-            copied(p, ZERO, out, place, size)
-        else:
-            through(values, transposed, table, size, states, p, ZERO, out, place)
-        scaled(out, place, 1.0 / norm, count)
+    for first in range(0, total, block):
+        rows = min(block, total - first)
+        star_products(
+            first, rows, size, stride, deep, base, joint, entries, bounds, codes, soft, mantissa, exponent, p, norms,
+            taken,
+        )  # fmt: skip
+        for r in range(rows):
+            row, norm, at = first + r, norms[r], np.uint64(r) * stride
+            if norm == 0.0:
+                doubtful[row] = True
+                continue
+            shift = shift_of(shifts, ZERO, entries, bounds[0, row], bounds[0, row + 1])
+            scale[row] = taken[r] + shift * LOG_TWO
+            rest[row] = norm
+            count = size if states == ZERO else states
+            place = np.uint64(row) * count
+            if states == ZERO:
+                copied(p, at, out, place, size)
+            else:
+                through(values, transposed, table, size, states, p, at, out, place)
+            scaled(out, place, 1.0 / norm, count)
 
 
 @kernel
 def star(
-    rows, size, stride, deep, base, joint, shifts, entries, bounds, codes, soft, weights, doubtful, joint_counts,
-    posterior, mantissa, exponent, p, scratch,
+    total, block, size, stride, deep, base, joint, entries, bounds, codes, soft, mantissa, exponent, p, norms, taken,
+    weights, doubtful, joint_counts,
 ):  # fmt: skip
     """Expected counts where one Diverter with its Sources and leaves is everything: one pass, nothing kept.
 
-    `base` is the product of the priors, `posterior` its counterpart among the counts. `codes` and `soft` are the
-    evidence on the hidden variable, if there is any. Returns the log-likelihood of all rows together. A doubtful row
-    adds nothing. Rows of weight 1 are multiplied up, with a logarithm now and then.
+    `base` is the product of the priors. `codes` and `soft` are the evidence on the hidden variable, if there is any. A
+    doubtful row adds nothing. Returns the log-likelihood of all rows together, but for what was taken out of the rows
+    of the joint tables: their counts tell how often. Rows of weight 1 are multiplied up, with a logarithm now and then.
     """
-    likelihood, product, shift = 0.0, 1.0, 0
-    for r in range(rows):
-        weight = weights[r]
-        if weight == 0.0:
-            continue
-        begin, end = bounds[0, r], bounds[0, r + 1]
-        if len(codes):
-            copied(base, ZERO, scratch, ZERO, stride)
-            if codes[r] >= 0:
-                filled(scratch, ZERO, 0.0, stride)
-                scratch[codes[r]] = base[codes[r]]
-            elif codes[r] == -2:
-                times(scratch, ZERO, soft, np.uint64(r) * size, size)
-            norm, taken = star_product(size, stride, deep, scratch, joint, entries, begin, end, mantissa, exponent, p)
-        else:
-            norm, taken = star_product(size, stride, deep, base, joint, entries, begin, end, mantissa, exponent, p)
-        if norm == 0.0:
-            doubtful[r] = True
-            continue
-        here = shift_of(shifts, ZERO, entries, begin, end)
-        if weight == 1.0:
-            shift += here
-            likelihood += taken
-            product *= norm
-            if product < FAINT or product > 1.0 / FAINT:
-                likelihood += np.log(product)
-                product = 1.0
-        else:
-            likelihood += weight * (np.log(norm) + here * LOG_TWO + taken)
-        factor = weight / norm
-        increased(posterior, ZERO, factor, p, ZERO, stride)
-        scattered(p, factor, joint_counts, ZERO, stride, entries, begin, end)
-    return likelihood + np.log(product) + shift * LOG_TWO
+    likelihood, product = 0.0, 1.0
+    for first in range(0, total, block):
+        rows = min(block, total - first)
+        star_products(
+            first, rows, size, stride, deep, base, joint, entries, bounds, codes, soft, mantissa, exponent, p, norms,
+            taken,
+        )  # fmt: skip
+        for r in range(rows):
+            row, norm, weight, at = first + r, norms[r], weights[first + r], np.uint64(r) * stride
+            if weight == 0.0:
+                continue
+            if norm == 0.0:
+                doubtful[row] = True
+                continue
+            if weight == 1.0:
+                likelihood += taken[r]
+                product *= norm
+                if product < FAINT or product > 1.0 / FAINT:
+                    likelihood += np.log(product)
+                    product = 1.0
+            else:
+                likelihood += weight * (np.log(norm) + taken[r])
+            factor = weight / norm
+            scattered(p, at, factor, joint_counts, ZERO, stride, entries, bounds[0, row], bounds[0, row + 1])
+    return likelihood + np.log(product)
 
 
 @kernel

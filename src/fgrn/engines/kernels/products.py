@@ -13,7 +13,6 @@ from .basics import (
     LEG_PRIOR,
     LIFT,
     LOG_LIFT,
-    LOG_TWO,
     LOST,
     NONE,
     ONE,
@@ -32,7 +31,7 @@ from .basics import (
     note,
     settle_backward,
 )
-from .vectors import copied, filled, gathered, increased, least, scattered, summed, times
+from .vectors import copied, filled, least, summed, times
 
 
 @inner
@@ -92,85 +91,6 @@ def levelled(mantissa, exponent, own, size, out, at):
             lost = True
         out[at + i] = value
     return top * LOG_LIFT + np.log(largest), lost
-
-
-@inlined
-def shift_of(shifts, first, entries, begin, end):
-    """The exponent of what was taken out of the rows of joint tables."""
-    total = 0
-    for entry in range(begin, end):
-        total += shifts[first + np.uint64(entries[entry])]
-    return total
-
-
-@inner
-def gathered_carefully(joint, start, stride, size, entries, begin, end, mantissa, exponent, out, at):
-    """The same product by states with exponents of their own, times what is in `out`; see `levelled`."""
-    ones(mantissa, exponent, ZERO, size)
-    times_carefully(mantissa, exponent, ZERO, out, at, entries, NONE, size)
-    for entry in range(begin, end):
-        cell = start + np.uint64(entries[entry]) * stride
-        times_carefully(mantissa, exponent, ZERO, joint, cell, entries, NONE, size)
-    return levelled(mantissa, exponent, ZERO, size, out, at)
-
-
-@inner
-def lost_a_state(joint, start, stride, size, entries, begin, end, p, deep):
-    """Whether the product lost a state that no factor forbids, or nearly so."""
-    for i in range(size):
-        if p[i] < SMALLEST_PRODUCT:
-            forbidden = False
-            if p[i] == 0.0 and not deep:
-                for entry in range(begin, end):
-                    forbidden |= joint[start + np.uint64(entries[entry]) * stride + i] == 0.0
-            if not forbidden:
-                return True
-    return False
-
-
-@inner
-def leaves(
-    tape, at, first, rows, width, deep, joint, shifts, entries, bounds, out, known_out, scale, margin, doubtful,
-    mantissa, exponent, p,
-):  # fmt: skip
-    """The product of all packs of a Diverter: a gather and a product each."""
-    size, known, number = tape[at + 1], tape[at + 2], tape[at + 3]
-    start, stride, shift_at = tape[at + 4], tape[at + 5], tape[at + 6]
-    for r in range(rows):
-        row, place = first + r, np.uint64(r) * width + tape[at]
-        begin, end = bounds[number, row], bounds[number, row + 1]
-        known_out[r, known] = end > begin
-        if end == begin:
-            continue
-        filled(p, ZERO, 1.0, stride)
-        total = gathered(p, joint, start, stride, entries, begin, end, p)
-        scale[row] += shift_of(shifts, shift_at, entries, begin, end) * LOG_TWO
-        copied(p, ZERO, out, place, size)
-        if total > FAINT:
-            if least(p, ZERO, size) < SMALLEST_PRODUCT:
-                lost = lost_a_state(joint, start, stride, size, entries, begin, end, p, deep)
-                note(row, 1.0, lost, margin, doubtful)
-            continue
-        filled(out, place, 1.0, size)
-        taken, lost = gathered_carefully(
-            joint, start, stride, size, entries, begin, end, mantissa, exponent, out, place
-        )
-        note(row, 0.0 if deep or taken == -np.inf else 1.0, lost, margin, doubtful)
-        scale[row] += taken
-
-
-@inlined
-def star_product(size, stride, deep, base, joint, entries, begin, end, mantissa, exponent, p):
-    """Make the product of the base and of all that is known; returns its sum, and a logarithm taken out of it.
-
-    The sum is 0 for a product that vanished, or may have.
-    """
-    norm = gathered(base, joint, ZERO, stride, entries, begin, end, p)
-    if norm > FAINT:
-        return norm, 0.0
-    copied(base, ZERO, p, ZERO, stride)
-    taken, _ = gathered_carefully(joint, ZERO, stride, size, entries, begin, end, mantissa, exponent, p, ZERO)
-    return 0.0 if deep or taken == -np.inf else summed(p, ZERO, size), taken
 
 
 @inner
@@ -419,26 +339,3 @@ def posterior_of(
         note(row, norm, False, margin, doubtful)
         if root:
             account(row, norm, scale, rest)
-
-
-@inner
-def scatter(tape, at, first, rows, width, entries, bounds, work, weights, joint_counts, posteriors, p):
-    """Add the posterior of a Diverter to its total, and to the row of each pack's code.
-
-    A pack of which nothing is known has no entry: what it would add is the total less what the others added.
-    """
-    size, total, number = tape[at + 1], tape[at + 2], tape[at + 3]
-    start, stride = tape[at + 4], tape[at + 5]
-    for r in range(rows):
-        weight = weights[r]
-        if weight == 0.0:
-            continue
-        place = np.uint64(r) * width + tape[at]
-        increased(posteriors, total, weight, work, place, size)
-        if number == NONE:
-            continue
-        copied(work, place, p, ZERO, size)
-        for i in range(size, stride):
-            p[i] = 0.0
-        begin, end = bounds[number, first + r], bounds[number, first + r + 1]
-        scattered(p, weight, joint_counts, start, stride, entries, begin, end)

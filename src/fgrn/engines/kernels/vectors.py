@@ -27,12 +27,12 @@ DOUBLE_BYTES = 8
 
 
 @intrinsic
-def gathered(typing_context, base, joint, start, stride, entries, begin, end, p):
-    """Make p = base * joint[row of entry] * ..., for entries `begin` to `end`; returns the sum of p."""
+def gathered(typing_context, x, first, joint, start, stride, entries, begin, end, out, at):
+    """Make out = x * joint[row of entry] * ..., for entries `begin` to `end`; returns the sum of out."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        base, joint, entries, p = (_data(context, builder, signature, arguments, k) for k in (0, 1, 4, 7))
-        start, stride, begin, end = (arguments[k] for k in (2, 3, 5, 6))
+        x, joint, entries, out = (_data(context, builder, signature, arguments, k) for k in (0, 2, 5, 8))
+        first, start, stride, begin, end, target = (arguments[k] for k in (1, 3, 4, 6, 7, 9))
         total = cgutils.alloca_once_value(builder, ir.Constant(DOUBLE, 0.0))
 
         def piece(at: Any, width: int) -> None:
@@ -40,27 +40,27 @@ def gathered(typing_context, base, joint, start, stride, entries, begin, end, p)
                 return builder.fmul(product, _load(builder, joint, cell, width))
 
             offset = builder.add(start, at)
-            first = _load(builder, base, at, width)
-            product = _each_entry(builder, entries, begin, end, offset, stride, times, first)
-            _store(builder, product, p, at, width)
+            before = _load(builder, x, builder.add(first, at), width)
+            product = _each_entry(builder, entries, begin, end, offset, stride, times, before)
+            _store(builder, product, out, builder.add(target, at), width)
             builder.store(builder.fadd(builder.load(total), _sum_of(builder, product, width)), total)
 
         _pieces(builder, stride, ROW_WIDTHS, piece)
         return builder.load(total)
 
-    return types.float64(base, joint, start, stride, entries, begin, end, p), code
+    return types.float64(x, first, joint, start, stride, entries, begin, end, out, at), code
 
 
 @intrinsic
-def scattered(typing_context, p, factor, counts, start, stride, entries, begin, end):
-    """Add factor * p to the row of `counts` of every entry from `begin` to `end`."""
+def scattered(typing_context, x, at, factor, counts, start, stride, entries, begin, end):
+    """Add factor * x to the row of `counts` of every entry from `begin` to `end`."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        p, counts, entries = (_data(context, builder, signature, arguments, k) for k in (0, 2, 5))
-        factor, start, stride, begin, end = (arguments[k] for k in (1, 3, 4, 6, 7))
+        x, counts, entries = (_data(context, builder, signature, arguments, k) for k in (0, 3, 6))
+        first, factor, start, stride, begin, end = (arguments[k] for k in (1, 2, 4, 5, 7, 8))
 
         def piece(at: Any, width: int) -> None:
-            share = builder.fmul(_spread(builder, factor, width), _load(builder, p, at, width))
+            share = builder.fmul(_spread(builder, factor, width), _load(builder, x, builder.add(first, at), width))
 
             def add(cell: Any, added: Any) -> Any:
                 _store(builder, builder.fadd(added, _load(builder, counts, cell, width)), counts, cell, width)
@@ -71,7 +71,7 @@ def scattered(typing_context, p, factor, counts, start, stride, entries, begin, 
         _pieces(builder, stride, ROW_WIDTHS, piece)
         return context.get_dummy_value()
 
-    return types.void(p, factor, counts, start, stride, entries, begin, end), code
+    return types.void(x, at, factor, counts, start, stride, entries, begin, end), code
 
 
 @intrinsic

@@ -1,0 +1,136 @@
+"""Gathered leaves: products of rows of joint tables, and what is added to their counterparts among the counts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .basics import FAINT, LOG_TWO, NONE, SMALLEST_PRODUCT, ZERO, inlined, inner, note
+from .products import levelled, ones, times_carefully
+from .vectors import copied, filled, gathered, increased, least, scattered, summed, times
+
+
+@inlined
+def shift_of(shifts, first, entries, begin, end):
+    """The exponent of what was taken out of the rows of joint tables."""
+    total = 0
+    for entry in range(begin, end):
+        total += shifts[first + np.uint64(entries[entry])]
+    return total
+
+
+@inner
+def gathered_carefully(joint, start, stride, size, entries, begin, end, mantissa, exponent, out, at):
+    """The same product by states with exponents of their own, times what is in `out`; see `levelled`."""
+    ones(mantissa, exponent, ZERO, size)
+    times_carefully(mantissa, exponent, ZERO, out, at, entries, NONE, size)
+    for entry in range(begin, end):
+        cell = start + np.uint64(entries[entry]) * stride
+        times_carefully(mantissa, exponent, ZERO, joint, cell, entries, NONE, size)
+    return levelled(mantissa, exponent, ZERO, size, out, at)
+
+
+@inner
+def lost_a_state(joint, start, stride, size, entries, begin, end, p, deep):
+    """Whether the product lost a state that no factor forbids, or nearly so."""
+    for i in range(size):
+        if p[i] < SMALLEST_PRODUCT:
+            forbidden = False
+            if p[i] == 0.0 and not deep:
+                for entry in range(begin, end):
+                    forbidden |= joint[start + np.uint64(entries[entry]) * stride + i] == 0.0
+            if not forbidden:
+                return True
+    return False
+
+
+@inner
+def leaves(
+    tape, at, first, rows, width, deep, joint, shifts, entries, bounds, out, known_out, scale, margin, doubtful,
+    mantissa, exponent, p,
+):  # fmt: skip
+    """The product of all packs of a Diverter: a gather and a product each."""
+    size, known, number = tape[at + 1], tape[at + 2], tape[at + 3]
+    start, stride, shift_at = tape[at + 4], tape[at + 5], tape[at + 6]
+    for r in range(rows):
+        row, place = first + r, np.uint64(r) * width + tape[at]
+        begin, end = bounds[number, row], bounds[number, row + 1]
+        known_out[r, known] = end > begin
+        if end == begin:
+            continue
+        filled(p, ZERO, 1.0, stride)
+        total = gathered(p, ZERO, joint, start, stride, entries, begin, end, p, ZERO)
+        scale[row] += shift_of(shifts, shift_at, entries, begin, end) * LOG_TWO
+        copied(p, ZERO, out, place, size)
+        if total > FAINT:
+            if least(p, ZERO, size) < SMALLEST_PRODUCT:
+                lost = lost_a_state(joint, start, stride, size, entries, begin, end, p, deep)
+                note(row, 1.0, lost, margin, doubtful)
+            continue
+        filled(out, place, 1.0, size)
+        taken, lost = gathered_carefully(
+            joint, start, stride, size, entries, begin, end, mantissa, exponent, out, place
+        )
+        note(row, 0.0 if deep or taken == -np.inf else 1.0, lost, margin, doubtful)
+        scale[row] += taken
+
+
+@inlined
+def hidden_evidence(x, at, base, size, stride, codes, soft, row):
+    """Make the base times the evidence on the hidden variable."""
+    if codes[row] >= 0:
+        filled(x, at, 0.0, stride)
+        x[at + np.uint64(codes[row])] = base[codes[row]]
+    else:
+        copied(base, ZERO, x, at, stride)
+        if codes[row] == -2:
+            times(x, at, soft, np.uint64(row) * size, size)
+
+
+@inlined
+def star_products(
+    first, rows, size, stride, deep, base, joint, entries, bounds, codes, soft, mantissa, exponent, p, norms, taken
+):
+    """Make the products of the base and of all that is known, for a block of rows, and their sums.
+
+    The sum is 0 for a product that vanished, or may have; `taken` is a logarithm taken out of it.
+    """
+    for r in range(rows):
+        begin, end, at = bounds[0, first + r], bounds[0, first + r + 1], np.uint64(r) * stride
+        if len(codes):
+            hidden_evidence(p, at, base, size, stride, codes, soft, first + r)
+            norms[r] = gathered(p, at, joint, ZERO, stride, entries, begin, end, p, at)
+        else:
+            norms[r] = gathered(base, ZERO, joint, ZERO, stride, entries, begin, end, p, at)
+    for r in range(rows):
+        taken[r] = 0.0
+        if norms[r] > FAINT:
+            continue
+        begin, end, at = bounds[0, first + r], bounds[0, first + r + 1], np.uint64(r) * stride
+        copied(base, ZERO, p, at, stride)
+        if len(codes):
+            hidden_evidence(p, at, base, size, stride, codes, soft, first + r)
+        taken[r], _ = gathered_carefully(joint, ZERO, stride, size, entries, begin, end, mantissa, exponent, p, at)
+        norms[r] = 0.0 if deep or taken[r] == -np.inf else summed(p, at, size)
+
+
+@inner
+def scatter(tape, at, first, rows, width, entries, bounds, work, weights, joint_counts, posteriors, p):
+    """Add the posterior of a Diverter to its total, and to the row of each pack's code.
+
+    A pack of which nothing is known has no entry: what it would add is the total less what the others added.
+    """
+    size, total, number = tape[at + 1], tape[at + 2], tape[at + 3]
+    start, stride = tape[at + 4], tape[at + 5]
+    for r in range(rows):
+        weight = weights[r]
+        if weight == 0.0:
+            continue
+        place = np.uint64(r) * width + tape[at]
+        increased(posteriors, total, weight, work, place, size)
+        if number == NONE:
+            continue
+        copied(work, place, p, ZERO, size)
+        for i in range(size, stride):
+            p[i] = 0.0
+        begin, end = bounds[number, first + r], bounds[number, first + r + 1]
+        scattered(p, ZERO, weight, joint_counts, start, stride, entries, begin, end)
