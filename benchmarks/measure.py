@@ -63,6 +63,13 @@ def per_epoch(run: Callable[[int], Any], few: int, many: int, repeats: int = 3) 
     return (seconds(lambda: run(many), repeats) - seconds(lambda: run(few), repeats)) / (many - few)
 
 
+def side_by_side(one: Callable[[int], Any], other: Callable[[int], Any], few: int, many: int) -> tuple[float, float]:
+    """The same for two ways of doing one thing, in turns: a machine that is slow for a while is slow for both."""
+    pairs = [(per_epoch(one, few, many, 1), per_epoch(other, few, many, 1)) for _ in range(7)]
+    ours, theirs = np.median(pairs, axis=0)
+    return float(ours), float(theirs)
+
+
 def random_rows(rows: int, variables: int, states: int, seed: int = 0, holes: float = 0.0) -> np.ndarray:
     """Codes without any structure, where nothing repeats more than it has to; NaN for holes."""
     rng = np.random.default_rng(seed)

@@ -12,7 +12,7 @@ import numpy as np
 import fgrn
 
 from . import peers
-from .measure import THREADS, Result, columns_of, per_epoch, random_rows, random_star, seconds, tables_of
+from .measure import THREADS, Result, columns_of, per_epoch, random_rows, random_star, seconds, side_by_side, tables_of
 
 SIZES = {"small": (1_000_000, 10, 4, 20), "large": (200_000, 100, 4, 64)}
 GOALS = {
@@ -47,8 +47,8 @@ def epochs(quick: bool) -> Iterator[Result]:
         learner(net, codes)(20)  # the memory of this size is there
         ours = per_epoch(learner(net, codes), 2, 42, 5)
         what = f"{rows:,} rows, N={variables}, |Y|={states}, |S|={hidden}"
-        alone = per_epoch(learner(net, codes, threads=1), 2, 42, 3)
-        yield Result(f"threads, {size}", what, ours, alone, "one thread", None if quick else 1.7)
+        both = side_by_side(learner(net, codes), learner(net, codes, threads=1), 2, 32)
+        yield Result(f"threads, {size}", what, *both, "one thread", None if quick else 1.7)
         whole = seconds(lambda net=net, codes=codes: learner(net, codes)(20))
         yield Result(f"20 epochs, {size}, reading included", what, whole, 20 * ours, "20 epochs alone")
         for make, tolerance in ((peers.one_hot, 1e-8), (peers.stepmix, 1e-8), (peers.pomegranate, 2e-2)):

@@ -126,19 +126,23 @@ class InMemory:
         return recount
 
     def _added(self, work: Callable[[slice], BlockCounts], size: int, release: Callable[[np.ndarray], None]) -> Counts:
-        evidence, weights = self._rows
+        evidence = self._rows[0]
 
         def counted(rows: slice) -> Counts:
             block = work(rows)
             refuse_impossible(block.impossible + rows.start)
-            return Counts(block.values, block.log_likelihood, float(weights[rows].sum()))
+            return Counts(block.values, block.log_likelihood, 0.0)
 
         parts = in_order(self.engine, self.threads, counted, blocks_of_rows(evidence.rows, size))
         total = next(parts, Counts.zeros())
         for part in parts:
             total = total.joined(part)
             release(part.values)
-        return replace(total, log_likelihood=total.log_likelihood + self._scale)
+        return replace(total, log_likelihood=total.log_likelihood + self._scale, weight=self._weight)
+
+    @cached_property
+    def _weight(self) -> float:
+        return float(self.weights.sum())
 
     @cached_property
     def _scale(self) -> float:

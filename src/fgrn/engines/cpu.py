@@ -299,8 +299,9 @@ class Loaded:
         *counted, judged = self._parts(raw)
         count = self._star_counts if mine.tape.is_star else self._tree_counts
         likelihood, doubtful = count(rows, _plain(weights, np.float64), expect, *counted)
-        where, impossible = np.flatnonzero(doubtful), [np.zeros(0, dtype=np.intp)]
-        if len(where):
+        impossible = [np.zeros(0, dtype=np.intp)]
+        if doubtful.any():
+            where = np.flatnonzero(doubtful)
             judge, blocks = self._judge(mine.evidence.take(rows).take(where))
             for block in blocks:
                 found = judge.counts(block, weights[where[block]], expect)

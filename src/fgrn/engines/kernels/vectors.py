@@ -16,11 +16,11 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-ROW_WIDTHS = (32, 16, 8, 4)
-"""States in one piece of a row of a joint table, the largest that is left first. The last divides the length of all."""
+ROW_PIECES = ((32,), (16, 8, 4), (16, 8), (16, 4), (16,), (8, 4), (8,), (4,))
+"""Pieces of a row of a joint table, as the vectors each is made of; the widest that fits comes first."""
 
 MESSAGE_WIDTHS = (16, 8, 4, 2, 1)
-"""The same for messages, which have any length."""
+"""The same for messages, which have any length, one vector a piece."""
 
 DOUBLE, VOID = ir.DoubleType(), ir.VoidType()
 DOUBLE_BYTES = 8
@@ -35,17 +35,18 @@ def gathered(typing_context, x, first, joint, start, stride, entries, begin, end
         first, start, stride, begin, end, target = (arguments[k] for k in (1, 3, 4, 6, 7, 9))
         total = cgutils.alloca_once_value(builder, ir.Constant(DOUBLE, 0.0))
 
-        def piece(at: Any, width: int) -> None:
-            def times(cell: Any, product: Any) -> Any:
-                return builder.fmul(product, _load(builder, joint, cell, width))
+        def piece(at: Any, widths: tuple[int, ...]) -> None:
+            def times(cell: Any, products: Values) -> Values:
+                factors = _load_all(builder, joint, cell, widths)
+                return tuple(builder.fmul(*both) for both in zip(products, factors, strict=True))
 
-            offset = builder.add(start, at)
-            before = _load(builder, x, builder.add(first, at), width)
-            product = _each_entry(builder, entries, begin, end, offset, stride, times, before)
-            _store(builder, product, out, builder.add(target, at), width)
-            builder.store(builder.fadd(builder.load(total), _sum_of(builder, product, width)), total)
+            before = _load_all(builder, x, builder.add(first, at), widths)
+            products = _each_entry(builder, entries, begin, end, builder.add(start, at), stride, times, before)
+            _store_all(builder, products, out, builder.add(target, at), widths)
+            for product, width in zip(products, widths, strict=True):
+                builder.store(builder.fadd(builder.load(total), _sum_of(builder, product, width)), total)
 
-        _pieces(builder, stride, ROW_WIDTHS, piece)
+        _pieces(builder, stride, ROW_PIECES, piece)
         return builder.load(total)
 
     return types.float64(x, first, joint, start, stride, entries, begin, end, out, at), code
@@ -59,16 +60,19 @@ def scattered(typing_context, x, at, factor, counts, start, stride, entries, beg
         x, counts, entries = (_data(context, builder, signature, arguments, k) for k in (0, 3, 6))
         first, factor, start, stride, begin, end = (arguments[k] for k in (1, 2, 4, 5, 7, 8))
 
-        def piece(at: Any, width: int) -> None:
-            share = builder.fmul(_spread(builder, factor, width), _load(builder, x, builder.add(first, at), width))
+        def piece(at: Any, widths: tuple[int, ...]) -> None:
+            values = zip(_load_all(builder, x, builder.add(first, at), widths), widths, strict=True)
+            shares = tuple(builder.fmul(_spread(builder, factor, width), value) for value, width in values)
 
-            def add(cell: Any, added: Any) -> Any:
-                _store(builder, builder.fadd(added, _load(builder, counts, cell, width)), counts, cell, width)
-                return added
+            def add(cell: Any, shares: Values) -> Values:
+                before = _load_all(builder, counts, cell, widths)
+                after = tuple(builder.fadd(*both) for both in zip(shares, before, strict=True))
+                _store_all(builder, after, counts, cell, widths)
+                return shares
 
-            _each_entry(builder, entries, begin, end, builder.add(start, at), stride, add, share)
+            _each_entry(builder, entries, begin, end, builder.add(start, at), stride, add, shares)
 
-        _pieces(builder, stride, ROW_WIDTHS, piece)
+        _pieces(builder, stride, ROW_PIECES, piece)
         return context.get_dummy_value()
 
     return types.void(x, at, factor, counts, start, stride, entries, begin, end), code
@@ -340,10 +344,27 @@ def _store(builder: Any, value: Any, data: Any, index: Any, width: int) -> None:
     builder.store(value, _vector(builder, data, index, width), align=DOUBLE_BYTES)
 
 
-def _pieces(builder: Any, length: Any, widths: tuple[int, ...], body: Callable[[Any, int], None]) -> None:
-    """Run the body on pieces of a row: as many as there are of each width, the widest first."""
+def _load_all(builder: Any, data: Any, index: Any, widths: tuple[int, ...]) -> Values:
+    """Vectors that lie one behind the other."""
+    return tuple(_load(builder, data, place, width) for place, width in _behind(builder, index, widths))
+
+
+def _store_all(builder: Any, values: Values, data: Any, index: Any, widths: tuple[int, ...]) -> None:
+    for value, (place, width) in zip(values, _behind(builder, index, widths), strict=True):
+        _store(builder, value, data, place, width)
+
+
+def _behind(builder: Any, index: Any, widths: tuple[int, ...]) -> list[tuple[Any, int]]:
+    before = [sum(widths[:number]) for number in range(len(widths))]
+    places = [builder.add(index, ir.Constant(index.type, skipped)) for skipped in before]
+    return list(zip(places, widths, strict=True))
+
+
+def _pieces(builder: Any, length: Any, pieces: tuple[Any, ...], body: Callable[[Any, Any], None]) -> None:
+    """Run the body on pieces of a row, of one vector or several: as many as there are of each, the widest first."""
     place = cgutils.alloca_once_value(builder, ir.Constant(length.type, 0))
-    for width in widths:
+    for piece in pieces:
+        width = piece if isinstance(piece, int) else sum(piece)
         test, work, done = (builder.append_basic_block(f"{name}_{width}") for name in ("test", "work", "done"))
         builder.branch(test)
         builder.position_at_end(test)
@@ -351,7 +372,7 @@ def _pieces(builder: Any, length: Any, widths: tuple[int, ...], body: Callable[[
         after = builder.add(at, ir.Constant(length.type, width))
         builder.cbranch(builder.icmp_unsigned("<=", after, length), work, done)
         builder.position_at_end(work)
-        body(at, width)
+        body(at, piece)
         builder.store(after, place)
         builder.branch(test)
         builder.position_at_end(done)
@@ -364,16 +385,16 @@ def _each_entry(
     end: Any,
     offset: Any,
     stride: Any,
-    body: Callable[[Any, Any], Any],
-    value: Any,
-) -> Any:
-    """Run the body on the cell of every entry, handing a value on from one to the next; returns the last."""
+    body: Callable[[Any, Values], Values],
+    values: Values,
+) -> Values:
+    """Run the body on the cell of every entry, handing values on from one to the next; returns the last."""
 
-    def one(number: Any, running: tuple[Any, ...]) -> tuple[Any, ...]:
+    def one(number: Any, running: Values) -> Values:
         entry = builder.zext(builder.load(builder.gep(entries, [number])), stride.type)
-        return (body(builder.add(offset, builder.mul(entry, stride)), running[0]),)
+        return body(builder.add(offset, builder.mul(entry, stride)), running)
 
-    return _each_number(builder, begin, end, one, (value,))[0]
+    return _each_number(builder, begin, end, one, values)
 
 
 def _each_number(builder: Any, begin: Any, end: Any, body: Callable[[Any, Values], Values], values: Values) -> Values:
