@@ -96,6 +96,7 @@ class Prepared:
         self.evidence = evidence
         self.tape = tape_for(plan, program, evidence)
         self._known: dict[int, Known] = {}
+        self._same = NOTHING
         self.spare: list[np.ndarray] = []  # counts whose room may be used again: fresh memory is slow the first time
         self.maps = _plain(plan.maps, np.uint64)
         self.ray = ray_of(plan, program, evidence) if len(self.tape.regions) == 1 and not program.for_counts else None
@@ -126,6 +127,15 @@ class Prepared:
             return aligned_zeros(int(self.parts[-1]))
         found.fill(0.0)
         return found
+
+    def spread(self, weights: np.ndarray) -> np.ndarray:
+        """The weights of a block as a kernel takes them; one for all rows is written out once, not for every block."""
+        if not len(weights) or weights.strides != (0,):
+            return _plain(weights, np.float64)
+        same = self._same  # another thread may put a shorter one there
+        if len(same) < len(weights) or same[0] != weights[0]:
+            self._same = same = np.full(len(weights), weights[0], dtype=np.float64)
+        return same[: len(weights)]
 
     def known(self, rows: slice) -> Known:
         """What is known of the packs in a block of rows; kept for the next epoch."""
@@ -298,7 +308,7 @@ class Loaded:
         raw = mine.room()
         *counted, judged = self._parts(raw)
         count = self._star_counts if mine.tape.is_star else self._tree_counts
-        likelihood, doubtful = count(rows, _plain(weights, np.float64), expect, *counted)
+        likelihood, doubtful = count(rows, mine.spread(weights), expect, *counted)
         impossible = [np.zeros(0, dtype=np.intp)]
         if doubtful.any():
             where = np.flatnonzero(doubtful)
