@@ -12,7 +12,18 @@ import numpy as np
 import fgrn
 
 from . import peers
-from .measure import THREADS, Result, columns_of, per_epoch, random_rows, random_star, seconds, side_by_side, tables_of
+from .measure import (
+    THREADS,
+    Result,
+    columns_of,
+    epochs_in_turns,
+    in_turns,
+    per_epoch,
+    random_rows,
+    random_star,
+    seconds,
+    tables_of,
+)
 
 SIZES = {"small": (1_000_000, 10, 4, 20), "large": (200_000, 100, 4, 64)}
 GOALS = {
@@ -47,7 +58,7 @@ def epochs(quick: bool) -> Iterator[Result]:
         learner(net, codes)(20)  # the memory of this size is there
         ours = per_epoch(learner(net, codes), 2, 42, 5)
         what = f"{rows:,} rows, N={variables}, |Y|={states}, |S|={hidden}"
-        both = side_by_side(learner(net, codes), learner(net, codes, threads=1), 2, 32)
+        both = epochs_in_turns(learner(net, codes), learner(net, codes, threads=1), 2, 32)
         yield Result(f"threads, {size}", what, *both, "one thread", None if quick else 1.7)
         whole = seconds(lambda net=net, codes=codes: learner(net, codes)(20))
         yield Result(f"20 epochs, {size}, reading included", what, whole, 20 * ours, "20 epochs alone")
@@ -113,8 +124,10 @@ def inference(quick: bool) -> Iterator[Result]:
     net.learn({**few, "L": random_rows(3000, 1, 3)[:, 0]}, epochs=2)
     one, other = (net.posterior(few, "L", engine=engine) for engine in ("cpu", "reference"))
     np.testing.assert_allclose(one, other, rtol=1e-9)
-    ours = seconds(lambda: net.posterior(data, "L"), 7)
-    learning = seconds(lambda: net.copy().learn(data, epochs=1, merge=False, threads=THREADS), 7)
+    ours, learning = in_turns(
+        lambda: net.posterior(data, "L"),
+        lambda: net.copy().learn(data, epochs=1, merge=False, threads=THREADS),
+    )
     what = f"class posterior of {rows:,} rows, N={variables}, |S|={hidden}"
     yield Result("inference", what, ours, learning, "learning, 1 epoch", None if quick else 1.0)
 

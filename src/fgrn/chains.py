@@ -98,7 +98,7 @@ class Sequences:
             self.evidence,
             [name],
             self.threads,
-            ("backward",),
+            ("backward", "likelihood"),
         )
         refuse_impossible(np.flatnonzero(found.impossible))
         return found.backward(name), found.log_likelihood + np.log(self.states)
@@ -223,7 +223,7 @@ def marked_messages(sequences: Sequences, inner: Programs, values: np.ndarray, k
     likelihood = np.full(evidence.rows, -np.inf)
     likelihood[rows] = found.log_likelihood
     everywhere = np.ones(evidence.rows, dtype=bool)
-    return replace(found, log_likelihood=likelihood, converged=everywhere, _arrays=arrays)
+    return replace(found, _likelihood=likelihood, converged=everywhere, _arrays=arrays)
 
 
 def chained_messages(sequences: Sequences, inner: Programs, values: np.ndarray, kept: tuple[str, ...]) -> Messages:
@@ -253,4 +253,4 @@ def chained_messages(sequences: Sequences, inner: Programs, values: np.ndarray, 
             arrays[way][:, place] = message
     for array in arrays.values():
         array.setflags(write=False)
-    return replace(found, kept=kept, log_likelihood=whole.log_likelihood, _arrays=arrays)
+    return replace(found, kept=kept, _likelihood=whole.log_likelihood, _arrays=arrays)

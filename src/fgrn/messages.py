@@ -20,6 +20,9 @@ from .workers import blocks_of_rows, in_order
 
 WAYS = ("forward", "backward", "marginal")
 
+PARTS = (*WAYS, "likelihood")
+"""What can be kept of the messages of a row."""
+
 ROUND_BYTES = 2**22
 """Of the messages of a block of rows that goes through its rounds together."""
 
@@ -35,11 +38,19 @@ class Messages:
 
     plan: Plan
     kept: tuple[str, ...]
-    log_likelihood: np.ndarray
+    _likelihood: np.ndarray  # without it in `_parts`: 0, or -inf for impossible rows
     rounds: int | None = None
     converged: np.ndarray = field(default_factory=lambda: np.ones(0, dtype=bool))
     _shown: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))  # edges, in the order of the columns
     _arrays: dict[str, np.ndarray] = field(default_factory=dict)  # by way: the messages of those edges side by side
+    _parts: tuple[str, ...] = PARTS
+
+    @property
+    def log_likelihood(self) -> np.ndarray:
+        """The logarithm of the sum over everything unknown, (rows,); -inf for an impossible row."""
+        if "likelihood" not in self._parts:
+            raise unknown_name("kept part", "likelihood", self._parts)
+        return self._likelihood
 
     def forward(self, name: str) -> np.ndarray:
         """f: what comes from the driver's side, without the evidence on the variable itself."""
@@ -56,7 +67,7 @@ class Messages:
     def belief(self, name: str, row: int = 0) -> dict[Any, float]:
         """The marginal of a variable in one row, by label."""
         labels = self.plan.labels[self.plan.edge(name)]
-        rows = len(self.log_likelihood)
+        rows = len(self._likelihood)
         if isinstance(row, bool) or not isinstance(row, (int, np.integer)) or not -rows <= row < rows:
             raise UnknownNameError(f"There is no row {row!r}; there are {rows:,}, counted from 0.")
         return dict(zip(labels, self.marginal(name)[row].tolist(), strict=True))
@@ -64,11 +75,14 @@ class Messages:
     @property
     def impossible(self) -> np.ndarray:
         """Which rows have probability zero."""
-        return np.isneginf(self.log_likelihood)
+        if self._likelihood.strides == (0,):  # none was marked
+            return np.zeros(len(self._likelihood), dtype=bool)
+        return np.isneginf(self._likelihood)
 
-    def only(self, kept: Sequence[str], ways: tuple[str, ...]) -> Messages:
+    def only(self, kept: Sequence[str], parts: tuple[str, ...]) -> Messages:
         """Some of the messages."""
-        return replace(self, kept=tuple(kept), _arrays={way: self._arrays[way] for way in ways})
+        arrays = {way: self._arrays[way] for way in parts if way != "likelihood"}
+        return replace(self, kept=tuple(kept), _arrays=arrays, _parts=parts)
 
     def _part(self, name: str, way: str) -> np.ndarray:
         edge = self.plan.edge(name)
@@ -88,7 +102,7 @@ class Messages:
         how = "two sweeps" if self.rounds is None else f"{self.rounds} rounds"
         if not self.converged.all():
             how += ", not converged"
-        return f"Messages of {len(self.kept)} variables, {len(self.log_likelihood):,} rows ({how})"
+        return f"Messages of {len(self.kept)} variables, {len(self._likelihood):,} rows ({how})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,30 +127,49 @@ def sweep(
     evidence: Evidence,
     kept: Sequence[str],
     threads: int | None = None,
-    ways: tuple[str, ...] = WAYS,
+    parts: tuple[str, ...] = PARTS,
 ) -> Messages:
-    """Two sweeps on a tree, in blocks of rows; what is not kept, of the given variables and ways, is not stored."""
+    """Two sweeps on a tree, in blocks of rows; what is not kept, of the given variables and parts, is not stored."""
     everything = len(kept) == plan.edges or evidence.rows <= engine.few_rows
     program = programs.everything if everything else programs.some(plan.messages_of(kept))
     prepared = engine.prepare(plan, programs, program, evidence)
     loaded = prepared.load(values)
     width = int(plan.cardinality[program.shown].sum())
-    out = {way: np.empty((evidence.rows, width)) for way in ways}
-    log_likelihood = np.empty(evidence.rows)
+    out = {way: np.empty((evidence.rows, width)) for way in parts if way != "likelihood"}
+    likely = "likelihood" in parts
+    likelihood = np.empty(evidence.rows) if likely else np.zeros(0)
+    impossible: list[np.ndarray] = []
 
     def work(rows: slice) -> None:
-        buffers = loaded.propagate(rows, "marginal" in ways)
-        for way in ways:
-            out[way][rows] = getattr(buffers, way)
-        log_likelihood[rows] = buffers.log_likelihood
+        room = {way: array[rows] for way, array in out.items()}
+        room |= {"log_likelihood": likelihood[rows]} if likely else {}
+        buffers = loaded.propagate(rows, "marginal" in out, room)
+        for way, array in room.items():
+            if (found := getattr(buffers, way)) is not array:
+                array[...] = found
+        if not likely:
+            impossible.append(rows.start + np.flatnonzero(np.isneginf(buffers.log_likelihood)))
 
     blocks = blocks_of_rows(evidence.rows, prepared.rows_at_once)
     for _ in in_order(engine, threads, work, blocks):
         pass
     for array in out.values():
         array.setflags(write=False)
+    if likely:
+        likelihood += evidence.log_scale
+    else:
+        likelihood = _marked(evidence.rows, impossible)
     everywhere = np.ones(evidence.rows, dtype=bool)
-    return Messages(plan, tuple(kept), log_likelihood + evidence.log_scale, None, everywhere, program.shown, out)
+    return Messages(plan, tuple(kept), likelihood, None, everywhere, program.shown, out, parts)
+
+
+def _marked(rows: int, impossible: list[np.ndarray]) -> np.ndarray:
+    """0 for every row but the impossible ones; no room is taken while there are none."""
+    found = np.concatenate([np.zeros(0, dtype=np.intp), *impossible])
+    out = np.zeros(rows) if len(found) else np.broadcast_to(0.0, rows)
+    if len(found):
+        out[found] = -np.inf
+    return out
 
 
 def rounds(
@@ -247,7 +280,7 @@ def _confirmed(
         array.setflags(write=False)
     likelihood = found.log_likelihood.copy()
     likelihood[rows] = swept.log_likelihood
-    return replace(found, log_likelihood=likelihood, _arrays=arrays)
+    return replace(found, _likelihood=likelihood, _arrays=arrays)
 
 
 def as_messages(

@@ -137,7 +137,7 @@ class Network:
         *,
         schedule: str = "auto",
         keep: Collection[str] | None = None,
-        parts: Collection[str] = messages.WAYS,
+        parts: Collection[str] = messages.PARTS,
         impossible: str = "raise",
         paused: Collection[str] = (),
         rounds: int | None = None,
@@ -154,7 +154,7 @@ class Network:
                 unless rounds or damping are given. On a loop all that comes out, the log-likelihood and what is
                 impossible included, is an approximation.
             keep: the variables whose messages to keep; all of them unless given.
-            parts: which of "forward", "backward" and "marginal" to keep of each.
+            parts: which of "forward", "backward" and "marginal" to keep of each, and whether the "likelihood".
             impossible: "raise" an error that names the rows of probability zero, or "mark" them in `.impossible`.
             paused: outputs of SISO blocks that let no message through.
             rounds: the most parallel rounds; unless given, the diameter of a tree, 500 on a loop.
@@ -175,7 +175,7 @@ class Network:
         kept = tuple(dict.fromkeys(kept))
         ways = tuple(dict.fromkeys(settings.names("parts", parts)))
         for way in ways:
-            settings.choice("parts", way, messages.WAYS)
+            settings.choice("parts", way, messages.PARTS)
         runner = self._engine(engine, plan, encoded.rows, again=True)
         programs = self._programs_for(plan, paused, encoded)
         if schedule == "sweeps" and not plan.is_tree:

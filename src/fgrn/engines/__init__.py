@@ -7,7 +7,8 @@ An engine lays out evidence once (`prepare`), parameters once an epoch (`load`),
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -84,11 +85,19 @@ class Scan(NamedTuple):
         return Scan(*(part[rows] for part in self))
 
 
+Room: TypeAlias = Mapping[str, np.ndarray]
+"""Arrays by the names of `Buffers`, for all that is shown of a block of rows."""
+
+
 class Loaded(Protocol):
     """Evidence and parameters in place: what an engine answers for a block of rows."""
 
-    def propagate(self, rows: slice, beliefs: bool = True) -> Buffers:
-        """Run the two sweeps of a tree; without `beliefs` the marginals may be anything."""
+    def propagate(self, rows: slice, beliefs: bool = True, room: Room | None = None) -> Buffers:
+        """Run the two sweeps of a tree; without `beliefs` the marginals may be anything.
+
+        Parts of the answer may be put in the `room` for them, and be those arrays. If that has none for the
+        log-likelihood, it may be anything but -inf, which is left to impossible rows.
+        """
 
     def round(self, before: Buffers) -> Buffers:
         """Run one parallel round on the messages of the round before, for all rows."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import BlockCounts, Buffers, Engine, Scan, kernels
+from . import BlockCounts, Buffers, Engine, Room, Scan, kernels
 from .cycles import Held, held, recount, transposed_tables
 from .kernels.basics import FAINT, LOG_TWO
 from .packs import Known, aligned_zeros, joint_tables, known_entries, padded, unpacked_counts
@@ -39,8 +39,8 @@ COUNTED_CELLS, COUNTED_BLOCKS = 2**21, 16
 VISITS = 192
 """How often a call visits as many states as it has to clear and add up, so that this is negligible too."""
 
-MOST_ROWS = 2**15
-"""Rows per call when messages are kept."""
+MOST_ROWS, MOST_RAY_ROWS = 2**15, 2**16
+"""Rows per call when messages are kept: in general, and where a star shows one leg."""
 
 STAR_BYTES = 2**13
 """Of the products of one block of rows of a star: they stay in the first-level cache until they are scattered."""
@@ -112,12 +112,19 @@ class Prepared:
             self.rows_at_once = max(enough, -(-evidence.rows // COUNTED_BLOCKS))
         else:
             shown = 24 * int(self.places[:, 3].sum()) + 16
-            self.rows_at_once = int(np.clip(MESSAGE_BYTES // shown, 1, MOST_ROWS))
+            self.rows_at_once = int(
+                np.clip(MESSAGE_BYTES // shown, 1, MOST_ROWS if self.ray is None else MOST_RAY_ROWS)
+            )
 
     def workspace(self) -> tuple[np.ndarray, np.ndarray]:
         """Room for the messages of a block that stays in the cache, and for what is known behind them."""
         known = np.zeros((self.block, self.tape.known_width), dtype=np.bool_)
         return np.zeros(self.block * self.tape.width), known
+
+    @cached_property
+    def _codes(self) -> np.ndarray:
+        """The codes of all rows, column by column, as the kernel takes them."""
+        return np.require(self.evidence.codes, requirements=["F", "W"])
 
     def room(self) -> np.ndarray:
         """Zeros for the counts of a block."""
@@ -141,7 +148,7 @@ class Prepared:
         """What is known of the packs in a block of rows; kept for the next epoch."""
         if rows.start in self._known:
             return self._known[rows.start]
-        found = known_entries(self.plan, self.tape.regions, self.evidence.take(rows))
+        found = known_entries(self.plan, self.tape.regions, self._codes, self.evidence.slot, rows, kernels.pack)
         if self.program.for_counts:
             self._known[rows.start] = found
         return found
@@ -199,15 +206,15 @@ class Loaded:
         longest = max(padded(tape.largest_space), tape.largest_message)
         return np.empty(products), np.empty(products, dtype=np.int64), aligned_zeros(longest)
 
-    def propagate(self, rows: slice, beliefs: bool = True) -> Buffers:
+    def propagate(self, rows: slice, beliefs: bool = True, room: Room | None = None) -> Buffers:
         """See `Loaded` of the package."""
-        return self._propagate(rows, beliefs)[0]
+        return self._propagate(rows, beliefs, room)[0]
 
-    def _propagate(self, rows: slice, beliefs: bool = True) -> tuple[Buffers, np.ndarray]:
+    def _propagate(self, rows: slice, beliefs: bool = True, room: Room | None = None) -> tuple[Buffers, np.ndarray]:
         """The messages, and which rows the judge made."""
         mine = self.prepared
         if mine.ray is not None:
-            return self._ray(mine.ray, rows, beliefs)
+            return self._ray(mine.ray, rows, beliefs, room)
         work, known = mine.workspace()
         buffers, doubtful = self._run(rows, mine.block, work, known, work, known)
         return self._judged(rows, buffers, doubtful)
@@ -240,21 +247,23 @@ class Loaded:
         scale += np.log(rest)
         return Buffers(forward, backward, marginal, known_forward, known_backward, scale), doubtful
 
-    def _ray(self, ray: Ray, rows: slice, beliefs: bool) -> tuple[Buffers, np.ndarray]:
+    def _ray(self, ray: Ray, rows: slice, beliefs: bool, room: Room | None) -> tuple[Buffers, np.ndarray]:
         """The messages on the one leg of a star that is shown; see `stars`."""
         mine, plan = self.prepared, self.prepared.plan
         count = rows.stop - rows.start
-        scale, rest, doubtful = np.zeros(count), np.ones(count), np.zeros(count, dtype=np.bool_)
+        room = {"log_likelihood": np.empty(count)} if room is None else room
+        scale = room.get("log_likelihood", NOTHING)
+        rest, doubtful = np.ones(len(scale)), np.zeros(count, dtype=np.bool_)
         edges = mine.program.shown.tolist()
+        way = "backward" if ray.prior >= 0 else "forward" if "forward" in room else "marginal"
         out = {}
         for edge in edges:
             behind = edge == ray.leaf
             states = int(plan.cardinality[edge])
-            message = np.zeros((count, states))
-            table = np.uint64(plan.layout.table_offsets[ray.table] if behind else 0)
+            message = room[way] if len(edges) == 1 and way in room else np.empty((count, states))
             kernels.star_messages(
-                *self._star(rows), self.joint.shifts, table, np.uint64(states if behind else 0), self.values,
-                self.transposed, scale, rest, doubtful, message.ravel(),
+                *self._star(rows), self.joint.shifts, self._behind, np.uint64(states if behind else 0), scale, rest,
+                doubtful, message.ravel(),
             )  # fmt: skip
             out[edge] = message
         scale += np.log(rest)
@@ -264,14 +273,16 @@ class Loaded:
             doubtful |= norm < FAINT  # a state that was lost may matter now
             norm[doubtful] = 1.0
             marginal = forward * backward / norm[:, None] if beliefs else backward
-            scale += np.log(norm)
+            scale += np.log(norm) if len(scale) else 0.0
         else:
-            forward = marginal = np.concatenate([out[edge] for edge in edges], axis=1)
+            parts = [out[edge] for edge in edges]
+            forward = marginal = np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
             backward = np.concatenate([np.full(out[edge].shape[1], 1 / out[edge].shape[1]) for edge in edges])
         unknown = np.broadcast_to(np.False_, (count, plan.edges))  # nobody asks where these messages come from
         shape = marginal.shape
         forward, backward = np.broadcast_to(forward, shape), np.broadcast_to(backward, shape)
-        buffers = Buffers(forward, backward, marginal, unknown, unknown, scale)
+        likelihood = scale if len(scale) else np.broadcast_to(0.0, count)
+        buffers = Buffers(forward, backward, marginal, unknown, unknown, likelihood)
         if doubtful.any():
             buffers = Buffers(*(part.copy() for part in buffers))
         return self._judged(rows, buffers, doubtful)
@@ -362,6 +373,17 @@ class Loaded:
             *mine.known(rows), *mine.on_hidden(rows), *careful, aligned_zeros(block * stride), np.empty(block),
             np.empty(block),
         )  # fmt: skip
+
+    @cached_property
+    def _behind(self) -> np.ndarray:
+        """The columns of the table behind the leg of a star that is shown, each as long as a row of a joint table."""
+        ray, region = self.prepared.ray, self.prepared.tape.regions[0]
+        if ray is None or ray.leaf is None:
+            return NOTHING
+        table = self.prepared.plan.layout.table(self.values, ray.table)
+        columns = np.zeros((table.shape[1], region.stride))
+        columns[:, : region.states] = table.T
+        return columns.ravel()
 
     @cached_property
     def _base(self) -> np.ndarray:

@@ -6,7 +6,7 @@ code, of a row of ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
     from ..plan import Plan, Program
 
-ROWS_AT_ONCE = 2**15
-"""Rows whose entries are made together."""
+BLOCK = 256
+"""Rows whose codes are made together."""
 
 DEEPEST = 900
 """By as many bits the cells of a pack may differ before a product of the smallest could vanish."""
@@ -105,49 +104,32 @@ def aligned_zeros(size: int) -> np.ndarray:
     return raw[skipped : skipped + size]
 
 
-def known_entries(plan: Plan, regions: Sequence[Region], evidence: Evidence) -> Known:
-    """What is known of the packs, row by row."""
+def known_entries(
+    plan: Plan, regions: Sequence[Region], codes: np.ndarray, slot: np.ndarray, rows: slice, pack: Callable[..., int]
+) -> Known:
+    """What is known of the packs, row by row; `pack` is the kernel that does it."""
+    count = rows.stop - rows.start
     most = max((region.rows for region in regions), default=0)
     kind = np.uint16 if most <= 2**16 else np.uint32
-    bounds = np.zeros((len(regions), evidence.rows + 1), dtype=np.uint64)
-    pieces, before = [], 0
+    bounds = np.zeros((len(regions), count + 1), dtype=np.uint64)
+    pieces: list[np.ndarray] = []
+    before = 0
     for number, region in enumerate(regions):
+        packs = [(pack.first, pack.nothing, len(pack.sisos)) for pack in region.packs]
+        leaves = [
+            (slot[plan.siso_output[siso]], size, size - 1)
+            for pack in region.packs
+            for siso, size in zip(pack.sisos, pack.sizes, strict=True)
+        ]
+        entries: np.ndarray = np.empty(count * len(packs), dtype=kind)
         bounds[number, 0] = before
-        for first in range(0, evidence.rows, ROWS_AT_ONCE):
-            part = evidence.take(slice(first, first + ROWS_AT_ONCE))
-            entries, known = _entries(plan, region, part, kind)
-            ends = bounds[number, first + 1 : first + 1 + part.rows]
-            if known is None:
-                ends[:] = np.arange(1, part.rows + 1, dtype=np.uint64) * np.uint64(len(region.packs))
-            else:
-                np.cumsum(known.sum(axis=1, dtype=np.uint64), out=ends)
-                entries = entries[known]
-            ends += np.uint64(before)
-            before = int(ends[-1])
-            pieces.append(entries.ravel())
-    entries = pieces[0] if len(pieces) == 1 else np.concatenate([np.zeros(0, dtype=kind), *pieces])
-    return Known(entries, bounds)
-
-
-def _entries(plan: Plan, region: Region, evidence: Evidence, kind: type) -> tuple[np.ndarray, np.ndarray | None]:
-    """The entry of each row in each pack, and which of them say anything; None if all do."""
-    entries: np.ndarray = np.empty((evidence.rows, len(region.packs)), dtype=kind)
-    known = np.ones((evidence.rows, len(region.packs)), dtype=bool)
-    for column, pack in enumerate(region.packs):
-        code: np.ndarray = np.zeros(evidence.rows, dtype=np.int32 if pack.codes < 2**31 else np.int64)
-        for siso, size in zip(pack.sisos, pack.sizes, strict=True):
-            output = plan.siso_output[siso]
-            values = evidence.codes[:, evidence.slot[output]]
-            if len(pack.sisos) > 1:
-                code *= size
-            if size > plan.cardinality[output]:  # with a code for the unknown
-                code += np.where(values < 0, np.int32(size - 1), values)
-            else:
-                code += values
-        if pack.nothing >= 0:
-            known[:, column] = code != pack.nothing
-        entries[:, column] = code + pack.first
-    return entries, None if known.all() else known
+        found = int(pack(
+            codes, rows.start, count, np.array(packs, dtype=np.int64), np.array(leaves, dtype=np.int64),
+            np.empty((len(packs), BLOCK), dtype=np.int32), entries, bounds[number, 1:], np.uint64(before),
+        ))  # fmt: skip
+        before += found
+        pieces.append(entries if found == len(entries) else entries[:found].copy())
+    return Known(pieces[0] if len(pieces) == 1 else np.concatenate([np.zeros(0, dtype=kind), *pieces]), bounds)
 
 
 class Joint(NamedTuple):

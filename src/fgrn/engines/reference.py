@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from . import BACKWARD, FORWARD, SOURCE, BlockCounts, Buffers, Scan
+from . import BACKWARD, FORWARD, SOURCE, BlockCounts, Buffers, Room, Scan
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -152,7 +152,7 @@ class Loaded:
         evidence = mine.evidence if rows is None else mine.evidence.take(rows)
         return _State(mine.engine, mine.plan, self.values, evidence, before)
 
-    def propagate(self, rows: slice, beliefs: bool = True) -> Buffers:
+    def propagate(self, rows: slice, beliefs: bool = True, room: Room | None = None) -> Buffers:
         """See `Loaded` of the package."""
         state, program = self._state(rows), self.prepared.program
         state.run(program)

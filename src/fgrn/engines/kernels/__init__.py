@@ -1,9 +1,9 @@
 """Numba kernels of the CPU engine: they read a tape (see `tape`) and work on a block of rows at a time.
 
-Here are those that Python calls; what they are made of is in `basics`, `gathers`, `products`, `sisos` and `vectors`.
-Numba's cache on disk notices changes in the file of a kernel only, so this file holds the digest of the others
-(`PARTS`), and a test compares: who changes a line there has to touch this file, which renews the cache. No other place
-imports numba.
+Here are those that Python calls; what they are made of is in `basics`, `gathers`, `products` and `sisos`, and in LLVM's
+words in `vectors` and `llvm`. Numba's cache on disk notices changes in the file of a kernel only, so this file holds
+the digest of the others (`PARTS`), and a test compares: who changes a line there has to touch this file, which renews
+the cache. No other place imports numba.
 
 Kernels release the GIL. None is compiled with `parallel`: threads are the flow's, which adds counts in the order of the
 rows. Nor with `fastmath`: sums are free to change their order in `vectors`, and nothing else is.
@@ -49,14 +49,13 @@ from .basics import (
     kernel,
     normalise,
     once,
-    through,
 )
 from .gathers import leaves, scatter, shift_of, star_products
 from .products import divert, posterior_of
 from .sisos import boundary, constant, joint_add, joint_norm, lone_source, meet, siso_backward, siso_forward
-from .vectors import copied, crossed, dot, filled, increased, multiplied, scaled, scattered, summed, times
+from .vectors import copied, crossed, dot, filled, increased, multiplied, projected, scaled, scattered, summed, times
 
-PARTS = "b31ffcf5bf11"
+PARTS = "d72dcbf0d482"
 
 
 @once
@@ -213,11 +212,46 @@ def recount(
 
 
 @kernel
+def pack(codes, first, rows, packs, leaves, work, entries, ends, before):
+    """Write the entry of each row in each pack of which it knows something, and where its entries end.
+
+    `packs` has (first row, code of nothing, number of leaves) for each, `leaves` (column, codes, code of the unknown)
+    one pack after the other; `work` has room for the codes of a block of rows, (packs, block). Entries are counted from
+    `before` on; returns how many were written.
+    """
+    count = np.uint64(0)
+    for begin in range(0, rows, work.shape[1]):
+        block = min(work.shape[1], rows - begin)
+        leaf = 0
+        for k in range(len(packs)):
+            mine = work[k]
+            mine[:] = 0
+            for _ in range(packs[k, 2]):
+                column = codes[first + begin : first + begin + block, leaves[leaf, 0]]
+                size, unknown = np.int32(leaves[leaf, 1]), np.int32(leaves[leaf, 2])
+                for r in range(block):  # column by column, so that it is vectorised
+                    value = np.int32(column[r])
+                    mine[r] = mine[r] * size + (unknown if value < 0 else value)
+                leaf += 1
+        for r in range(block):
+            for k in range(len(packs)):
+                if work[k, r] != packs[k, 1]:
+                    entries[count] = packs[k, 0] + work[k, r]
+                    count += np.uint64(1)
+            ends[begin + r] = before + count
+    return count
+
+
+@kernel
 def star_messages(
     total, block, size, stride, deep, base, joint, entries, bounds, codes, soft, mantissa, exponent, p, norms, taken,
-    shifts, table, states, values, transposed, scale, rest, doubtful, out,
+    shifts, columns, states, scale, rest, doubtful, out,
 ):  # fmt: skip
-    """The message on one leg of a star, or that behind its table (if `states` is not 0), normalised, for all rows."""
+    """The message on one leg of a star, or that behind its table (if `states` is not 0), normalised, for all rows.
+
+    `columns` are those of the table, each as long as a row of a joint table. Without room in `scale` the likelihood is
+    not asked for.
+    """
     for first in range(0, total, block):
         rows = min(block, total - first)
         star_products(
@@ -226,19 +260,23 @@ def star_messages(
         )  # fmt: skip
         for r in range(rows):
             row, norm, at = first + r, norms[r], np.uint64(r) * stride
+            count = size if states == ZERO else states
             if norm == 0.0:
                 doubtful[row] = True
+                if len(scale):
+                    scale[row] = 0.0
+                filled(out, np.uint64(row) * count, 0.0, count)
                 continue
-            shift = shift_of(shifts, ZERO, entries, bounds[0, row], bounds[0, row + 1])
-            scale[row] = taken[r] + shift * LOG_TWO
-            rest[row] = norm
-            count = size if states == ZERO else states
-            place = np.uint64(row) * count
+            if len(scale):
+                shift = shift_of(shifts, ZERO, entries, bounds[0, row], bounds[0, row + 1])
+                scale[row] = taken[r] + shift * LOG_TWO
+                rest[row] = norm
+            place, share = np.uint64(row) * count, 1.0 / norm
             if states == ZERO:
                 copied(p, at, out, place, size)
-            else:
-                through(values, transposed, table, size, states, p, at, out, place)
-            scaled(out, place, 1.0 / norm, count)
+                scaled(out, place, share, size)
+            for j in range(states):
+                out[place + j] = share * projected(p, at, columns, j * stride, stride)
 
 
 @kernel

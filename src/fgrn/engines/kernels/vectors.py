@@ -16,14 +16,25 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-ROW_PIECES = ((32,), (16, 8, 4), (16, 8), (16, 4), (16,), (8, 4), (8,), (4,))
-"""Pieces of a row of a joint table, as the vectors each is made of; the widest that fits comes first."""
-
-MESSAGE_WIDTHS = (16, 8, 4, 2, 1)
-"""The same for messages, which have any length, one vector a piece."""
-
-DOUBLE, VOID = ir.DoubleType(), ir.VoidType()
-DOUBLE_BYTES = 8
+from .llvm import (
+    DOUBLE,
+    MESSAGE_WIDTHS,
+    ROW_PIECES,
+    VOID,
+    Values,
+    each_entry,
+    each_number,
+    load,
+    load_all,
+    pieces,
+    pointer,
+    smallest,
+    spread,
+    store,
+    store_all,
+    sum_of,
+    sum_of_all,
+)
 
 
 @intrinsic
@@ -31,22 +42,21 @@ def gathered(typing_context, x, first, joint, start, stride, entries, begin, end
     """Make out = x * joint[row of entry] * ..., for entries `begin` to `end`; returns the sum of out."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        x, joint, entries, out = (_data(context, builder, signature, arguments, k) for k in (0, 2, 5, 8))
+        x, joint, entries, out = (pointer(context, builder, signature, arguments, k) for k in (0, 2, 5, 8))
         first, start, stride, begin, end, target = (arguments[k] for k in (1, 3, 4, 6, 7, 9))
         total = cgutils.alloca_once_value(builder, ir.Constant(DOUBLE, 0.0))
 
         def piece(at: Any, widths: tuple[int, ...]) -> None:
             def times(cell: Any, products: Values) -> Values:
-                factors = _load_all(builder, joint, cell, widths)
+                factors = load_all(builder, joint, cell, widths)
                 return tuple(builder.fmul(*both) for both in zip(products, factors, strict=True))
 
-            before = _load_all(builder, x, builder.add(first, at), widths)
-            products = _each_entry(builder, entries, begin, end, builder.add(start, at), stride, times, before)
-            _store_all(builder, products, out, builder.add(target, at), widths)
-            for product, width in zip(products, widths, strict=True):
-                builder.store(builder.fadd(builder.load(total), _sum_of(builder, product, width)), total)
+            before = load_all(builder, x, builder.add(first, at), widths)
+            products = each_entry(builder, entries, begin, end, builder.add(start, at), stride, times, before)
+            store_all(builder, products, out, builder.add(target, at), widths)
+            builder.store(builder.fadd(builder.load(total), sum_of_all(builder, products, widths)), total)
 
-        _pieces(builder, stride, ROW_PIECES, piece)
+        pieces(builder, stride, ROW_PIECES, piece)
         return builder.load(total)
 
     return types.float64(x, first, joint, start, stride, entries, begin, end, out, at), code
@@ -57,25 +67,46 @@ def scattered(typing_context, x, at, factor, counts, start, stride, entries, beg
     """Add factor * x to the row of `counts` of every entry from `begin` to `end`."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        x, counts, entries = (_data(context, builder, signature, arguments, k) for k in (0, 3, 6))
+        x, counts, entries = (pointer(context, builder, signature, arguments, k) for k in (0, 3, 6))
         first, factor, start, stride, begin, end = (arguments[k] for k in (1, 2, 4, 5, 7, 8))
 
         def piece(at: Any, widths: tuple[int, ...]) -> None:
-            values = zip(_load_all(builder, x, builder.add(first, at), widths), widths, strict=True)
-            shares = tuple(builder.fmul(_spread(builder, factor, width), value) for value, width in values)
+            values = zip(load_all(builder, x, builder.add(first, at), widths), widths, strict=True)
+            shares = tuple(builder.fmul(spread(builder, factor, width), value) for value, width in values)
 
             def add(cell: Any, shares: Values) -> Values:
-                before = _load_all(builder, counts, cell, widths)
+                before = load_all(builder, counts, cell, widths)
                 after = tuple(builder.fadd(*both) for both in zip(shares, before, strict=True))
-                _store_all(builder, after, counts, cell, widths)
+                store_all(builder, after, counts, cell, widths)
                 return shares
 
-            _each_entry(builder, entries, begin, end, builder.add(start, at), stride, add, shares)
+            each_entry(builder, entries, begin, end, builder.add(start, at), stride, add, shares)
 
-        _pieces(builder, stride, ROW_PIECES, piece)
+        pieces(builder, stride, ROW_PIECES, piece)
         return context.get_dummy_value()
 
     return types.void(x, at, factor, counts, start, stride, entries, begin, end), code
+
+
+@intrinsic
+def projected(typing_context, x, at, y, start, stride):
+    """Sum x * y over a row of a joint table: as `dot`, with one horizontal sum for the whole of a short row."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        x, y = (pointer(context, builder, signature, arguments, k) for k in (0, 2))
+        first, start, stride = (arguments[k] for k in (1, 3, 4))
+        total = cgutils.alloca_once_value(builder, ir.Constant(DOUBLE, 0.0))
+
+        def piece(at: Any, widths: tuple[int, ...]) -> None:
+            ours = load_all(builder, x, builder.add(first, at), widths)
+            theirs = load_all(builder, y, builder.add(start, at), widths)
+            products = tuple(builder.fmul(*both) for both in zip(ours, theirs, strict=True))
+            builder.store(builder.fadd(builder.load(total), sum_of_all(builder, products, widths)), total)
+
+        pieces(builder, stride, ROW_PIECES, piece)
+        return builder.load(total)
+
+    return types.float64(x, at, y, start, stride), code
 
 
 @intrinsic
@@ -88,9 +119,9 @@ def multiplied(typing_context, x, first, n, table, start, m, out, target):
 
         def piece(at: Any, width: int) -> None:
             def added(number: Any, running: Any) -> Any:
-                factor = _spread(builder, builder.load(builder.gep(x, [number])), width)
+                factor = spread(builder, builder.load(builder.gep(x, [number])), width)
                 cell = builder.add(at, builder.mul(number, m))
-                product = builder.fmul(factor, _load(builder, table, cell, width), flags=("contract",))
+                product = builder.fmul(factor, load(builder, table, cell, width), flags=("contract",))
                 return builder.fadd(running, product, flags=("contract",))
 
             def both(number: Any, running: Values) -> Values:  # two sums wait for each other less
@@ -100,12 +131,12 @@ def multiplied(typing_context, x, first, n, table, start, m, out, target):
                 return (added(number, running[0]),)
 
             zeros = ir.Constant(ir.VectorType(DOUBLE, width), [0.0] * width)
-            sums = _each_number(builder, ir.Constant(n.type, 0), half, both, (zeros, zeros))
+            sums = each_number(builder, ir.Constant(n.type, 0), half, both, (zeros, zeros))
             result = (builder.fadd(*sums),)
-            result = _each_number(builder, builder.mul(half, two), n, rest, result)
-            _store(builder, result[0], out, at, width)
+            result = each_number(builder, builder.mul(half, two), n, rest, result)
+            store(builder, result[0], out, at, width)
 
-        _pieces(builder, m, MESSAGE_WIDTHS, piece)
+        pieces(builder, m, MESSAGE_WIDTHS, piece)
         builder.ret_void()
 
     arrays = ((0, 1), (3, 4), (6, 7))
@@ -118,19 +149,19 @@ def crossed(typing_context, out, factor, x, first, n, y, start, m):
 
     def body(builder: Any, out: Any, x: Any, y: Any, factor: Any, n: Any, m: Any) -> None:
         def piece(at: Any, width: int) -> None:
-            share = builder.fmul(_spread(builder, factor, width), _load(builder, y, at, width))
+            share = builder.fmul(spread(builder, factor, width), load(builder, y, at, width))
 
             def add(number: Any, unchanged: Values) -> Values:
-                value = _spread(builder, builder.load(builder.gep(x, [number])), width)
+                value = spread(builder, builder.load(builder.gep(x, [number])), width)
                 cell = builder.add(at, builder.mul(number, m))
                 product = builder.fmul(value, share, flags=("contract",))
-                raised = builder.fadd(_load(builder, out, cell, width), product, flags=("contract",))
-                _store(builder, raised, out, cell, width)
+                raised = builder.fadd(load(builder, out, cell, width), product, flags=("contract",))
+                store(builder, raised, out, cell, width)
                 return unchanged
 
-            _each_number(builder, ir.Constant(n.type, 0), n, add, ())
+            each_number(builder, ir.Constant(n.type, 0), n, add, ())
 
-        _pieces(builder, m, MESSAGE_WIDTHS, piece)
+        pieces(builder, m, MESSAGE_WIDTHS, piece)
         builder.ret_void()
 
     arrays = ((0, None), (2, 3), (5, 6))
@@ -225,8 +256,6 @@ def least_positive(typing_context, x, at, count):
 Place = tuple[int, int | None]
 """Which arguments are an array and where to begin in it; None for its beginning."""
 
-Values = tuple[Any, ...]
-
 
 def _all_states(
     name: str, made: Callable[[Any, Any, Any], Any], add: bool, x: Place, count: int, y: Place | None = None
@@ -238,16 +267,16 @@ def _all_states(
         out = cgutils.alloca_once_value(builder, ir.Constant(DOUBLE, 0.0 if add else 1.0))
 
         def piece(at: Any, width: int) -> None:
-            one = _load(builder, x, at, width)
-            found, before = made(builder, one, None if y is None else _load(builder, y, at, width)), builder.load(out)
+            one = load(builder, x, at, width)
+            found, before = made(builder, one, None if y is None else load(builder, y, at, width)), builder.load(out)
             if add:
-                after = builder.fadd(before, _sum_of(builder, found, width))
+                after = builder.fadd(before, sum_of(builder, found, width))
             else:
-                smallest = _smallest(builder, found, width)
-                after = builder.select(builder.fcmp_ordered("<", smallest, before), smallest, before)
+                here = smallest(builder, found, width)
+                after = builder.select(builder.fcmp_ordered("<", here, before), here, before)
             builder.store(after, out)
 
-        _pieces(builder, count, MESSAGE_WIDTHS, piece)
+        pieces(builder, count, MESSAGE_WIDTHS, piece)
         builder.ret(builder.load(out))
 
     return _function(name, (x,) if y is None else (x, y), (count,), body, DOUBLE)
@@ -269,12 +298,12 @@ def _each_state(
         number = rest.pop(0) if factor is not None else None
 
         def piece(at: Any, width: int) -> None:
-            before = _load(builder, x, at, width)
-            beside = None if other is None else _load(builder, other, at, width)
-            value = None if number is None else _spread(builder, number, width)
-            _store(builder, change(builder, before, beside, value), x, at, width)
+            before = load(builder, x, at, width)
+            beside = None if other is None else load(builder, other, at, width)
+            value = None if number is None else spread(builder, number, width)
+            store(builder, change(builder, before, beside, value), x, at, width)
 
-        _pieces(builder, rest[0], MESSAGE_WIDTHS, piece)
+        pieces(builder, rest[0], MESSAGE_WIDTHS, piece)
         builder.ret_void()
 
     numbers = (count,) if factor is None else (factor, count)
@@ -292,7 +321,7 @@ def _function(
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         given = []
         for array, place in arrays:
-            data = _data(context, builder, signature, arguments, array)
+            data = pointer(context, builder, signature, arguments, array)
             given.append(data if place is None else builder.gep(data, [arguments[place]]))
         given += [arguments[number] for number in numbers]
         full = f"fgrn_{name}"
@@ -305,114 +334,3 @@ def _function(
         return context.get_dummy_value() if result is VOID else found
 
     return code
-
-
-def _spread(builder: Any, number: Any, width: int) -> Any:
-    """A vector of one number."""
-    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width)
-    vector = ir.Constant(ir.VectorType(DOUBLE, width), ir.Undefined)
-    vector = builder.insert_element(vector, number, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(vector, vector, everywhere)
-
-
-def _sum_of(builder: Any, vector: Any, width: int) -> Any:
-    """The sum of a vector, in any order."""
-    kind = ir.FunctionType(DOUBLE, [DOUBLE, vector.type])
-    add = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fadd.v{width}f64")
-    return builder.call(add, [ir.Constant(DOUBLE, 0.0), vector], fastmath=("reassoc",))
-
-
-def _smallest(builder: Any, vector: Any, width: int) -> Any:
-    kind = ir.FunctionType(DOUBLE, [vector.type])
-    least = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fmin.v{width}f64")
-    return builder.call(least, [vector], fastmath=("nnan",))
-
-
-def _data(context: Any, builder: Any, signature: Any, arguments: Any, position: int) -> Any:
-    return context.make_array(signature.args[position])(context, builder, arguments[position]).data
-
-
-def _vector(builder: Any, data: Any, index: Any, width: int) -> Any:
-    return builder.bitcast(builder.gep(data, [index]), ir.VectorType(DOUBLE, width).as_pointer())
-
-
-def _load(builder: Any, data: Any, index: Any, width: int) -> Any:
-    return builder.load(_vector(builder, data, index, width), align=DOUBLE_BYTES)
-
-
-def _store(builder: Any, value: Any, data: Any, index: Any, width: int) -> None:
-    builder.store(value, _vector(builder, data, index, width), align=DOUBLE_BYTES)
-
-
-def _load_all(builder: Any, data: Any, index: Any, widths: tuple[int, ...]) -> Values:
-    """Vectors that lie one behind the other."""
-    return tuple(_load(builder, data, place, width) for place, width in _behind(builder, index, widths))
-
-
-def _store_all(builder: Any, values: Values, data: Any, index: Any, widths: tuple[int, ...]) -> None:
-    for value, (place, width) in zip(values, _behind(builder, index, widths), strict=True):
-        _store(builder, value, data, place, width)
-
-
-def _behind(builder: Any, index: Any, widths: tuple[int, ...]) -> list[tuple[Any, int]]:
-    before = [sum(widths[:number]) for number in range(len(widths))]
-    places = [builder.add(index, ir.Constant(index.type, skipped)) for skipped in before]
-    return list(zip(places, widths, strict=True))
-
-
-def _pieces(builder: Any, length: Any, pieces: tuple[Any, ...], body: Callable[[Any, Any], None]) -> None:
-    """Run the body on pieces of a row, of one vector or several: as many as there are of each, the widest first."""
-    place = cgutils.alloca_once_value(builder, ir.Constant(length.type, 0))
-    for piece in pieces:
-        width = piece if isinstance(piece, int) else sum(piece)
-        test, work, done = (builder.append_basic_block(f"{name}_{width}") for name in ("test", "work", "done"))
-        builder.branch(test)
-        builder.position_at_end(test)
-        at = builder.load(place)
-        after = builder.add(at, ir.Constant(length.type, width))
-        builder.cbranch(builder.icmp_unsigned("<=", after, length), work, done)
-        builder.position_at_end(work)
-        body(at, piece)
-        builder.store(after, place)
-        builder.branch(test)
-        builder.position_at_end(done)
-
-
-def _each_entry(
-    builder: Any,
-    entries: Any,
-    begin: Any,
-    end: Any,
-    offset: Any,
-    stride: Any,
-    body: Callable[[Any, Values], Values],
-    values: Values,
-) -> Values:
-    """Run the body on the cell of every entry, handing values on from one to the next; returns the last."""
-
-    def one(number: Any, running: Values) -> Values:
-        entry = builder.zext(builder.load(builder.gep(entries, [number])), stride.type)
-        return body(builder.add(offset, builder.mul(entry, stride)), running)
-
-    return _each_number(builder, begin, end, one, values)
-
-
-def _each_number(builder: Any, begin: Any, end: Any, body: Callable[[Any, Values], Values], values: Values) -> Values:
-    """Run the body on every number, handing values on from one to the next; returns the last."""
-    before = builder.block
-    loop, done = (builder.append_basic_block(name) for name in ("each", "each_done"))
-    builder.cbranch(builder.icmp_unsigned("<", begin, end), loop, done)
-    builder.position_at_end(loop)
-    number, running = builder.phi(begin.type), tuple(builder.phi(value.type) for value in values)
-    following = body(number, running)
-    after = builder.add(number, ir.Constant(number.type, 1))
-    for phi, first, later in zip((number, *running), (begin, *values), (after, *following), strict=True):
-        phi.add_incoming(first, before)
-        phi.add_incoming(later, loop)
-    builder.cbranch(builder.icmp_unsigned("<", after, end), loop, done)
-    builder.position_at_end(done)
-    results = tuple(builder.phi(value.type) for value in values)
-    for result, first, later in zip(results, values, following, strict=True):
-        result.add_incoming(first, before)
-        result.add_incoming(later, loop)
-    return results
