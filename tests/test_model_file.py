@@ -348,7 +348,7 @@ def test_the_file_kept_from_version_1_is_still_read() -> None:
 
 def test_version_1_can_grow(good: bytes, tmp_path: Path) -> None:
     document, tensors = taken_apart(good)
-    document["trained"] = {"epochs": 20}
+    document["remarks"] = {"epochs": 20}
     document["variables"][0]["unit"] = "cm"
     document["blocks"][0]["colour"] = None
     document["tables"][0]["note"] = [1, 2, {"a": []}]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
 from .chain import Chain
@@ -13,32 +14,56 @@ from .exceptions import (
     ImpossibleEvidence,
     LearningError,
     ModelFileError,
+    SchemaError,
     TableError,
+    TableFileError,
     UnknownNameError,
+    UnseenLevelWarning,
     WiringError,
 )
 from .frames import states
 from .graph import SISO, Diverter, Source, Variable
 from .network import Network
+from .schema import Column, Schema
 from .structures import dica, hmm, lvm, naive_bayes, sequences, stack
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .estimators import (
+        DeepLatentClassifier,
+        DiscreteICA,
+        LatentClassifier,
+        LatentClassModel,
+        LatentImputer,
+        NaiveBayesClassifier,
+    )
+
 __all__ = [
     "SISO",
     "Chain",
+    "Column",
     "ConvergenceWarning",
+    "DeepLatentClassifier",
+    "DiscreteICA",
     "Diverter",
     "EvidenceError",
     "FgrnError",
     "ImpossibleEvidence",
+    "LatentClassModel",
+    "LatentClassifier",
+    "LatentImputer",
     "LearningError",
     "ModelFileError",
+    "NaiveBayesClassifier",
     "Network",
+    "Schema",
+    "SchemaError",
     "Source",
     "TableError",
+    "TableFileError",
     "UnknownNameError",
+    "UnseenLevelWarning",
     "Variable",
     "WiringError",
     "__version__",
@@ -53,8 +78,25 @@ __all__ = [
 ]
 
 
-def load(path: str | Path) -> Network:
-    """The network in a model file written by `Network.save`."""
+_ESTIMATORS = frozenset(name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "NaiveBayes")))
+_MODULES = frozenset({"estimators"})
+
+
+def __getattr__(name: str) -> Any:
+    """Estimators and heavy modules, imported when they are first asked for."""
+    if name in _ESTIMATORS:
+        return getattr(import_module(".estimators", __name__), name)
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})
+
+
+def load(path: str | Path) -> Any:
+    """What is in a model file: the Network or the estimator that was saved there."""
     from .io.model_file import load as load_file
 
     return load_file(path)

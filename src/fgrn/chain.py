@@ -17,6 +17,7 @@ from .graph import SISO, Block, Diverter, Source
 from .messages import Messages, Round
 from .network import Network
 from .plan import Plan
+from .sampling import sampled
 from .schedule import Programs
 
 
@@ -132,6 +133,17 @@ class Chain(Network):
     ) -> Messages:
         sequences, inner = self._sequences(engine, plan, programs, evidence, threads)
         return marked_messages(sequences, inner, values, kept).only(kept, ways)
+
+    def _sampled(self, plan: Plan, rows: int, generator: np.random.Generator) -> np.ndarray:
+        """One sequence: first the hidden variable of all rows, one after the other, then the rest."""
+        link, values = Link.of(plan, *self.link), self._parameters.values
+        upto = np.cumsum(plan.layout.table(values, link.table), axis=1)
+        states = np.zeros(rows, dtype=np.int64)
+        line = np.cumsum(plan.layout.prior(values, link.prior))
+        for row, draw in enumerate(generator.random(rows).tolist()):
+            states[row] = np.searchsorted(line, draw * line[-1], side="right")
+            line = upto[states[row]]
+        return sampled(plan, values, rows, generator, {link.source: states})
 
     def _estep(self, rows: InMemory) -> Any:
         weights, begins = rows.weights, rows.evidence.begins

@@ -7,9 +7,9 @@ epoch:  Counts = E-step(parameters)        every block from the messages at its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -93,6 +93,24 @@ class History:
         shown = [self.log_likelihood[0], *self.log_likelihood[1:][-1:]]
         values = " ... ".join(f"{value:,.3f}" for value in shown)
         return f"History of {count}{end}; log-likelihood each began with: {values}"
+
+
+def record(
+    history: History, rows: int, rule: Rule, smoothing: float | Mapping[str, float], holes: str
+) -> dict[str, Any]:
+    """What is worth knowing of one time of learning, as JSON can say it."""
+    return {
+        "rows": rows,
+        "weight": float(history.weight),
+        "epochs": history.epochs,
+        "cycles": int(rule.cycles),
+        "smoothing": dict(smoothing) if isinstance(smoothing, Mapping) else float(smoothing),
+        "holes": holes,
+        "seed": int(rule.seed),
+        "starts": int(rule.starts),
+        "log_likelihood": float(history.log_likelihood[-1]) if history.epochs else None,
+        "converged": bool(history.converged),
+    }
 
 
 Watcher = Callable[[int, int, float], object]

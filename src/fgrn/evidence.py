@@ -98,13 +98,13 @@ def encode(plan: Plan, data: frames.Data, rows: int | None = None) -> Evidence:
             near = unknown_name("variable", name, plan.names)
             raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
     if rows is None:
-        rows = _row_count(columns) if columns else frames.rows_without_columns(data)
+        rows = frames.row_count(columns) if columns else frames.rows_without_columns(data)
     slot, soft_offset = np.full(plan.edges, -1), np.full(plan.edges, -1)
     codes = np.full((rows, len(columns)), UNKNOWN, dtype=_code_type(plan, columns), order="F")
     log_scale = np.broadcast_to(np.zeros(1), rows)  # takes no room until there is a distribution
     soft_columns: list[np.ndarray] = []
     width = 0
-    counted: list[tuple[_Column, np.ndarray, np.ndarray]] = []
+    counted: list[tuple[_Column, np.ndarray | frames.Coded, np.ndarray]] = []
     for position, (name, values) in enumerate(columns.items()):
         edge = plan.index[name]
         slot[edge] = position
@@ -180,20 +180,6 @@ def checked_weights(weights: Any, rows: int) -> np.ndarray:
     return array
 
 
-def _row_count(columns: dict[str, Any]) -> int:
-    lengths = {name: len(column) for name, column in columns.items() if not frames.is_bare(column)}
-    if not lengths:
-        return 1
-    first = next(iter(lengths))
-    for name, length in lengths.items():
-        if length != lengths[first]:
-            raise EvidenceError(
-                f"Columns of one table have equally many rows, but {first!r} has {lengths[first]:,} and {name!r} "
-                f"has {length:,}."
-            )
-    return lengths[first]
-
-
 @lru_cache(maxsize=1024)
 def _words(labels: Labels) -> dict[str, int]:
     """The codes of the labels that are words."""
@@ -233,12 +219,21 @@ class _Column:
 
     def is_counted(self, column: Any) -> bool:
         """Whether its values are the codes: plain numbers, of a variable whose states are counted from 0."""
+        if isinstance(column, frames.Coded):
+            return True
         plain = isinstance(column, np.ndarray) and column.ndim == 1 and not np.ma.isMaskedArray(column)
         return plain and column.dtype.kind in "biuf" and isinstance(self.labels, range)
 
-    def count(self, column: np.ndarray, rows: slice, out: np.ndarray) -> None:
+    def count(self, column: np.ndarray | frames.Coded, rows: slice, out: np.ndarray) -> None:
         """Write the codes of some rows of such a column."""
-        part, into = column[rows], out[rows]
+        into = out[rows]
+        if isinstance(column, frames.Coded):
+            given = column.codes[rows]
+            if given.min() < UNKNOWN or given.max() >= len(self.labels):
+                raise EvidenceError(f"Column {self.name!r} holds a code that is no position of a state, nor -1.")
+            into[...] = given
+            return
+        part = column[rows]
         if part.dtype.kind != "f":
             if part.min() < 0 or part.max() >= len(self.labels):
                 raise self._uncounted(column)

@@ -6,14 +6,17 @@
     ├── UnknownNameError       a variable, table or state the network does not have
     ├── EvidenceError          a value that cannot be evidence
     │   └── ImpossibleEvidence    values that are fine alone and have probability zero together
+    ├── SchemaError            a column that cannot be read as levels or bins
     ├── LearningError          learning that was asked for in a way that cannot be done
+    ├── TableFileError         a file with a table that cannot be read or written
     └── ModelFileError         a model file that cannot be read or written
 
     FgrnWarning
-    └── ConvergenceWarning     messages that were still moving when the rounds were used up
+    ├── ConvergenceWarning     messages that were still moving when the rounds were used up
+    └── UnseenLevelWarning     a value that was not there when the model was learnt
 
-Messages say what, where, why and what to do. All errors but `UnknownNameError` (a `KeyError`) and
-`ModelFileError` (an `OSError`) are also `ValueError`, so code that knows nothing of fgrn can catch them.
+Messages say what, where, why and what to do. All errors but `UnknownNameError` (a `KeyError`) and those of files (an
+`OSError`) are also `ValueError`, so code that knows nothing of fgrn can catch them.
 """
 
 from __future__ import annotations
@@ -56,8 +59,16 @@ class ImpossibleEvidence(EvidenceError):
         return type(self), (str(self), self.rows)
 
 
+class SchemaError(FgrnError, ValueError):
+    """A column that cannot be read as levels or bins."""
+
+
 class LearningError(FgrnError, ValueError):
     """Learning that was asked for in a way that cannot be done."""
+
+
+class TableFileError(FgrnError, OSError):
+    """A file with a table that cannot be read or written."""
 
 
 class ModelFileError(FgrnError, OSError):
@@ -70,6 +81,10 @@ class FgrnWarning(UserWarning):
 
 class ConvergenceWarning(FgrnWarning):
     """Messages that were still moving when the rounds were used up."""
+
+
+class UnseenLevelWarning(FgrnWarning):
+    """A value that was not there when the model was learnt."""
 
 
 def shortened(items: Iterable[object], most: int = 8) -> str:

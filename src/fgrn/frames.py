@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +14,16 @@ from .exceptions import EvidenceError
 
 Data: TypeAlias = Any
 """A mapping of names to columns (lists, arrays, series, or one value for every row), or a dataframe."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """A column that has been read already: the position of each row's state, -1 where it is unknown."""
+
+    codes: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.codes)
 
 
 def columns(data: Data) -> dict[str, Any]:
@@ -68,7 +79,106 @@ def _structured_like(data: np.ndarray, new: Mapping[str, np.ndarray]) -> np.ndar
 
 def is_bare(column: Any) -> bool:
     """Whether a column, as it was read, is one value that stands for every row."""
-    return not isinstance(column, (list, np.ndarray)) or (isinstance(column, np.ndarray) and column.ndim == 0)
+    return not isinstance(column, (list, np.ndarray, Coded)) or (isinstance(column, np.ndarray) and column.ndim == 0)
+
+
+def is_frame(data: Data) -> bool:
+    """Whether this is a dataframe of some library, and not an array, a list or a mapping."""
+    if isinstance(data, (np.ndarray, list, tuple, Mapping)) or data is None:
+        return False
+    return hasattr(data, "columns") or hasattr(data, "collect_schema")
+
+
+def row_count(columns: Mapping[str, Any], least: int = 0) -> int:
+    """The rows of columns as they were read, which all have as many."""
+    lengths = {name: len(column) for name, column in columns.items() if not is_bare(column)}
+    rows = next(iter(lengths.values()), 1)
+    for name, length in lengths.items():
+        if length != rows:
+            first = next(iter(lengths))
+            raise EvidenceError(
+                f"Columns of one table have equally many rows, but {first!r} has {rows:,} and {name!r} has {length:,}."
+            )
+    if rows < least:
+        raise EvidenceError(f"Found a table with {rows} rows while a minimum of {least} is required.")
+    return rows
+
+
+def taken(column: Any, rows: np.ndarray) -> Any:
+    """Some of the rows of a column as it was read."""
+    if isinstance(column, Coded):
+        return Coded(column.codes[rows])
+    if is_bare(column):
+        return column
+    return column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows.tolist()]
+
+
+def listed(column: Any) -> list[Any]:
+    """The values of a column as it was read."""
+    return column.tolist() if isinstance(column, np.ndarray) else list(column)
+
+
+def as_objects(data: Data) -> np.ndarray:
+    """A frame whose columns have no names, as an array of objects."""
+    array: np.ndarray = np.asarray(data, dtype=object)
+    return array
+
+
+def as_array(columns: Sequence[Any]) -> np.ndarray:
+    """Columns side by side: numbers if all are, else objects."""
+    arrays = [np.asarray(listed(column)) for column in columns]
+    if all(array.dtype.kind in "biuf" for array in arrays):
+        return np.stack(arrays, axis=1)
+    out = np.empty((len(arrays[0]), len(arrays)), dtype=object)
+    for position, column in enumerate(columns):
+        out[:, position] = listed(column)
+    return out
+
+
+def kind_of(data: Data) -> str:
+    """What kind of table this is: "mapping", "array", or the library of a frame."""
+    if isinstance(data, Mapping):
+        return "mapping"
+    return type(data).__module__.split(".")[0] if is_frame(data) else "array"
+
+
+def table_like(kind: str, columns: Mapping[str, Any]) -> Data:
+    """Columns as a table of some kind; a mapping where its library is not there."""
+    if kind == "array":
+        return as_array(list(columns.values()))
+    if kind == "mapping":
+        return dict(columns)
+    import narwhals.stable.v1 as nw
+
+    try:
+        backend: Any = nw.Implementation.from_string(kind)
+        return nw.from_dict(dict(columns), backend=backend).to_native()
+    except (ImportError, ValueError):
+        return dict(columns)
+
+
+def only_row(data: Data, names: Sequence[str] | None = None) -> dict[str, Any]:
+    """The values of a table of one row, or of a list of values whose names are given."""
+    if names is not None:
+        array = np.asarray(data, dtype=object)
+        if array.size != len(names):
+            raise EvidenceError(f"One row has {len(names)} values. Got {array.size} instead.")
+        return dict(zip(names, array.ravel().tolist(), strict=True))
+    if hasattr(data, "index") and not hasattr(data, "columns"):  # a row of a frame of pandas
+        return {_checked_name(name): value for name, value in data.items()}
+    found = columns(data)
+    if row_count(found) != 1:
+        raise EvidenceError(f"One row is wanted here. This table has {row_count(found):,}.")
+    return {name: column if is_bare(column) else column[0] for name, column in found.items()}
+
+
+def categories(data: Data) -> dict[str, list[Any]]:
+    """The categories, in their order, of the categorical columns of a frame."""
+    if not is_frame(data):
+        return {}
+    frame = _narwhals_frame(data)
+    found = {str(name): _categories(frame[name].to_native()) for name in frame.columns}
+    return {name: levels for name, levels in found.items() if levels}
 
 
 def states(data: Data) -> dict[str, list[Any]]:
@@ -125,7 +235,7 @@ def plain(column: Any, name: object = "weights") -> Any:
     if isinstance(column, (Mapping, Set)) or hasattr(column, "columns"):
         kind = type(column).__name__
         raise EvidenceError(f"Column {name!r} is a {kind}. A column is a list, an array or a series.")
-    if column is None or isinstance(column, (list, str, int, float, bool, np.ndarray, np.generic)):
+    if column is None or isinstance(column, (list, str, int, float, bool, np.ndarray, np.generic, Coded)):
         return column
     if isinstance(column, (tuple, range)):
         return list(column)

@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 from . import em, engines, frames, merging, messages, settings
-from .completion import completed
 from .conflicts import explained
 from .counts import InMemory
 from .evidence import Evidence, checked_weights, encode
 from .exceptions import FgrnError, ImpossibleEvidence, LearningError, WiringError, unknown_name
 from .graph import SISO, Block, Diverter, Source, Variable, line
-from .labels import Label, named
 from .layers import steps
 from .marginals import refuse_impossible
 from .messages import Messages, Round
-from .parameters import Parameters, Smoothing, initial
+from .online import POWER, Decayed, Online, expected
+from .parameters import Smoothing, free_parameters, initial
 from .plan import Plan
+from .queries import Queries
 from .schedule import MOST_PROGRAMS, Programs, special_edges
 from .supervisor import layers_of, make_plan, specification_of
 from .wiring import Wiring
@@ -33,7 +33,7 @@ SMALL_WORK = 2e6
 """Below this many table cells visited, the reference engine is done before numba is even loaded."""
 
 
-class Network:
+class Network(Queries):
     """A discrete Bayesian network as a factor graph in reduced normal form.
 
     Made of `Source`, `SISO` and `Diverter` blocks that meet at `Variable`s. The wiring is checked at once. Two networks
@@ -47,6 +47,7 @@ class Network:
         self._spec = specification_of(self._wiring)
         self._parameters = initial(self._spec)
         self._plans: dict[frozenset[str], Plan] = {}
+        self._trained: tuple[dict[str, Any], ...] = ()
         self._work = 0.0  # table cells visited so far, call by call
         self._programs: dict[tuple[frozenset[str], frozenset[int]], Programs] = {}
 
@@ -97,15 +98,25 @@ class Network:
         """The prior of the Source of this variable, (states,); read-only."""
         return self._spec.layout.prior(self._parameters.values, self._spec.layout.prior_number(name))
 
+    @property
+    def trained(self) -> tuple[dict[str, Any], ...]:
+        """How it was taught: one mapping for each time, with rows, settings and likelihood."""
+        return self._trained
+
+    @property
+    def free_parameters(self) -> int:
+        """How many numbers learning may choose: cells of tables and priors, less one for every row."""
+        return free_parameters(self._spec)
+
     def copy(self) -> Network:
         """A network with the same blocks and parameters, to be taught something else."""
         other = Network(self.blocks)
-        other._parameters = self._parameters
+        other._parameters, other._trained = self._parameters, self._trained
         return other
 
     def reset(self) -> None:
         """Forget what was learnt: everything as the blocks give it."""
-        self._parameters = initial(self._spec)
+        self._parameters, self._trained = initial(self._spec), ()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Network) or type(other) is not type(self):
@@ -114,12 +125,12 @@ class Network:
 
     __hash__ = None  # type: ignore[assignment]  # learning changes it
 
-    def __getstate__(self) -> tuple[tuple[Block, ...], Parameters]:
-        return self.blocks, self._parameters
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.blocks, self._parameters, self._trained
 
-    def __setstate__(self, state: tuple[tuple[Block, ...], Parameters]) -> None:
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.__init__(state[0])  # type: ignore[misc]
-        self._parameters = state[1]
+        self._parameters, self._trained = state[1:]
 
     def __repr__(self) -> str:
         shape = f"tree of diameter {self.diameter}" if self.is_tree else "with loops"
@@ -243,6 +254,7 @@ class Network:
         threads: int | None = None,
         merge: bool | None = None,
         watch: em.Watcher | None = None,
+        online: Online | None = None,
     ) -> em.History:
         """Maximum likelihood by T epochs of K cycles, from the messages at the two ends of every block.
 
@@ -270,6 +282,7 @@ class Network:
             merge: count equal rows once, with their weight (True) or one by one (False); unless given, what pays.
             watch: called after every epoch with (start, epoch, log-likelihood per row); learning ends, and keeps what
                 it has, when it returns True.
+            online: what was counted in earlier batches, see `Network.online`; these rows are the next batch.
 
         Names of tables are those of the SISO blocks' outputs or of their tie, names of priors those of the Sources'
         variables. The tables are changed when all is done: an error or an interruption leaves the network as it was.
@@ -304,12 +317,31 @@ class Network:
             threads=threads,
             merge=False if merge is None and rule.epochs * rule.starts < merging.EPOCHS else merge,
         ))  # fmt: skip
+        batch = None if online is None else Decayed(estep, online)
         smooth = Smoothing.of(spec, smoothing)
         try:
-            self._parameters, history = em.learn(estep, spec, self._parameters, rule, smooth, watch)
+            self._parameters, history = em.learn(batch or estep, spec, self._parameters, rule, smooth, watch)
         except ImpossibleEvidence as error:
             raise self._explained(error, plan, programs, estep.last_values, encoded) from None
+        if batch is not None:
+            batch.close()
+        self._trained += (em.record(history, encoded.rows, rule, smoothing, holes),)
         return history
+
+    def online(self, weight: float = 0.0, power: float = POWER) -> Online:
+        """What to pass to `learn` with every batch of rows that are seen once; see `Online` for the rule.
+
+        Args:
+            weight: how many rows the tables as they are stand for; 0 if the first batch is to begin anew.
+            power: of the step by which old counts are forgotten, from 0.5 to 1.
+        """
+        settings.number("weight", weight, LearningError)
+        if not weight:
+            return Online(power)
+        plan, values = self._plan(()), self._parameters.values
+        alone = self.propagate(None, parts=["marginal"])
+        running = expected(plan, values, [alone.marginal(name)[0] for name in plan.names])
+        return Online(power, 1, weight, running)
 
     def learn_by_layer(self, data: frames.Data, *, together: int = 0, **options: Any) -> list[em.History]:
         """Learn layer after layer from the bottom, as the paper does; then all together for `together` epochs.
@@ -332,50 +364,7 @@ class Network:
             raise
         return histories
 
-    # What it is for
-
-    def posterior(self, data: frames.Data, name: str, *, engine: str = "auto") -> np.ndarray:
-        """The distribution of a variable in each row, the row's own evidence on it included: (rows, states)."""
-        return self.propagate(data, keep=[name], parts=["marginal"], engine=engine).marginal(name)
-
-    def classify(self, data: frames.Data, name: str, *, engine: str = "auto") -> np.ndarray:
-        """The likeliest label of a variable in each row, given all the others: what is given on it is not used."""
-        columns = frames.columns(data)
-        if name in columns:
-            given = columns.pop(name)
-            if not columns:
-                columns[name] = None if frames.is_bare(given) else [None] * len(given)
-        belief = self.propagate(columns or data, keep=[name], parts=["marginal"], engine=engine).marginal(name)
-        return named(self.variable(name).labels, belief.argmax(axis=1))
-
-    def complete(self, data: frames.Data, *, engine: str = "auto") -> Any:
-        """The same table with every unknown or partly known value replaced by its likeliest label."""
-        return completed(
-            data,
-            self._beside,
-            lambda name: self.variable(name).labels,
-            lambda columns, wanted: self.propagate(columns, keep=wanted, parts=["marginal"], engine=engine),
-        )
-
-    def prototype(self, name: str, state: Label, *, engine: str = "auto") -> dict[str, np.ndarray]:
-        """The distribution of every other observed variable where a variable is in a given state.
-
-        Where no other variable is observed at an end of the graph, that of the Sources' variables.
-        """
-        variable = self.variable(name)
-        label = variable.labels[variable.code(state)]
-        ends = [other for other in self.observed if other != name]
-        others = ends or [other for other in self._spec.layout.prior_names if other != name]
-        found = self.propagate({name: [label]}, keep=others, engine=engine)
-        return {other: found.marginal(other)[0] for other in others}
-
-    def centroid(self, name: str, state: Label, *, engine: str = "auto") -> dict[str, np.ndarray]:
-        """The distribution of every observed variable around one state of a hidden variable: its Bayesian cluster."""
-        return self.prototype(name, state, engine=engine)
-
-    def embed(self, data: frames.Data, name: str, *, engine: str = "auto") -> np.ndarray:
-        """The backward message at a hidden variable: what a row's known values say of it, (rows, states)."""
-        return self.propagate(data, keep=[name], parts=["backward"], engine=engine).backward(name)
+    # What it is for: see also `Queries`
 
     def multiplications(self, data: frames.Data, *, direct: bool = False) -> int:
         """The multiplications all messages of these rows take, with the linear cascade or by the bare product rule."""
@@ -398,8 +387,6 @@ class Network:
         save(self, path)
 
     # Behind the scenes: what a network of another kind does in its own way
-
-    _beside: frozenset[str] = frozenset()  # columns of a table that are no variables
 
     def _encode(self, plan: Plan, data: frames.Data) -> Evidence:
         return encode(plan, data)

@@ -81,6 +81,12 @@ class Specification:
         )
 
 
+def free_parameters(spec: Specification) -> int:
+    """How many numbers learning may choose: cells that may be filled, less one for every row."""
+    cells = int((spec.learnt & spec.supported).sum())
+    return cells - int(spec.learnt[spec.layout.lines].sum()) if spec.layout.size else 0
+
+
 @dataclass(frozen=True, eq=False)
 class Parameters(ReadOnlyArrays):
     """All tables and priors as one read-only vector, and which of them are still waiting for a random start."""

@@ -3,7 +3,8 @@
 The document has the `version` of the format, the version of `fgrn` that wrote it, the `variables` (name and
 states), the `blocks` in order (kind, variables by name, learn, tie, tensors of its start and support), and the
 `tables` and `priors` (tensor, names, whether it waits for a random start). A value that is the default is left
-out. Keys and tensors that are not known here are ignored, so that version 1 can grow.
+out. `trained` says how it was taught, and `estimator`, if there is one, what `estimator_file` tells. Keys and tensors
+that are not known here are ignored, so that version 1 can grow.
 
     "table/<number>", "prior/<number>"     tensors as they are now
     "start/<block>", "support/<block>"     as they were given
@@ -23,7 +24,7 @@ from itertools import accumulate
 from math import isfinite
 from operator import mul
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,21 +38,31 @@ from ..parameters import Parameters
 from ..supervisor import layout_of
 from ..wiring import Wiring
 from .container import Container, Readable, Refused, opened, packed, reason, shown, value_of, write
+from .estimator_file import described, restored
+
+if TYPE_CHECKING:
+    from ..estimators._base import LatentEstimator
 
 FORMAT_VERSION = 1
 """Goes up when the code of before would misread a file; what it may ignore is added without."""
 
 
-def save(network: Network, path: str | os.PathLike[str]) -> None:
-    """Write a network to a model file: all of it or, where that fails, nothing; an older file is as it was.
+def save(model: Network | LatentEstimator, path: str | os.PathLike[str]) -> None:
+    """Write a network or a fitted estimator to a model file: all of it or, where that fails, nothing.
 
-    The bytes are read back and compared before the disk is touched: what is saved can be loaded.
+    The bytes are read back and compared before the disk is touched: what is saved can be loaded. An older file is as it
+    was if it cannot be written.
     """
     place = Path(path)
-    failed = f"The network cannot be saved as {str(place)!r}"
+    failed = f"The model cannot be saved as {str(place)!r}"
+    network = model if isinstance(model, Network) else model.network_
     try:
-        data = _encoded(network)
-        if _decoded(io.BytesIO(data)) != network:
+        data = _encoded(network, {} if isinstance(model, Network) else {"estimator": described(model)})
+        again, document = _decoded(io.BytesIO(data))
+        same = again == network
+        if not isinstance(model, Network):
+            same &= restored(document, again).schema_ == model.schema_
+        if not same:
             raise Refused("it does not come back as it was; please report this.")
     except Refused as problem:
         raise ModelFileError(f"{failed}: {problem.args[0]}") from problem
@@ -63,13 +74,14 @@ def save(network: Network, path: str | os.PathLike[str]) -> None:
         raise ModelFileError(f"{failed}: {why}. Save it somewhere else; an older file is as it was.") from error
 
 
-def load(path: str | os.PathLike[str]) -> Network:
-    """The network in a model file, equal to the one that was saved, bit for bit."""
+def load(path: str | os.PathLike[str]) -> Network | LatentEstimator:
+    """What is in a model file, a network or an estimator; equal to what was saved, bit for bit."""
     place = Path(path)
     failed = f"The model file {str(place)!r} cannot be read"
     try:
         with opened(place) as file:
-            return _decoded(file)
+            network, document = _decoded(file)
+        return restored(document, network) if "estimator" in document else network
     except Refused as problem:
         raise ModelFileError(f"{failed}: {problem}") from problem.__cause__
     except FileNotFoundError as error:
@@ -83,7 +95,7 @@ def load(path: str | os.PathLike[str]) -> Network:
 # From a network to bytes
 
 
-def _encoded(network: Network) -> bytes:
+def _encoded(network: Network, beside: Mapping[str, object]) -> bytes:
     layout, parameters = network._spec.layout, network._parameters
     tensors: dict[str, np.ndarray] = {}
 
@@ -107,7 +119,9 @@ def _encoded(network: Network) -> bytes:
     }
     if isinstance(network, Chain):
         document["chain"] = {"link": list(network.link), "sequence": network.sequence}
-    return packed(document, tensors)
+    if network.trained:
+        document["trained"] = list(network.trained)
+    return packed({**document, **beside}, tensors)
 
 
 def _states(variable: Variable) -> int | list[object]:
@@ -143,8 +157,8 @@ def _block_record(block: Block, number: int, tensors: dict[str, np.ndarray]) -> 
 # From bytes to a network
 
 
-def _decoded(file: Readable) -> Network:
-    """First what the file claims, then how it is wired, at last the numbers."""
+def _decoded(file: Readable) -> tuple[Network, dict[str, Any]]:
+    """The network, and the document; first what the file claims, then how it is wired, at last the numbers."""
     container = Container(file, _check_version)
     document = container.document
     variables = _variables(document)
@@ -163,7 +177,8 @@ def _decoded(file: Readable) -> Network:
         network = _chain(document, given) if "chain" in document else Network(given)
     values = _values(network, [arrays[name] for name in tables], [arrays[name] for name in priors])
     network._parameters = Parameters(values, undrawn_tables, undrawn_priors)
-    return network
+    network._trained = tuple(_records(document, "trained")) if "trained" in document else ()
+    return network, document
 
 
 def _chain(document: dict[str, Any], blocks: list[Block]) -> Chain:

@@ -1,0 +1,105 @@
+"""How good a model with hidden variables is, and how many hidden states to take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+
+PATIENCE = 3
+"""Sizes without an improvement after which no more are tried."""
+
+
+def aic(log_likelihood: float, parameters: int) -> float:
+    """Akaike's criterion, 2 k - 2 log L; smaller is better."""
+    return 2 * parameters - 2 * log_likelihood
+
+
+def bic(log_likelihood: float, parameters: int, rows: float) -> float:
+    """The Bayesian criterion of Schwarz, k log n - 2 log L; smaller is better."""
+    return parameters * float(np.log(max(rows, 1))) - 2 * log_likelihood
+
+
+def relative_entropy(posterior: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """How clearly rows belong to one state: 1 if each does, 0 if nothing is known; 1 - entropy / log(states)."""
+    states = posterior.shape[1]
+    if states == 1:
+        return 1.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(posterior > 0, -posterior * np.log(posterior), 0.0).sum(axis=1)
+    return float(1 - np.average(terms, weights=weights) / np.log(states))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One number of hidden states that was tried."""
+
+    n_hidden: int
+    log_likelihood: float
+    n_parameters: int
+    aic: float
+    bic: float
+    held_out: float
+    """Log-likelihood per row of rows that were not learnt from; NaN where none were kept back."""
+    relative_entropy: float
+    class_sizes: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What was tried, and what was chosen by which criterion."""
+
+    criterion: str
+    candidates: tuple[Candidate, ...] = field(default=())
+
+    @property
+    def best(self) -> Candidate:
+        """The candidate that was chosen."""
+        if self.criterion == "held_out":
+            return max(self.candidates, key=lambda one: one.held_out)
+        return min(self.candidates, key=lambda one: float(getattr(one, self.criterion)))
+
+    def as_dicts(self) -> list[dict[str, object]]:
+        """One mapping for each candidate, as a frame or JSON takes them; None where nothing was held out."""
+        records = [asdict(candidate) for candidate in self.candidates]
+        return [record | ({"held_out": None} if np.isnan(record["held_out"]) else {}) for record in records]
+
+    def __str__(self) -> str:
+        heads = ["hidden", "log-likelihood", "parameters", "AIC", "BIC", "held out", "rel. entropy", "smallest class"]
+        lines = []
+        for one in self.candidates:
+            held = "" if np.isnan(one.held_out) else f"{one.held_out:.4f}"
+            cells = [
+                f"{one.n_hidden}", f"{one.log_likelihood:,.1f}", f"{one.n_parameters:,}", f"{one.aic:,.1f}",
+                f"{one.bic:,.1f}", held, f"{one.relative_entropy:.3f}", f"{min(one.class_sizes):.1%}",
+            ]  # fmt: skip
+            lines.append((cells, one is self.best))
+        wide = [max(len(head), *(len(cells[k]) for cells, _ in lines)) for k, head in enumerate(heads)]
+        out = ["  ".join(f"{head:>{width}}" for head, width in zip(heads, wide, strict=True))]
+        for cells, best in lines:
+            row = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, wide, strict=True))
+            out.append(row + ("  <- best" if best else ""))
+        return "\n".join(line.rstrip() for line in out)
+
+
+def sizes(most: int) -> Iterator[int]:
+    """Numbers of hidden states worth trying: all small ones, then in steps of about a quarter."""
+    size = 1
+    while size <= most:
+        yield size
+        size = size + 1 if size < 6 else max(size + 2, round(size * 1.25))
+
+
+def select(fit: Callable[[int], Candidate], candidates: Iterable[int], criterion: str, stop: bool = True) -> Selection:
+    """Try one size after the other; `stop` when the criterion has not improved for a while."""
+    tried: list[Candidate] = []
+    since, best = 0, None
+    for size in candidates:
+        tried.append(fit(size))
+        now = Selection(criterion, tuple(tried)).best
+        since = 0 if now is not best else since + 1
+        best = now
+        if stop and since >= PATIENCE:
+            break
+    return Selection(criterion, tuple(tried))

@@ -1,0 +1,390 @@
+"""Classifiers: a hidden variable, or several layers of them, over the columns and the class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_y, check_is_fitted, column_or_1d
+
+from .. import frames, structures
+from ..em import History
+from ..explanation import Explanation
+from ..frames import Coded
+from ..labels import Label
+from ..network import Network
+from ..schema import BINS, MOST_LEVELS, Schema
+from ._base import Choosing, LatentEstimator
+
+
+class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[misc]
+    """What classifiers share: classes in, classes out."""
+
+    classes_: np.ndarray
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from a table and the class of each row.
+
+        Args:
+            X: the table: any dataframe, a mapping of columns or an array, of words, numbers and holes.
+            y: the classes, also as a table of one column, which names them. Among objects None means that the class of
+                a row is not known; the row still teaches what goes with what.
+            sample_weight: one weight per row; a row of weight 0 is as if it were not there.
+        """
+        self._validate_params()
+        labels, known = self._labels(y)
+        self.classes_ = np.unique(labels[known])
+        return self._fit(X, sample_weight, self._class_codes(labels, known))
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Go on learning from rows that are seen once: a step of online EM, see `fgrn.online`.
+
+        The first batch is learnt as `fit` would, and decides what the columns mean, unless a `schema` is given.
+
+        Args:
+            X: the rows.
+            y: their classes.
+            classes: all classes there will be; needed in the first call.
+            sample_weight: one weight per row.
+        """
+        self._validate_params()
+        labels, known = self._labels(y)
+        if not hasattr(self, "network_"):
+            if classes is None:
+                raise ValueError("The first call of partial_fit needs all classes there will be: classes=[...].")
+            self.classes_ = np.unique(column_or_1d(classes))
+        elif classes is not None and not np.array_equal(np.unique(column_or_1d(classes)), self.classes_):
+            raise ValueError(f"These classes are not those of the first call, {self.classes_.tolist()}.")
+        strange = np.setdiff1d(labels[known], self.classes_)
+        if len(strange):
+            raise ValueError(
+                f"The class {strange[0]!r} is not among those of the first call, {self.classes_.tolist()}."
+            )
+        return self._partial_fit(X, sample_weight, self._class_codes(labels, known))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The distribution of the class in each row, in the order of `classes_`.
+
+        Args:
+            X: the table.
+        """
+        return self._posterior(self._coded(X), self._class_name())
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The likeliest class of each row.
+
+        Args:
+            X: the table.
+        """
+        codes = self.predict_proba(X).argmax(axis=1)
+        found: np.ndarray = self.classes_[codes]
+        return found
+
+    def explain(self, row: Any, target: Any = None) -> Explanation:
+        """How much each value of a row speaks for a class, in nats of log-odds that sum to those of the row.
+
+        Args:
+            row: a mapping of values, or a table of one row.
+            target: the class to explain, the likeliest unless given.
+        """
+        check_is_fitted(self)
+        state = None if target is None else self._class_labels()[self._code(target)]
+        return self._explain(row, self._class_name(), state)
+
+    def prototypes(self) -> dict[Any, dict[str, dict[Label, float]]]:
+        """For each class the distribution of every column."""
+        check_is_fitted(self)
+        labels = self._class_labels()
+        return {
+            self.classes_[code]: self._by_level(self.network_.prototype(self._class_name(), label))
+            for code, label in enumerate(labels)
+        }
+
+    def _code(self, target: Any) -> int:
+        found = np.flatnonzero(self.classes_ == target)
+        if not len(found):
+            raise ValueError(f"There is no class {target!r}. Known: {self.classes_.tolist()}.")
+        return int(found[0])
+
+    def _labels(self, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The classes as an array, and which of them are known."""
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        if isinstance(y, Mapping) or (frames.is_frame(y) and len(frames.columns(y)) == 1):
+            (name, values), *more = frames.columns(y).items()
+            if more:
+                raise ValueError(f"The class is one column. Got {len(more) + 1} of them.")
+            self._y_name = name
+        else:
+            self._y_name = str(getattr(y, "name", None) or "class")
+            values = frames.plain(y, "y") if hasattr(y, "to_numpy") or isinstance(y, list) else y
+        array = np.asarray(values)
+        if array.dtype.kind == "O" and array.ndim == 1:
+            known = np.array([not frames.is_unknown(value) for value in array], dtype=bool)
+            if not known.any():
+                raise ValueError("The class of no row is known.")
+            if not known.all():
+                check_classification_targets(array[known])
+                return array, known
+        labels = _check_y(values, estimator=self)
+        check_classification_targets(labels)
+        return labels, np.ones(len(labels), dtype=bool)
+
+    def _class_codes(self, labels: np.ndarray, known: np.ndarray) -> Coded:
+        codes = np.full(len(labels), -1, dtype=np.int32)
+        codes[known] = np.searchsorted(self.classes_, labels[known])
+        return Coded(codes)
+
+    def _class_name(self) -> str:
+        return self._free(self._y_name)
+
+    def _class_labels(self) -> list[Label]:
+        plain = [value.item() if isinstance(value, np.generic) else value for value in self.classes_]
+        return plain if all(isinstance(value, (str, int, float, bool)) for value in plain) else list(map(str, plain))
+
+    def _observed(self) -> dict[str, list[Label]]:
+        return {**self.schema_.states, self._class_name(): self._class_labels()}
+
+
+class LatentClassifier(Choosing, LatentClassifierBase):
+    """One hidden variable explains the columns and the class: the Latent Variable Model as a classifier.
+
+    Args:
+        n_hidden: the states of the hidden variable, or "auto": as many as the criterion says.
+        n_epochs: the most epochs of EM.
+        cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
+        smoothing: a Dirichlet count for every cell of every table.
+        n_init: random starts, of which the best is kept.
+        tol: learning ends when an epoch gains less log-likelihood per row.
+        learn_prior: whether the prior of the hidden variable is learnt.
+        criterion: for n_hidden="auto": "bic", "aic" or "held_out".
+        max_hidden: for n_hidden="auto": the most states to try.
+        n_bins: bins of a column with many different numbers.
+        max_levels: the most levels of a column of words.
+        missing_values: values that mean "unknown", beside None and NaN.
+        schema: what the columns mean, if that is not to be found in the table.
+        unseen: what a level is that was not seen in training: "unknown", with a warning, or an "error".
+        engine: "auto", "cpu" or "reference".
+        random_state: for the random starts.
+        verbose: whether to show progress.
+
+    Attributes:
+        network_: the Network.
+        schema_: what the columns mean.
+        classes_: the classes.
+        history_: what happened in learning.
+        n_hidden_: the states of the hidden variable.
+        selection_: what was tried, with n_hidden="auto".
+    """
+
+    def __init__(
+        self,
+        n_hidden: int | str = 8,
+        *,
+        n_epochs: int = 100,
+        cycles: int = 1,
+        smoothing: float = 0.5,
+        n_init: int = 1,
+        tol: float = 1e-5,
+        learn_prior: bool = True,
+        criterion: str = "held_out",
+        max_hidden: int = 64,
+        n_bins: int = BINS,
+        max_levels: int = MOST_LEVELS,
+        missing_values: Any = None,
+        schema: Schema | None = None,
+        unseen: str = "unknown",
+        engine: str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_hidden = n_hidden
+        self.n_epochs = n_epochs
+        self.cycles = cycles
+        self.smoothing = smoothing
+        self.n_init = n_init
+        self.tol = tol
+        self.learn_prior = learn_prior
+        self.criterion = criterion
+        self.max_hidden = max_hidden
+        self.n_bins = n_bins
+        self.max_levels = max_levels
+        self.missing_values = missing_values
+        self.schema = schema
+        self.unseen = unseen
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _network(self, n_hidden: int) -> Network:
+        name = self._hidden_name()
+        return structures.lvm(self._observed(), hidden=n_hidden, name=name, learn_prior=self.learn_prior)
+
+    def embed(self, X: Any) -> np.ndarray:
+        """The embedding of each row: what its values say of the hidden variable, (rows, n_hidden_).
+
+        Args:
+            X: the table.
+        """
+        return self.network_.embed(self._coded(X), self._hidden_name(), engine=self.engine)
+
+
+class NaiveBayesClassifier(LatentClassifierBase):
+    """The hidden variable is the class: naive Bayes, with holes, unknown classes, and any columns.
+
+    Args:
+        smoothing: a Dirichlet count for every cell of every table.
+        n_epochs: the most epochs of EM, which matter only where classes or values are unknown.
+        tol: learning ends when an epoch gains less log-likelihood per row.
+        n_bins: bins of a column with many different numbers.
+        max_levels: the most levels of a column of words.
+        missing_values: values that mean "unknown", beside None and NaN.
+        schema: what the columns mean, if that is not to be found in the table.
+        unseen: what a level is that was not seen in training: "unknown", with a warning, or an "error".
+        engine: "auto", "cpu" or "reference".
+        random_state: for the start where classes are unknown.
+        verbose: whether to show progress.
+
+    Attributes:
+        network_: the Network.
+        schema_: what the columns mean.
+        classes_: the classes.
+        history_: what happened in learning.
+    """
+
+    cycles = 1
+    n_init = 1
+    n_hidden = None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        name: rule
+        for name, rule in LatentEstimator._parameter_constraints.items()
+        if name not in ("cycles", "n_init", "n_hidden")
+    }
+
+    def __init__(
+        self,
+        *,
+        smoothing: float = 1.0,
+        n_epochs: int = 20,
+        tol: float = 1e-5,
+        n_bins: int = BINS,
+        max_levels: int = MOST_LEVELS,
+        missing_values: Any = None,
+        schema: Schema | None = None,
+        unseen: str = "unknown",
+        engine: str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.smoothing = smoothing
+        self.n_epochs = n_epochs
+        self.tol = tol
+        self.n_bins = n_bins
+        self.max_levels = max_levels
+        self.missing_values = missing_values
+        self.schema = schema
+        self.unseen = unseen
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _network(self, n_hidden: None) -> Network:
+        return structures.naive_bayes(self._observed(), self._class_name(), name=self._hidden_name())
+
+
+class DeepLatentClassifier(LatentClassifierBase):
+    """Layers of hidden variables: each over a group of columns, others over these, the class on top of all.
+
+    Args:
+        n_hidden: the states of the hidden variables of each layer, the lowest first; two layers or more.
+        groups: how many columns, or hidden variables, share one above them.
+        n_epochs: the most epochs of EM for each layer, and then for all together.
+        cycles: updates of each table per epoch.
+        smoothing: a Dirichlet count for every cell of every table.
+        n_init: random starts of each layer, of which the best is kept.
+        tol: learning ends when an epoch gains less log-likelihood per row.
+        n_bins: bins of a column with many different numbers.
+        max_levels: the most levels of a column of words.
+        missing_values: values that mean "unknown", beside None and NaN.
+        schema: what the columns mean, if that is not to be found in the table.
+        unseen: what a level is that was not seen in training: "unknown", with a warning, or an "error".
+        engine: "auto", "cpu" or "reference".
+        random_state: for the random starts.
+        verbose: whether to show progress.
+
+    Attributes:
+        network_: the Network.
+        schema_: what the columns mean.
+        classes_: the classes.
+        history_: what happened in learning all layers together.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LatentEstimator._parameter_constraints,
+        "n_hidden": ["array-like"],
+        "groups": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_hidden: Any = (4, 8),
+        *,
+        groups: int = 3,
+        n_epochs: int = 50,
+        cycles: int = 1,
+        smoothing: float = 0.5,
+        n_init: int = 1,
+        tol: float = 1e-5,
+        n_bins: int = BINS,
+        max_levels: int = MOST_LEVELS,
+        missing_values: Any = None,
+        schema: Schema | None = None,
+        unseen: str = "unknown",
+        engine: str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_hidden = n_hidden
+        self.groups = groups
+        self.n_epochs = n_epochs
+        self.cycles = cycles
+        self.smoothing = smoothing
+        self.n_init = n_init
+        self.tol = tol
+        self.n_bins = n_bins
+        self.max_levels = max_levels
+        self.missing_values = missing_values
+        self.schema = schema
+        self.unseen = unseen
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _hidden(self) -> list[str]:
+        return [f"{self._hidden_name()}{len(self.n_hidden)}"]
+
+    def _hidden_name(self) -> str:
+        wanted = "S"
+        while any(name.startswith(wanted) for name in self._names()):
+            wanted += "_"
+        return wanted
+
+    def _network(self, n_hidden: Any) -> Network:
+        return structures.stack(
+            self._observed(),
+            [int(states) for states in n_hidden],
+            groups=int(self.groups),
+            class_variable=self._class_name(),
+            name=self._hidden_name(),
+        )
+
+    def _teach(self, net: Network, data: Any, weights: np.ndarray | None, what: str = "") -> History:
+        options = self._options(weights, what)
+        with options["watch"]:
+            return net.learn_by_layer(data, together=self.n_epochs, **options)[-1]

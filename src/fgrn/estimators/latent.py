@@ -1,0 +1,436 @@
+"""Models without a class: clusters, embeddings, independent causes, completed tables."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import DensityMixin, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+
+from .. import frames, structures
+from ..criteria import Selection, aic, bic, relative_entropy
+from ..explanation import Explanation
+from ..labels import Label
+from ..network import Network
+from ..schema import BINS, MOST_LEVELS, Schema
+from ._base import Choosing, LatentEstimator
+
+
+class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc]
+    """What models without a class share."""
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from a table.
+
+        Args:
+            X: the table: any dataframe, a mapping of columns or an array, of words, numbers and holes.
+            y: not used.
+            sample_weight: one weight per row; a row of weight 0 is as if it were not there.
+        """
+        self._validate_params()
+        return self._fit(X, sample_weight)
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Go on learning from rows that are seen once: a step of online EM, see `fgrn.online`.
+
+        The first batch is learnt as `fit` would, and decides what the columns mean, unless a `schema` is given.
+
+        Args:
+            X: the rows.
+            y: not used.
+            sample_weight: one weight per row.
+        """
+        self._validate_params()
+        return self._partial_fit(X, sample_weight)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The mean log-likelihood of a row.
+
+        Args:
+            X: the table.
+            y: not used.
+        """
+        return float(self.score_samples(X).mean())
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The embedding of each row: what its values say of each hidden variable, side by side.
+
+        Args:
+            X: the table.
+        """
+        data = self._coded(X)
+        found = self.network_.propagate(data, keep=self._hidden(), parts=["backward"], engine=self.engine)
+        return np.concatenate([found.backward(name) for name in self._hidden()], axis=1)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The names of the columns `transform` makes, such as "S=0".
+
+        Args:
+            input_features: the names of the columns of training, or nothing.
+        """
+        check_is_fitted(self)
+        _check_feature_names_in(self, input_features)
+        names = [f"{name}={label}" for name in self._hidden() for label in self.network_.variable(name).labels]
+        return np.array(names, dtype=object)
+
+
+class LatentClassModel(DensityMixin, Choosing, LatentTransformer):  # type: ignore[misc]
+    """Latent class analysis: one hidden variable explains all columns; its states are the clusters.
+
+    Args:
+        n_hidden: the states of the hidden variable, or "auto": as many as the criterion says.
+        n_epochs: the most epochs of EM.
+        cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
+        smoothing: a Dirichlet count for every cell of every table.
+        n_init: random starts, of which the best is kept.
+        tol: learning ends when an epoch gains less log-likelihood per row.
+        learn_prior: whether the prior of the hidden variable is learnt.
+        criterion: for n_hidden="auto": "bic", "aic" or "held_out".
+        max_hidden: for n_hidden="auto": the most states to try.
+        n_bins: bins of a column with many different numbers.
+        max_levels: the most levels of a column of words.
+        missing_values: values that mean "unknown", beside None and NaN.
+        schema: what the columns mean, if that is not to be found in the table.
+        unseen: what a level is that was not seen in training: "unknown", with a warning, or an "error".
+        engine: "auto", "cpu" or "reference".
+        random_state: for the random starts.
+        verbose: whether to show progress.
+
+    Attributes:
+        network_: the Network.
+        schema_: what the columns mean.
+        history_: what happened in learning.
+        n_hidden_: the states of the hidden variable.
+        weights_: the share of each state.
+        prototypes_: for each state the distribution of every column.
+        selection_: what was tried, with n_hidden="auto".
+    """
+
+    def __init__(
+        self,
+        n_hidden: int | str = 2,
+        *,
+        n_epochs: int = 200,
+        cycles: int = 1,
+        smoothing: float = 0.01,
+        n_init: int = 4,
+        tol: float = 1e-6,
+        learn_prior: bool = True,
+        criterion: str = "bic",
+        max_hidden: int = 64,
+        n_bins: int = BINS,
+        max_levels: int = MOST_LEVELS,
+        missing_values: Any = None,
+        schema: Schema | None = None,
+        unseen: str = "unknown",
+        engine: str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_hidden = n_hidden
+        self.n_epochs = n_epochs
+        self.cycles = cycles
+        self.smoothing = smoothing
+        self.n_init = n_init
+        self.tol = tol
+        self.learn_prior = learn_prior
+        self.criterion = criterion
+        self.max_hidden = max_hidden
+        self.n_bins = n_bins
+        self.max_levels = max_levels
+        self.missing_values = missing_values
+        self.schema = schema
+        self.unseen = unseen
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _network(self, n_hidden: int) -> Network:
+        name = self._hidden_name()
+        return structures.lvm(self.schema_.states, hidden=n_hidden, name=name, learn_prior=self.learn_prior)
+
+    score = LatentTransformer.score  # that of DensityMixin has no answer
+
+    @property
+    def weights_(self) -> np.ndarray:
+        """The share of each hidden state."""
+        check_is_fitted(self, "network_")
+        return self.network_.prior(self._hidden_name())
+
+    @property
+    def prototypes_(self) -> dict[int, dict[str, dict[Label, float]]]:
+        """For each hidden state the distribution of every column, by level."""
+        check_is_fitted(self, "network_")
+        name = self._hidden_name()
+        return {state: self._by_level(self.network_.centroid(name, state)) for state in range(self.n_hidden_)}
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """How likely each row belongs to each cluster.
+
+        Args:
+            X: the table.
+        """
+        return self._posterior(self._coded(X), self._hidden_name())
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The likeliest cluster of each row.
+
+        Args:
+            X: the table.
+        """
+        clusters: np.ndarray = self.predict_proba(X).argmax(axis=1)
+        return clusters
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
+        """Learn from a table and return the cluster of each row.
+
+        Args:
+            X: the table.
+            y: not used.
+            sample_weight: one weight per row.
+        """
+        return self.fit(X, sample_weight=sample_weight).predict(X)
+
+    def explain(self, row: Any, target: int | None = None) -> Explanation:
+        """How much each value of a row speaks for a cluster, in nats of log-odds that sum to those of the row.
+
+        Args:
+            row: a mapping of values, or a table of one row.
+            target: the cluster to explain, the likeliest unless given.
+        """
+        check_is_fitted(self)
+        return self._explain(row, self._hidden_name(), target)
+
+    def aic(self, X: Any) -> float:
+        """Akaike's criterion on a table; smaller is better.
+
+        Args:
+            X: the table.
+        """
+        return aic(float(self.score_samples(X).sum()), self.network_.free_parameters)
+
+    def bic(self, X: Any) -> float:
+        """The Bayesian information criterion on a table; smaller is better.
+
+        Args:
+            X: the table.
+        """
+        scores = self.score_samples(X)
+        return bic(float(scores.sum()), self.network_.free_parameters, len(scores))
+
+    def relative_entropy(self, X: Any) -> float:
+        """How clearly the rows of a table belong to one cluster: from 0, not at all, to 1.
+
+        Args:
+            X: the table.
+        """
+        return relative_entropy(self.predict_proba(X))
+
+    def compare(self, X: Any, sizes: Any = None, sample_weight: Any = None) -> Selection:
+        """Try several numbers of hidden states on a table, without changing this model.
+
+        Args:
+            X: the table.
+            sizes: the numbers to try, all of them; unless given, more and more until the criterion gets worse.
+            sample_weight: one weight per row.
+        """
+        from sklearn.base import clone
+
+        self._validate_params()
+        other: LatentClassModel = clone(self)
+        return other._compared(X, sizes, sample_weight)
+
+    def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
+        """New rows, in the kind of table the model was learnt from, and the cluster of each.
+
+        Args:
+            n_samples: how many.
+        """
+        check_is_fitted(self)
+        names = [*self.schema_, self._hidden_name()]
+        drawn = self.network_.sample(n_samples, seed=self._seed(), names=names)
+        clusters = drawn.pop(self._hidden_name())
+        values = {name: [self.schema_[name].value(v) for v in drawn[name].tolist()] for name in self.schema_}
+        return frames.table_like(self._kind, values), clusters
+
+
+class DiscreteICA(LatentTransformer):
+    """Several independent hidden variables, whose combinations explain all columns.
+
+    Args:
+        n_hidden: the states of each hidden variable.
+        n_epochs: the most epochs of EM.
+        cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
+        smoothing: a Dirichlet count for every cell of every table.
+        n_init: random starts, of which the best is kept.
+        tol: learning ends when an epoch gains less log-likelihood per row.
+        n_bins: bins of a column with many different numbers.
+        max_levels: the most levels of a column of words.
+        missing_values: values that mean "unknown", beside None and NaN.
+        schema: what the columns mean, if that is not to be found in the table.
+        unseen: what a level is that was not seen in training: "unknown", with a warning, or an "error".
+        engine: "auto", "cpu" or "reference".
+        random_state: for the random starts.
+        verbose: whether to show progress.
+
+    Attributes:
+        network_: the Network, with the hidden variables "S1", "S2", ...
+        schema_: what the columns mean.
+        history_: what happened in learning.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LatentEstimator._parameter_constraints,
+        "n_hidden": ["array-like", Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_hidden: Any = (2, 2),
+        *,
+        n_epochs: int = 200,
+        cycles: int = 1,
+        smoothing: float = 0.01,
+        n_init: int = 4,
+        tol: float = 1e-6,
+        n_bins: int = BINS,
+        max_levels: int = MOST_LEVELS,
+        missing_values: Any = None,
+        schema: Schema | None = None,
+        unseen: str = "unknown",
+        engine: str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_hidden = n_hidden
+        self.n_epochs = n_epochs
+        self.cycles = cycles
+        self.smoothing = smoothing
+        self.n_init = n_init
+        self.tol = tol
+        self.n_bins = n_bins
+        self.max_levels = max_levels
+        self.missing_values = missing_values
+        self.schema = schema
+        self.unseen = unseen
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _sizes(self) -> list[int]:
+        return [int(states) for states in np.atleast_1d(self.n_hidden)]
+
+    def _hidden(self) -> list[str]:
+        return [f"{self._hidden_name()}{number}" for number in range(1, len(self._sizes()) + 1)]
+
+    def _hidden_name(self) -> str:
+        wanted = "S"
+        while any(name.startswith(wanted) for name in self._names()):
+            wanted += "_"
+        return wanted
+
+    def _network(self, n_hidden: Any) -> Network:
+        return structures.dica(self.schema_.states, hidden=self._sizes(), name=self._hidden_name())
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The likeliest state of each hidden variable, (rows, hidden variables).
+
+        Args:
+            X: the table.
+        """
+        data = self._coded(X)
+        found = self.network_.propagate(data, keep=self._hidden(), parts=["marginal"], engine=self.engine)
+        return np.stack([found.marginal(name).argmax(axis=1) for name in self._hidden()], axis=1)
+
+
+class LatentImputer(OneToOneFeatureMixin, Choosing, LatentTransformer):  # type: ignore[misc]
+    """Fills the holes of a table: the likeliest level, or the expected number, given all that is known of the row.
+
+    Args:
+        n_hidden: the states of the hidden variable, or "auto": as many as the criterion says.
+        n_epochs: the most epochs of EM.
+        cycles: updates of each table per epoch.
+        smoothing: a Dirichlet count for every cell of every table.
+        n_init: random starts, of which the best is kept.
+        tol: learning ends when an epoch gains less log-likelihood per row.
+        learn_prior: whether the prior of the hidden variable is learnt.
+        criterion: for n_hidden="auto": "bic", "aic" or "held_out".
+        max_hidden: for n_hidden="auto": the most states to try.
+        n_bins: bins of a column with many different numbers.
+        max_levels: the most levels of a column of words.
+        missing_values: values that mean "unknown", beside None and NaN.
+        schema: what the columns mean, if that is not to be found in the table.
+        unseen: what a level is that was not seen in training: "unknown", with a warning, or an "error".
+        engine: "auto", "cpu" or "reference".
+        random_state: for the random starts.
+        verbose: whether to show progress.
+
+    Attributes:
+        network_: the Network.
+        schema_: what the columns mean.
+        history_: what happened in learning.
+    """
+
+    def __init__(
+        self,
+        n_hidden: int | str = 8,
+        *,
+        n_epochs: int = 200,
+        cycles: int = 1,
+        smoothing: float = 0.1,
+        n_init: int = 2,
+        tol: float = 1e-5,
+        learn_prior: bool = True,
+        criterion: str = "held_out",
+        max_hidden: int = 64,
+        n_bins: int = BINS,
+        max_levels: int = MOST_LEVELS,
+        missing_values: Any = None,
+        schema: Schema | None = None,
+        unseen: str = "unknown",
+        engine: str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_hidden = n_hidden
+        self.n_epochs = n_epochs
+        self.cycles = cycles
+        self.smoothing = smoothing
+        self.n_init = n_init
+        self.tol = tol
+        self.learn_prior = learn_prior
+        self.criterion = criterion
+        self.max_hidden = max_hidden
+        self.n_bins = n_bins
+        self.max_levels = max_levels
+        self.missing_values = missing_values
+        self.schema = schema
+        self.unseen = unseen
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    _network = LatentClassModel._network
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The table with its holes filled, as an array.
+
+        Args:
+            X: the table.
+        """
+        data = self._coded(X)
+        columns = self._columns(X, reset=False)
+        filled, _ = self._filled(columns, data)
+        return frames.as_array([filled.get(name, column) for name, column in columns.items()])
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The names of the columns, which stay as they are.
+
+        Args:
+            input_features: the names, if they are not known from training.
+        """
+        names: np.ndarray = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
+        return names

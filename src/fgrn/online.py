@@ -1,0 +1,103 @@
+"""Learning from rows that come in batches and are seen once: Counts that decay.
+
+After every batch the expected counts per row are
+
+    running = (1 - step) * running + step * (counts of the batch / its weight)
+    step    = share ** power,   share = weight of the batch / all weight so far, this batch included
+
+and the tables are made from running * (all weight so far), so that smoothing fades as rows come in. The first batch has
+the step 1, and batch t of equal ones t ** -power. With the power 1 every row counts alike for ever; a smaller one
+forgets what was counted with tables that were still poor, and 0.5 is the least that lets the tables come to rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from . import settings
+from .counts import Counts
+from .em import EStep
+from .exceptions import LearningError
+from .plan import Plan
+
+POWER = 0.6
+"""How fast old counts are forgotten, unless said otherwise."""
+
+
+@dataclass
+class Online:
+    """What was counted in the batches so far. Pass it to `Network.learn` with every batch.
+
+    Attributes:
+        power: of the step, from 0.5 (forget fast) to 1 (forget nothing).
+        batches: how many there were.
+        weight: of all rows so far.
+        running: expected counts per row, in the plan's layout.
+    """
+
+    power: float = POWER
+    batches: int = 0
+    weight: float = 0.0
+    running: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        settings.number("power", self.power, LearningError)
+        if not 0.5 <= self.power <= 1:
+            raise LearningError(f"The 'power' of an online step is from 0.5 to 1. Got {self.power!r} instead.")
+
+    def step(self, weight: float) -> float:
+        """How much of the next batch goes into the running counts."""
+        return float((weight / (self.weight + weight)) ** self.power)
+
+    def blended(self, counts: Counts) -> np.ndarray:
+        """The expected counts per row with those of a batch among them."""
+        fresh = counts.values / counts.weight
+        step = self.step(counts.weight)
+        return fresh if step == 1.0 else (1 - step) * self.running + step * fresh
+
+    def closed(self, running: np.ndarray, weight: float) -> None:
+        """Take a batch in for good."""
+        self.batches, self.weight, self.running = self.batches + 1, self.weight + weight, running
+
+
+def expected(plan: Plan, values: np.ndarray, beliefs: Sequence[np.ndarray]) -> np.ndarray:
+    """The counts per row that the model itself expects, from the marginals of all edges where nothing is known."""
+    out = np.zeros(plan.layout.size)
+    for block, edge in enumerate(plan.siso_input.tolist()):
+        number = int(plan.siso_table[block])
+        plan.layout.table(out, number)[...] += beliefs[edge][:, None] * plan.layout.table(values, number)
+    for source, edge in enumerate(plan.source_edge.tolist()):
+        plan.layout.prior(out, int(plan.source_prior[source]))[...] = beliefs[edge]
+    return out
+
+
+@dataclass
+class Decayed:
+    """Who makes the Counts of a batch: those of its rows, among the decayed ones of all before."""
+
+    rows: EStep
+    online: Online
+    latest: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    weight: float = 0.0
+
+    @property
+    def last_values(self) -> np.ndarray:
+        """See `EStep`."""
+        return self.rows.last_values
+
+    def count(self, values: np.ndarray) -> Counts:
+        """See `EStep`. The likelihood is that of the batch."""
+        fresh = self.rows.count(values)
+        self.latest, self.weight = self.online.blended(fresh), fresh.weight
+        return replace(fresh, values=self.latest * (self.online.weight + fresh.weight))
+
+    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
+        """See `EStep`."""
+        raise LearningError("Batches that are seen once are learnt with cycles=1: earlier messages are not held.")
+
+    def close(self) -> None:
+        """Take the batch in for good, when its learning is done."""
+        self.online.closed(self.latest, self.weight)

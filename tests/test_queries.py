@@ -1,0 +1,175 @@
+"""What a network answers beyond its messages: new rows, explanations, batches seen once, columns read by a schema."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from strategies import Evidence, SmallNetwork, networks, networks_with_evidence
+
+import fgrn
+from fgrn.frames import Coded
+
+
+@settings(max_examples=25)
+@given(networks(zeros=True))
+def test_samples_have_the_marginals_of_the_network(case: SmallNetwork) -> None:
+    net = fgrn.Network(case.blocks)
+    names = [variable.name for variable in net.variables]
+    rows = 4000
+    drawn = net.sample(rows, seed=1, names=names)
+    alone = net.propagate(None)
+    if not all(block.reads or block.drives for block in case.blocks):
+        return
+    for name in names:
+        belief = alone.marginal(name)[0]
+        if name in case.priors or not _meets(case):
+            counts = np.bincount(drawn[name], minlength=len(belief)) / rows
+            np.testing.assert_allclose(counts, belief, atol=6 * np.sqrt(0.25 / rows))
+            assert not counts[belief == 0].any()
+
+
+def _meets(case: SmallNetwork) -> bool:
+    """Whether some variable is driven from two sides, so that a sample along the blocks has other marginals."""
+    driven = {variable.name for block in case.blocks for variable in block.drives}
+    return any(variable.name not in driven for block in case.blocks for variable in block.reads)
+
+
+def test_samples_are_the_same_for_a_seed_and_go_together() -> None:
+    net = fgrn.lvm({"a": ["x", "y"], "b": 3}, hidden=2)
+    net.learn({"a": ["x", "y"] * 50, "b": [0, 2] * 50}, epochs=50)
+    one, other = net.sample(50, seed=3), net.sample(50, seed=3)
+    assert set(one) == {"a", "b"}
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name])
+    assert ((one["a"] == "x") == (one["b"] == 0)).all()
+    assert len(net.sample(0)["a"]) == 0
+
+
+def test_a_chain_is_sampled_along_its_rows() -> None:
+    state, following = fgrn.Variable("S", 2), fgrn.Variable("S next", 2)
+    legs = [fgrn.Variable("S->Y", 2), fgrn.Variable("S->next", 2)]
+    blocks = [
+        fgrn.Source(state, [1.0, 0.0]),
+        fgrn.Diverter([state], legs),
+        fgrn.SISO(legs[0], fgrn.Variable("Y", 2), np.eye(2)),
+        fgrn.SISO(legs[1], following, [[0.9, 0.1], [0.2, 0.8]]),
+    ]
+    drawn = fgrn.Chain(blocks, ("S next", "S")).sample(20_000, seed=0)["Y"]
+    assert drawn[0] == 0
+    assert np.mean(drawn[1:][drawn[:-1] == 0] == 1) == pytest.approx(0.1, abs=0.02)
+    assert np.mean(drawn[1:][drawn[:-1] == 1] == 0) == pytest.approx(0.2, abs=0.02)
+
+
+@settings(max_examples=60)
+@given(networks_with_evidence(most_rows=1))
+def test_contributions_sum_to_the_log_odds_of_any_network(case: tuple[SmallNetwork, Evidence]) -> None:
+    small, evidence = case
+    net = fgrn.Network(small.blocks)
+    row = evidence.columns
+    for name in list(small.variables)[:3]:
+        others = {key: value for key, value in row.items() if key != name}
+        belief = net.posterior(others or {name: [None]}, name)[0]
+        for state in range(len(belief)):
+            found = net.explain(row, name, net.variable(name).labels[state], orders=2)
+            assert np.isfinite(found.log_odds)
+            total = found.prior + sum(found.contributions.values())
+            assert total == pytest.approx(found.log_odds, rel=1e-9, abs=1e-7)
+            if 0 < belief[state] < 1:
+                odds = np.log(belief[state]) - np.log(np.delete(belief, state).sum())
+                assert found.log_odds == pytest.approx(odds, rel=1e-7, abs=1e-9)
+            known = {key for key, (value,) in others.items() if value is not None}
+            assert set(found.contributions) == known
+
+
+def test_an_explanation_reads_well_and_refuses_what_is_no_row() -> None:
+    net = fgrn.naive_bayes({"a": ["x", "y"], "b": 2, "L": ["no", "yes"]}, class_variable="L")
+    net.learn({"a": ["x", "y", "x"], "b": [0, 1, 1], "L": ["no", "yes", "yes"]}, epochs=1, smoothing=1)
+    text = str(net.explain({"a": "x", "b": None, "L": "no"}, "L"))
+    assert "a = x" in text
+    assert "together" in text
+    assert "b =" not in text
+    with pytest.raises(fgrn.EvidenceError, match="One row"):
+        net.explain({"a": ["x", "y"]}, "L")
+    with pytest.raises(fgrn.UnknownNameError):
+        net.explain({"a": "x"}, "M")
+
+
+def test_one_batch_online_is_one_epoch() -> None:
+    rows = {"a": [0, 1, 1, None], "b": [2, 0, 1, 1]}
+    one, other = (fgrn.lvm({"a": 2, "b": 3}, hidden=2) for _ in range(2))
+    state = other.online()
+    one.learn(rows, epochs=1, smoothing=0.5)
+    other.learn(rows, epochs=1, smoothing=0.5, online=state)
+    for name in ("a", "b"):
+        np.testing.assert_allclose(one.table(name), other.table(name), rtol=1e-12)
+    assert state.batches == 1
+    assert state.weight == 4
+
+
+def test_the_running_counts_follow_the_rule() -> None:
+    """A source alone: its counts are the shares of what was seen, so the rule can be followed by hand."""
+    net = fgrn.Network([fgrn.Source(variable := fgrn.Variable("x", 2))])
+    state = net.online(power=0.7)
+    share, seen = 0.0, 0
+    for ones, size in [(3, 4), (1, 10), (5, 5), (0, 2)]:
+        net.learn({variable.name: [1] * ones + [0] * (size - ones)}, epochs=1, online=state)
+        step = (size / (seen + size)) ** 0.7
+        share, seen = (1 - step) * share + step * ones / size, seen + size
+        assert net.prior("x")[1] == pytest.approx(share)
+        assert state.weight == seen
+
+
+def test_online_goes_on_from_what_was_learnt() -> None:
+    rng = np.random.default_rng(0)
+    rows = {"a": rng.integers(0, 2, 300), "b": rng.integers(0, 3, 300)}
+    net = fgrn.lvm({"a": 2, "b": 3}, hidden=2)
+    net.learn(rows, epochs=200)
+    before = net.table("a").copy()
+    net.learn({"a": [0], "b": [0]}, epochs=1, online=net.online(weight=300.0, power=1.0))
+    assert np.abs(net.table("a") - before).max() < 0.02
+    with pytest.raises(fgrn.LearningError, match="cycles=1"):
+        net.learn(rows, epochs=1, cycles=2, online=net.online())
+    with pytest.raises(fgrn.LearningError, match=r"0\.5 to 1"):
+        net.online(power=0.2)
+
+
+@settings(max_examples=30)
+@given(networks_with_evidence(soft=False))
+def test_coded_columns_say_the_same(case: tuple[SmallNetwork, Evidence]) -> None:
+    small, evidence = case
+    net = fgrn.Network(small.blocks)
+    coded = {
+        name: Coded(np.array([-1 if value is None else value for value in values], dtype=np.int32))
+        for name, values in evidence.columns.items()
+    }
+    one, other = net.propagate(evidence.columns), net.propagate(coded)
+    np.testing.assert_array_equal(one.log_likelihood, other.log_likelihood)
+
+
+def test_a_code_that_is_no_state_is_refused() -> None:
+    net = fgrn.lvm({"a": 2}, hidden=2)
+    for code in (2, -2):
+        with pytest.raises(fgrn.EvidenceError, match="'a'"):
+            net.propagate({"a": Coded(np.array([0, code]))})
+
+
+def test_free_parameters_and_training_are_told(tmp_path: object) -> None:
+    net = fgrn.lvm({"a": 2, "b": ["x", "y", "z"]}, hidden=4)
+    assert net.free_parameters == 3 + 4 * 1 + 4 * 2
+    frozen = fgrn.lvm({"a": 2}, hidden=4, learn_prior=False)
+    assert frozen.free_parameters == 4
+    bayes = fgrn.naive_bayes({"a": 2, "L": 3}, class_variable="L")
+    assert bayes.free_parameters == 2 + 3
+    assert net.trained == ()
+    net.learn({"a": [0, 1], "b": ["x", None]}, epochs=3, smoothing=0.5, seed=7)
+    (record,) = net.trained
+    assert record["rows"] == 2
+    assert record["epochs"] == 3
+    assert record["smoothing"] == 0.5
+    assert record["seed"] == 7
+    path = tmp_path / "m.fgrn"  # type: ignore[operator]
+    net.save(path)
+    assert fgrn.load(path).trained == net.trained
+    net.reset()
+    assert net.trained == ()

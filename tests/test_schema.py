@@ -1,0 +1,145 @@
+"""What columns mean: found, shown, changed, and kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fgrn
+from fgrn import Column, Schema, SchemaError
+
+
+def test_kinds_of_columns() -> None:
+    found = Schema.infer(
+        {
+            "word": ["b", "a", None, "b"],
+            "truth": [True, False, True, None],
+            "few": [3, 1, None, 3],
+            "written as float": np.array([1.0, 2.0, np.nan, 1.0]),
+            "mixed": ["a", 1, None, 2.5],
+        }
+    )
+    assert found["word"].levels == ("a", "b")
+    assert found["truth"].levels == (False, True)
+    assert found["few"].levels == (1, 3)
+    assert found["few"].ordered
+    assert found["written as float"].levels == (1, 2)
+    assert found["mixed"].levels == (1, 2.5, "a")
+    assert "word" in repr(found)
+    assert "<table>" in found._repr_html_()
+
+
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=14, max_size=80, unique=True),
+    st.integers(2, 9),
+)
+def test_bins_hold_about_the_same_and_all_values(values: list[float], bins: int) -> None:
+    column = Schema.infer({"x": values}, bins=bins)["x"]
+    codes, unseen = column.codes(np.array(values))
+    counts = np.bincount(codes, minlength=len(column.levels))
+    assert not unseen
+    assert len(column.levels) == bins
+    assert counts.min() >= len(values) // bins - 1
+    assert counts.max() <= -(-len(values) // bins) + 1
+    for code in range(bins):
+        inside = np.array(values)[codes == code]
+        assert inside.min() <= column.centers[code] <= inside.max()
+    assert len(set(column.levels)) == bins
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3)), min_size=5, max_size=60))
+def test_weights_are_repeated_values(pairs: list[tuple[int, int]]) -> None:
+    values = np.array([value for value, _ in pairs], dtype=float)
+    weights = np.array([weight for _, weight in pairs], dtype=float)
+    repeated = np.repeat(values, weights.astype(int))
+    if len(np.unique(repeated)) <= 12:
+        return
+    kept = weights > 0
+    one = Schema.infer({"x": values[kept]}, weights=weights[kept])
+    assert one["x"].edges == Schema.infer({"x": repeated})["x"].edges
+
+
+def test_a_value_with_more_than_its_share_has_one_bin() -> None:
+    column = Schema.infer({"x": [0.0] * 100 + [float(v) for v in range(1, 20)]}, bins=5)["x"]
+    codes, _ = column.codes([0.0, 0.5, 19.0, None])
+    assert codes[0] == 0
+    assert codes[2] == len(column.levels) - 1
+    assert codes[3] == -1
+
+
+def test_codes_are_positions_and_unseen_ones_unknown() -> None:
+    schema = Schema.infer({"x": ["a", "b"], "n": [1, 2], "y": [0.5 * k for k in range(2)]})
+    with pytest.warns(fgrn.UnseenLevelWarning, match=r"Column 'x': level 'c'.*known: a, b.*Column 'n': level 7") as one:
+        codes = schema.codes({"x": ["b", "c", None], "n": np.array([2, 7, 1])})
+    assert len(one) == 1
+    assert codes["x"].codes.tolist() == [1, -1, -1]
+    assert codes["n"].codes.tolist() == [1, -1, 0]
+    with pytest.raises(SchemaError, match="'c'"):
+        schema.codes({"x": ["c"]}, unseen="error")
+    with pytest.raises(fgrn.UnknownNameError, match="zip"):
+        schema.codes({"zip": [1]})
+
+
+def test_missing_codes() -> None:
+    schema = Schema.infer({"x": ["a", "?", "b"], "n": [1, -9, 2]}, missing=["?", -9])
+    assert schema["x"].levels == ("a", "b")
+    assert schema["x"].missing == ("?",)
+    assert schema["n"].levels == (1, 2)
+    assert schema.codes({"x": ["?"], "n": [-9]})["n"].codes.tolist() == [-1]
+    numbers = Schema.infer({"n": [*range(30), -9]}, missing=[-9])
+    assert numbers.codes({"n": [-9, 3]})["n"].codes.tolist() == [-1, 0]
+
+
+def test_categories_keep_their_order_whatever_library() -> None:
+    levels = ["low", "middle", "high"]
+    for frame in (
+        pd.DataFrame({"x": pd.Categorical(["high", "low"], levels, ordered=True)}),
+        pl.DataFrame({"x": pl.Series(["high", "low"], dtype=pl.Enum(levels))}),
+    ):
+        found = Schema.infer(frame)
+        assert found["x"].levels == tuple(levels)
+        assert found.codes(frame)["x"].codes.tolist() == [2, 0]
+
+
+def test_a_schema_is_changed_into_another() -> None:
+    schema = Schema.infer({"age": [float(v) for v in range(100)], "id": [str(v) for v in range(3)]})
+    changed = schema.with_column("age", edges=[30, 60]).without("id")
+    assert changed["age"].levels == ("< 30", "30 to 60", ">= 60")
+    assert changed.codes({"age": [29.9, 30, 60]})["age"].codes.tolist() == [0, 1, 2]
+    assert list(schema) == ["age", "id"]
+    named = changed.with_column("age", levels=["young", "middle", "old"])
+    assert named.states == {"age": ["young", "middle", "old"]}
+    assert Schema.from_dict(named.as_dict()) == named
+    with pytest.raises(fgrn.UnknownNameError, match="edges"):
+        schema.with_column("age", edge=[1])
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Schema.infer({"zip": [f"{k:05}" for k in range(99)]}), ["'zip'", "99 distinct", "max_levels=99"]),
+        (lambda: Schema.infer({"x": [None, None]}), ["'x'", "no known value"]),
+        (lambda: Schema.infer({"x": [1.0, np.inf] * 10}), ["'x'", "infinity"]),
+        (lambda: Schema.infer({"x": [pd.Timestamp("2020-01-01")]}), ["'x'", "Timestamp"]),
+        (lambda: Schema.infer({}), ["no column"]),
+        (lambda: Column("x", ("a", "a")), ["'a' twice"]),
+        (lambda: Column("x", ("a",), missing=("a",)), ["'a'", "missing"]),
+        (lambda: Column("x", ("a", "b"), edges=(1.0, 0.0)), ["ascend"]),
+        (lambda: Column("x", ("a", "b"), edges=(1.0, 2.0)), ["3 bins", "2 levels"]),
+        (lambda: Column("x", ()), ["no level"]),
+        (lambda: Column("x", "ab"), ["'levels' is a list"]),
+        (lambda: Schema([Column("x", ("a",)), Column("x", ("b",))]), ["two columns"]),
+        (lambda: Schema(["x"]), ["Columns"]),  # type: ignore[list-item]
+        (lambda: Schema.infer({"x": list(range(50))}).codes({"x": ["old"]}), ["'x'", "'old' is no number"]),
+        (lambda: Schema.infer({"x": list(range(50))}).codes({"x": [np.inf]}), ["Row 0", "'x'"]),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_told(make: object, words: list[str]) -> None:
+    with pytest.raises(SchemaError) as caught:
+        make()  # type: ignore[operator]
+    for word in words:
+        assert word in str(caught.value)
