@@ -173,3 +173,11 @@ def test_free_parameters_and_training_are_told(tmp_path: object) -> None:
     assert fgrn.load(path).trained == net.trained
     net.reset()
     assert net.trained == ()
+
+
+def test_notebooks_show_pictures_and_tables() -> None:
+    net = fgrn.naive_bayes({"a<b": ["x", "y"], "L": ["no", "yes"]}, class_variable="L")
+    assert net._repr_html_().startswith("<svg")
+    text = net.explain({"a<b": "x"}, "L")._repr_html_()
+    assert "a&lt;b = x" in text
+    assert text.endswith("</table>")

@@ -79,7 +79,7 @@ __all__ = [
 
 
 _ESTIMATORS = frozenset(name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "NaiveBayes")))
-_MODULES = frozenset({"estimators"})
+_MODULES = frozenset({"estimators", "plots"})
 
 
 def __getattr__(name: str) -> Any:

@@ -57,6 +57,17 @@ class Explanation:
         lines.append(f"  {'together':{wide}}  {self.log_odds:+8.3f}")
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        rows = [("in general", self.prior), *((f"{n} = {shown(self.values[n])}", v) for n, v in self.ranked)]
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{escape(name)}</th><td>{value:+.3f}</td></tr>"
+            for name, value in [*rows, ("together", self.log_odds)]
+        )
+        what = escape(f"{self.variable} = {self.state} ({self.probability:.1%}), log-odds")
+        return f"<table><caption>{what}</caption>{cells}</table>"
+
 
 def shown(value: Any) -> str:
     """A value as people read it: a number with four digits."""

@@ -140,6 +140,17 @@ class Network(Queries):
             lines.append(f"  ... {len(self.blocks) - 40:,} more blocks")
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        """The network as notebooks show it: drawn, with its beliefs."""
+        from io import StringIO
+
+        from .plots import network
+
+        out = StringIO()
+        network(self).savefig(out, format="svg")
+        text = out.getvalue()
+        return text[text.index("<svg") :]
+
     # Messages
 
     def propagate(

@@ -23,8 +23,8 @@ MOST_LEVELS = 50
 """Words a column may have before it looks like a name or a number that nobody wants to learn from."""
 
 MOST_NUMBERS, FEW_NUMBERS, REPEATS = 12, 3, 3
-"""Different numbers in a column that are taken as they are: not more than the first, and, unless they are quite few, each
-about so often. Others are put in bins."""
+"""Different numbers in a column that are taken as they are: not more than the first, and, unless they are as few as the
+second, each about so often as the third says. Others are put in bins."""
 
 BINS = 5
 

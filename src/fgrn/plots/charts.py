@@ -1,0 +1,215 @@
+"""Charts of learning and deciding: how it converged, how many states were chosen, why a state is believed.
+
+They are part of `fgrn.plots`, where people find them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import settings
+from ..exceptions import FgrnError
+from .style import (
+    AGAINST,
+    FOR,
+    GREY,
+    INK,
+    LINE,
+    PALETTE,
+    PAPER,
+    fitted,
+    label_ends,
+    panels,
+    readable,
+    room,
+    share_of,
+    signed,
+    styled,
+    title,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from ..criteria import Selection
+    from ..em import History
+    from ..explanation import Explanation
+
+
+@styled()
+def convergence(history: History | Mapping[str, History] | Sequence[History], *, ax: Axes | None = None) -> Figure:
+    """The log-likelihood per row, epoch by epoch, of one time of learning or of several.
+
+    A filled dot at the end says that learning converged, an open one that it ended with its epochs. Of one history also
+    what was maximised is drawn, where smoothing makes it differ, and the final values of its random starts.
+
+    Args:
+        history: what `learn` returned; or several by name, or a list of them, as `learn_by_layer` returns it.
+        ax: where to draw; a new figure unless given.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    if isinstance(history, Mapping):
+        named = [(readable(name), one) for name, one in history.items()]
+    elif isinstance(history, Sequence):
+        named = [(f"{number}", one) for number, one in enumerate(history, start=1)]
+    else:
+        named = [("", history)]
+    figure, (axes,) = panels(ax, (6.4, 3.8))
+    ends: list[tuple[float, float, str, str]] = []
+    for number, (name, one) in enumerate(named):
+        values, color = np.asarray(one.per_row), PALETTE[number % len(PALETTE)]
+        if not np.isfinite(values).any():
+            continue
+        dashes = ("-", "--", ":", "-.")[number // len(PALETTE) % 4]
+        epochs = np.arange(1, len(values) + 1)
+        axes.plot(epochs, values, dashes, color=color, gid=f"history {name}")
+        axes.plot(epochs[-1:], values[-1:], "o", color=color, markerfacecolor=color if one.converged else PAPER)
+        ends.append((float(epochs[-1]), float(values[-1]), name or signed(values[-1], ".4g"), color))
+    if len(named) == 1 and ends:
+        ends += _objective(axes, named[0][1], ends[0])
+    label_ends(figure, axes, ends)
+    axes.set(xlabel="epoch", ylabel="log-likelihood per row")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(axis="y")
+    if not ends:
+        axes.text(0.5, 0.5, "no epochs", transform=axes.transAxes, ha="center", color=GREY)
+    done = [one for _, one in named if one.epochs]
+    notes, heading = ["● converged   ○ ended with its epochs"] if len(done) > 1 else [], "Learning"
+    if len(done) == 1:
+        how = "converged after " if done[0].converged else ""
+        heading = f"Learning: {how}{done[0].epochs:,} {'epoch' if done[0].epochs == 1 else 'epochs'}"
+    title(figure, axes, heading, notes, ax is None)
+    return figure
+
+
+def _objective(axes: Axes, history: History, end: tuple[float, float, str, str]) -> list[tuple[float, float, str, str]]:
+    """What was maximised, and where other starts ended."""
+    weight = history.weight or 1
+    objective = np.asarray(history.objective) / weight
+    labels = []
+    if len(objective) == history.epochs and not np.allclose(objective, history.per_row):
+        axes.plot(np.arange(1, len(objective) + 1), objective, "--", color=GREY, linewidth=1.2, gid="objective")
+        labels.append((end[0], float(objective[-1]), "with the smoothing's prior", GREY))
+    if len(history.starts) > 1:
+        finals = np.asarray(history.starts) / weight
+        axes.plot(np.full(len(finals), end[0]), finals, "_", color=LINE, markersize=14, zorder=1, gid="starts")
+        span = f"{signed(finals.min(), '.4g')} to {signed(finals.max(), '.4g')}"
+        labels.append((end[0], float(finals.min()), f"{len(finals)} starts: {span}", GREY))
+    return labels
+
+
+@styled()
+def selection(selection: Selection, *, ax: Axes | None = None) -> Figure:
+    """How good each number of hidden states is, by every criterion that was computed, and which one was chosen.
+
+    Args:
+        selection: what was tried, as `LatentClassModel.selection_` has it.
+        ax: where to draw; a new figure unless given.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    tried = sorted(selection.candidates, key=lambda one: one.n_hidden)
+    if not tried:
+        raise FgrnError("There is no selection to draw: no number of hidden states was tried.")
+    sizes, best = [one.n_hidden for one in tried], selection.best
+    curves = [
+        ("smaller is better", {"aic": "AIC", "bic": "BIC"}),
+        ("larger is better", {"held_out": "held out, per row"}),
+        ("1 is clear-cut", {"relative_entropy": "relative entropy"}),
+    ]
+    found = {field: np.array([getattr(one, field) for one in tried]) for _, lines in curves for field in lines}
+    curves = [part for part in curves if any(np.isfinite(found[field]).any() for field in part[1])]
+    figure, axes = panels(
+        ax, (6.4, 1.1 + 1.5 * len(curves)), heights=[2 if part is curves[0] else 1 for part in curves]
+    )
+    for axis, (sense, lines) in zip(axes, curves, strict=True):
+        ends = []
+        for field, name in lines.items():
+            values, color = found[field], PALETTE[list(found).index(field)]
+            axis.plot(sizes, values, "o-", color=color, markersize=3.5, gid=field)
+            if field == selection.criterion:
+                at = tried.index(best)
+                axis.plot(sizes[at : at + 1], values[at : at + 1], "o", color=color, markersize=9, gid="chosen")
+            known = np.flatnonzero(np.isfinite(values))
+            ends.append((float(sizes[known[-1]]), float(values[known[-1]]), name, color))
+        axis.axvline(best.n_hidden, color=LINE, linewidth=1, zorder=0)
+        label_ends(figure, axis, ends)
+        axis.set_ylabel(sense, color=GREY)
+        axis.grid(axis="y")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if axis is not axes[-1]:
+            axis.tick_params(labelbottom=False)
+        axis.set_xlim(*axes[0].get_xlim())
+    axes[-1].set_xlabel("hidden states")
+    words = {"held_out": "held-out likelihood"}.get(selection.criterion, selection.criterion.upper())
+    title(figure, axes[0], f"{best.n_hidden} hidden states, chosen by {words}", [], ax is None)
+    return figure
+
+
+@styled()
+def explanation(explanation: Explanation, *, most: int = 15, ax: Axes | None = None) -> Figure:
+    """Why a state is believed in one row: from its log-odds in general, value by value, to those in the row.
+
+    Args:
+        explanation: what `explain` returned.
+        most: values to show, the weightiest; the others are summed into one bar.
+        ax: where to draw; a new figure unless given.
+    """
+    settings.whole("most", most, 1)
+    ranked = explanation.ranked
+    shown, rest = (ranked, []) if len(ranked) <= most else (ranked[:most], ranked[most:])
+    steps = [(f"{readable(name)} = {readable(explanation.values.get(name, '?'))}", value) for name, value in shown]
+    if rest:
+        steps.append((f"{len(rest):,} others", sum(value for _, value in rest)))
+    levels = np.cumsum([explanation.prior, *(value for _, value in steps)])
+    levels[-1] = explanation.log_odds if steps else explanation.prior
+    figure, (axes,) = panels(ax, (6.8, 1.5 + 0.27 * (len(steps) + 2)))
+    ends = [(0.0, levels[0], GREY)]
+    ends += [(a, b, FOR if b >= a else AGAINST) for a, b in pairwise(levels)]
+    ends += [(0.0, levels[-1], INK)]
+    low, high = min(0.0, float(levels.min())), max(0.0, float(levels.max()))
+    beside = 0.13 * ((high - low) or 1.0)  # for the text beside a bar
+    low = min(low, *(min(a, b) - beside for a, b, _ in ends if b < a), low - 0.1 * beside)
+    high = max(high, *(max(a, b) + beside for a, b, _ in ends if b >= a), high + 0.1 * beside)
+    for row, (start, end, color) in enumerate(ends):
+        axes.barh(row, end - start, 0.62, left=start, color=color, gid=f"step {row}")
+        right = end >= start
+        edge = max(start, end) if right else min(start, end)
+        axes.annotate(
+            signed(end - start), (edge, row), (3 if right else -3, 0), textcoords="offset points",
+            ha="left" if right else "right", va="center_baseline", fontsize=7.5, color=color,
+        )  # fmt: skip
+        if row + 1 < len(ends):
+            axes.plot([end, end], [row + 0.31, row + 0.69], color=LINE, linewidth=0.8, zorder=0)
+    axes.axvline(0, color=LINE, linewidth=0.8, zorder=0)
+    names = ["in general", *(name for name, _ in steps), "in this row"]
+    axes.set_yticks(range(len(names)), [fitted(name, room(ax, 2.6), 8) for name in names])
+    axes.set(ylim=(len(names) - 0.4, -0.6), xlim=(low, high))
+    axes.set_xlabel("log-odds, for (right) or against (left)")
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    _probabilities(axes)
+    state = f"{readable(explanation.variable)} = {readable(explanation.state)}"
+    title(figure, axes, f"{fitted(state, 4.2, 10, 'bold')}: {share_of(explanation.probability)}", [], ax is None)
+    return figure
+
+
+def _probabilities(axes: Axes) -> None:
+    """A second scale on top: what log-odds are as a probability."""
+    low, high = axes.get_xlim()
+    upper = axes.secondary_xaxis("top")
+    shares, last = [], -np.inf
+    for share in (0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999):
+        at = float(np.log(share / (1 - share)))
+        if low <= at <= high and at - last > (high - low) / 12:
+            shares.append((at, f"{share:.1%}" if share in (0.001, 0.999) else f"{share:.0%}"))
+            last = at
+    upper.set_xticks([at for at, _ in shares], [text for _, text in shares])
+    upper.tick_params(labelsize=7, labelcolor=GREY)
+    upper.spines["top"].set_color(LINE)

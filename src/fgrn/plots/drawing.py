@@ -1,0 +1,424 @@
+"""The drawing of a network where `placement` places it, with the messages on every wire and all beliefs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import frames, settings
+from ..chain import Chain
+from ..exceptions import FgrnError
+from ..graph import Block, Diverter, Source, Variable
+from .placement import GAP, Node, is_straight, layered, place, port, shown_blocks, wire_of
+from .style import BACKWARD, BELIEF, FORWARD, GREY, INK, LINE, PALE, PAPER, fitted, percent, readable, width_of, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from ..messages import Messages
+    from ..network import Network
+
+FAINT = "#f2cfb2"
+"""What a uniform message looks like."""
+
+NARROWEST = 3.4
+"""Inches that the key under a drawing needs."""
+
+MOST_INCHES = 200
+"""A larger drawing is scaled down: it would have more pixels than an image may."""
+
+ROOMY = 14
+"""Wires side by side that are shown with a label for each state; more are drawn smaller."""
+
+LISTED = 7
+"""Most states that are listed by name; more are drawn as a row of bars."""
+
+MOST_BARS = 48
+"""Most bars side by side; of more states, each bar is the largest of several."""
+
+ROW, GLYPH, BAR = 0.155, 0.30, 0.16
+"""The heights of a line of text, of a message and of a Diverter, in inches."""
+
+
+# Shapes
+
+
+@dataclass
+class Canvas:
+    """An axes measured in inches, and the shapes that are drawn on it."""
+
+    ax: Axes
+    scale: float
+
+    def text(self, x: float, y: float, text: str, size: float, color: str = INK, **options: Any) -> None:
+        """A line of text around `y`."""
+        options = {"ha": "center", "va": "center_baseline", "fontsize": size * self.scale, "zorder": 5, **options}
+        self.ax.text(x, y, text, color=color, **options)
+
+    def box(self, x: float, y: float, width: float, height: float, fill: str, round: float = 0, **options: Any) -> None:
+        """A box, `x` its left side and `y` its top."""
+        from matplotlib.patches import FancyBboxPatch
+
+        options = {"facecolor": fill, "edgecolor": LINE, "linewidth": 0.8 * self.scale, "zorder": 2, **options}
+        style = f"round,pad=0,rounding_size={round}" if round else "square,pad=0"
+        self.ax.add_patch(FancyBboxPatch((x, y), width, height, boxstyle=style, **options))
+
+    def bars(self, boxes: Iterable[tuple[float, float, float, float]], color: str, name: str, alpha: float = 1) -> None:
+        """Bars of one distribution, each (left, top, width, height), found again by their name."""
+        from matplotlib.collections import PolyCollection
+
+        corners = [[(x, y), (x + w, y), (x + w, y + h), (x, y + h)] for x, y, w, h in boxes]
+        self.ax.add_collection(
+            PolyCollection(corners, facecolor=color, edgecolor="none", alpha=alpha, zorder=3, gid=name), autolim=False
+        )
+
+    def histogram(self, values: np.ndarray, x: float, y: float, width: float, height: float, **options: Any) -> None:
+        """Upright bars, the largest as high as there is room: a message is the same at any scale."""
+        if len(values) > MOST_BARS:
+            values = np.maximum.reduceat(values, np.linspace(0, len(values), MOST_BARS, endpoint=False).astype(int))
+        step, most = width / len(values), max(float(values.max(initial=0)), 1e-300)
+        heights = (values / most * height).tolist()
+        self.bars([(x + at * step, y + height - h, step * 0.8, h) for at, h in enumerate(heights)], **options)
+        self.line([(x, y + height), (x + width - 0.2 * step, y + height)], options["color"], 0.6)
+
+    def line(self, points: Sequence[tuple[float, float]], color: str = INK, width: float = 1) -> None:
+        """A straight line; four points are the ends of a curve and what it leans to."""
+        from matplotlib.patches import PathPatch
+        from matplotlib.path import Path
+
+        codes = [Path.MOVETO, *[Path.CURVE4 if len(points) == 4 else Path.LINETO] * (len(points) - 1)]
+        self.ax.add_patch(
+            PathPatch(Path(points, codes), fill=False, color=color, linewidth=width * self.scale, zorder=1)
+        )
+
+    def arrow(self, x: float, y: float, rising: bool = False) -> None:
+        """The head of an arrow, its tip at `y`."""
+        back = y + 0.075 if rising else y - 0.075
+        self.ax.fill([x - 0.035, x + 0.035, x], [back, back, y], color=INK, linewidth=0, zorder=3)
+
+
+def says_nothing(message: np.ndarray) -> bool:
+    """Whether a message is uniform."""
+    return float(np.ptp(message)) < 1e-9
+
+
+# The network
+
+
+@dataclass
+class Sketch:
+    """What is known of the wires of a network in one row, and how it is put on paper."""
+
+    driver: Mapping[str, Block]
+    reader: Mapping[str, Block]
+    gone: set[str]
+    known: Mapping[str, str]  # the kind of evidence on a variable
+    values: Mapping[tuple[str, str], np.ndarray]  # of forward, backward and marginal of a variable
+    messages: bool
+    compact: bool
+
+    @property
+    def card(self) -> float:
+        """The width of a belief, in inches."""
+        return 0.86 if self.compact else 1.42
+
+    @property
+    def size(self) -> float:
+        """Of text, in points."""
+        return 6.5 if self.compact else 7.5
+
+    def measure(self, layers: list[list[Node]]) -> None:
+        """Decide what each node says, and how much room it takes."""
+        for layer in layers:
+            for node in layer:
+                if isinstance(node.item, Variable):
+                    self._measure_wire(node, node.item)
+                elif node.item is not None:
+                    self._measure_box(node, node.item)
+            lines = max(len(node.title) for node in layer)
+            for node in layer:
+                if isinstance(node.item, Variable) and self.has_card(node.item):
+                    node.title += [""] * (lines - len(node.title))  # beliefs side by side begin at the same height
+                    listed = self._is_listed(node.item)
+                    inside = ROW * node.item.cardinality + 0.06 if listed else 0.38 + ROW
+                    node.height += lines * ROW + 0.06 + inside
+
+    def has_card(self, variable: Variable) -> bool:
+        """Whether the belief is shown: copies from a Diverter have one belief, and one place to show it is enough."""
+        driver, reader = self.driver.get(variable.name), self.reader.get(variable.name)
+        copy = isinstance(driver, Diverter) and reader is not None
+        joint = isinstance(driver, Diverter) and len(driver.outputs) == 1 < len(driver.inputs)
+        return not copy or joint or variable.name in self.known
+
+    def _is_listed(self, variable: Variable) -> bool:
+        return variable.cardinality <= LISTED and not self.compact
+
+    def _measure_wire(self, node: Node, variable: Variable) -> None:
+        node.width, node.height = self.card * 0.9, GLYPH + 0.15 if self.messages else 0.16
+        if self.has_card(variable):
+            node.width = self.card + 0.12
+            node.title = wrapped(variable.name, self.card - 0.1, self.size, 3 if self.compact else 2, "bold")
+        elif not self.compact:
+            node.height += ROW
+
+    def _measure_box(self, node: Node, block: Block) -> None:
+        if isinstance(block, Diverter):
+            more = any(variable.name in self.gone for variable in block.outputs)
+            extra = 0 if node.follows else 0.26 if len(block.inputs) > 1 else ROW if more else 0
+            node.width, node.height = 0.5, BAR + extra
+            return
+        room, size = self.card - 0.24, self.size
+        notes = [] if block.learn else ["fixed"]
+        if isinstance(block, Source):
+            notes.insert(0, f"{block.variable.cardinality} state{'s' * (block.variable.cardinality > 1)}")
+            node.title = [f"P({fitted(block.variable.name, room - width_of('P()', size), size)})"]
+        else:
+            notes.insert(0, f"{block.input.cardinality} × {block.output.cardinality}")
+            notes += ["tied"] if block.tie else []
+            names = block.output.name, ", ".join(self._meaning(block.input))
+            node.title = [f"P({readable(names[0])} | {readable(names[1])})"]
+            if width_of(node.title[0], size) > room:
+                output, given = (fitted(name, room - width_of("P( |", size), size) for name in names)
+                node.title = [f"P({output} |", f"{given})"]
+        node.title.append(", ".join(notes))
+        node.width = max(width_of(line, size) for line in node.title) + 0.2
+        node.height = len(node.title) * ROW + 0.1
+
+    def _meaning(self, variable: Variable, depth: int = 0) -> list[str]:
+        """The names of the variables that a copy is a copy of."""
+        driver = self.driver.get(variable.name)
+        if isinstance(driver, Diverter) and depth < 8:
+            return [name for one in driver.inputs for name in self._meaning(one, depth + 1)]
+        return [variable.name]
+
+    def draw(self, canvas: Canvas, layers: list[list[Node]]) -> None:
+        """Draw all nodes and what joins them."""
+        for layer in layers:
+            bottom = max(node.top + node.height for node in layer)
+            for node in layer:
+                if isinstance(node.item, Variable):
+                    self._draw_wire(canvas, node, node.item)
+                elif isinstance(node.item, Diverter):
+                    self._draw_diverter(canvas, node, node.item)
+                elif node.item is not None:
+                    self._draw_box(canvas, node, node.item)
+                for other in node.below:
+                    self._join(canvas, node, other, bottom)
+
+    def _join(self, canvas: Canvas, node: Node, other: Node, bottom: float) -> None:
+        start, end = port(node, other), port(other, node)
+        canvas.line([(start, node.top + node.height), (start, bottom)])
+        bar = isinstance(other.item, Diverter) and len(other.item.inputs) == 1
+        entry = other.top + other.height - BAR if bar else other.top
+        if is_straight(node, other):
+            canvas.line([(start, bottom), (start, entry)])
+        else:
+            middle = (bottom + other.top) / 2
+            canvas.line([(start, bottom), (start, middle), (end, middle), (end, other.top)])
+            canvas.line([(end, other.top), (end, entry)])
+        if isinstance(other.item, Block) and not node.rising:
+            canvas.arrow(end, entry)
+        elif isinstance(node.item, Block) and other.rising:
+            canvas.arrow(start, node.top + node.height, rising=True)
+
+    def _draw_box(self, canvas: Canvas, node: Node, block: Block) -> None:
+        width = max(width_of(line, self.size) for line in node.title) + 0.2
+        round = 0.1 if isinstance(block, Source) else 0
+        canvas.box(node.x - width / 2, node.top, width, node.height, PALE, round, edgecolor=GREY)
+        for number, line in enumerate(node.title, start=1):
+            last = number == len(node.title)
+            canvas.text(node.x, node.top + 0.05 + (number - 0.5) * ROW, line, self.size - last, GREY if last else INK)
+
+    def _draw_diverter(self, canvas: Canvas, node: Node, block: Diverter) -> None:
+        top = node.top + node.height - BAR
+        canvas.box(node.left, top, node.right - node.left, BAR, INK, edgecolor=INK)
+        if node.follows:
+            start = node.follows.top + node.follows.height - BAR
+            canvas.box(node.left, start, BAR, top + BAR - start, INK, edgecolor=INK)
+        else:
+            canvas.text(node.x, top + BAR / 2, "=", 9, PAPER, weight="bold")
+        inputs = [other for other in node.above if wire_of(other) in block.inputs] if len(block.inputs) > 1 else []
+        for other in inputs:  # each by a fixed table into the product space
+            x, label = port(node, other), f"{wire_of(other).cardinality} → {block.size}"
+            width = width_of(label, 6) + 0.14
+            canvas.box(x - width / 2, node.top, width, 0.19, LINE, edgecolor=GREY)
+            canvas.text(x, node.top + 0.095, label, 6)
+            canvas.line([(x, node.top + 0.19), (x, top)])
+        more = sum(variable.name in self.gone for variable in block.outputs)
+        if more and not node.follows:
+            canvas.text(node.right, top - 0.08, f"{more:,} more …", 7, GREY, ha="right")
+
+    def _draw_wire(self, canvas: Canvas, node: Node, variable: Variable) -> None:
+        name, x, y = variable.name, node.x, node.top
+        has_card = self.has_card(variable)
+        if not has_card and not self.compact:
+            label = fitted(name, node.width - 0.1, 6)
+            canvas.text(x, y + ROW / 2, label, 6, GREY)
+            y += ROW
+        canvas.line([(x, y), (x, node.top + node.height)])
+        if self.messages:
+            width = 0.25 if self.compact else 0.38
+            for way, color, side in (("forward", FORWARD, -1), ("backward", BACKWARD, 1)):
+                values = self.values[way, name]
+                left = x - 0.06 - width if side < 0 else x + 0.06
+                canvas.histogram(
+                    values, left, y + 0.04, width, GLYPH,
+                    color=color, name=f"{way} {readable(name)}", alpha=0.3 if says_nothing(values) else 1,
+                )  # fmt: skip
+                canvas.text(x + side * (width + 0.12), y + 0.2, "↓" if (side < 0) != node.rising else "↑", 8, color)
+        y += GLYPH + 0.15 if self.messages else 0.16
+        if has_card:
+            self._draw_card(canvas, node, variable, y)
+        if name not in self.reader and not node.rising:
+            canvas.arrow(x, y)
+
+    def _draw_card(self, canvas: Canvas, node: Node, variable: Variable, y: float) -> None:
+        values, width = self.values["marginal", variable.name], self.card
+        left, inner, head = node.x - width / 2, width - 0.12, len(node.title) * ROW + 0.06
+        bottom = node.top + node.height
+        canvas.box(left, y, width, bottom - y, PAPER, edgecolor=INK if variable.name in self.known else LINE)
+        fill = {"hard": INK, "soft": GREY}.get(self.known.get(variable.name, ""), PALE)
+        canvas.box(left, y, width, head, fill, edgecolor=INK if variable.name in self.known else LINE)
+        lines = [line for line in node.title if line]
+        for number, line in enumerate(lines):
+            middle = y + head / 2 + (number - (len(lines) - 1) / 2) * ROW
+            canvas.text(node.x, middle, line, self.size, INK if fill == PALE else PAPER, weight="bold")
+        y, name = y + head, f"belief {readable(variable.name)}"
+        if not self._is_listed(variable):
+            canvas.histogram(values, left + 0.06, y + 0.05, inner, 0.3, color=BELIEF, name=name)
+            best = int(values.argmax())
+            share = percent(float(values[best]))
+            label = fitted(variable.labels[best], inner - width_of(f": {share}", self.size - 1), self.size - 1)
+            canvas.text(node.x, y + 0.38 + ROW / 2, f"{label}: {share}", self.size - 1)
+            return
+        size = self.size - 0.5
+        names = [fitted(label, 0.46 * inner, size) for label in variable.labels]
+        start = left + 0.13 + max(width_of(name, size) for name in names)
+        longest = left + width - 0.06 - width_of(">99%", size) - 0.05 - start
+        tops = [y + 0.03 + number * ROW for number in range(len(values))]
+        canvas.bars([(start, top + 0.03, longest, ROW - 0.06) for top in tops], PALE, "")
+        shares = values.tolist()
+        canvas.bars(
+            [(start, top + 0.03, share * longest, ROW - 0.06) for top, share in zip(tops, shares, strict=True)],
+            BELIEF, name,
+        )  # fmt: skip
+        for top, share, label in zip(tops, shares, names, strict=True):
+            canvas.text(left + 0.06, top + ROW / 2, label, size, ha="left")
+            canvas.text(left + width - 0.06, top + ROW / 2, percent(share), size, GREY, ha="right")
+
+
+def picture(net: Network, evidence: Any, row: int, messages: bool, most: int, ax: Axes | None) -> Figure:
+    """The network with what is believed in one row of evidence."""
+    from matplotlib.figure import Figure
+
+    settings.whole("row", row, 0)
+    settings.whole("most", most, 1)
+    columns, kinds, at = _one_row(net, evidence, row)
+    blocks, gone = shown_blocks(net, most)
+    names = [variable.name for variable in net.variables if variable.name not in gone]
+    seen = net.propagate(columns, keep=names)
+    ways = {"forward": seen.forward, "backward": seen.backward, "marginal": seen.marginal}
+    values = {(way, name): ask(name)[at] for way, ask in ways.items() for name in names}
+    layers = layered(blocks, gone)
+    sketch = Sketch(
+        driver={variable.name: block for block in net.blocks for variable in block.drives},
+        reader={variable.name: block for block in net.blocks for variable in block.reads},
+        gone=gone, known=kinds, values=values, messages=messages and evidence is not None,
+        compact=max(map(len, layers)) > ROOMY,
+    )  # fmt: skip
+    sketch.measure(layers)
+    wide, height = place(layers, NARROWEST)
+    notes = _notes(net, most, row, seen, at, evidence is not None)
+    key = _key(sketch, wide)
+    lines = [line for note in notes for line in wrapped(note, wide - 2 * GAP, 7, 4)]
+    high = height + 0.06 + len(key) * 0.2 + len(lines) * ROW + GAP
+    scale = min(1.0, MOST_INCHES / max(wide, high))
+    if ax is None:
+        figure = Figure(figsize=(wide * scale, high * scale))
+        ax = figure.add_axes((0, 0, 1, 1))
+    else:
+        scale = min(ax.bbox.width / wide, ax.bbox.height / high) / ax.figure.dpi
+    ax.set(xlim=(0, wide), ylim=(high, 0), aspect="equal")
+    ax.set_axis_off()
+    canvas = Canvas(ax, scale)
+    sketch.draw(canvas, layers)
+    _draw_key(canvas, key, lines, height)
+    return ax.figure.canvas.figure
+
+
+def _one_row(net: Network, evidence: frames.Data, row: int) -> tuple[Any, dict[str, str], int]:
+    """The evidence to propagate, of one row unless rows follow each other; its kind by variable; which row it is."""
+    columns = frames.columns(evidence)
+    rows = frames.row_count(columns) if columns else frames.rows_without_columns(evidence)
+    if row >= rows:
+        raise FgrnError(f"There is no row {row} in this evidence: it has {rows:,}, counted from 0.")
+    here, variables = np.array([row]), {variable.name for variable in net.variables}
+    kinds = {}
+    for name, column in columns.items():
+        value = frames.taken(column, here)
+        if isinstance(value, frames.Coded):
+            known, soft = bool(value.codes[0] >= 0), False
+        else:
+            value = value if frames.is_bare(value) else value[0]
+            soft = frames.is_distribution(value)
+            known = not all(map(frames.is_unknown, value)) if soft else not frames.is_unknown(value)
+        if known and name in variables:
+            kinds[name] = "soft" if soft else "hard"
+    if isinstance(net, Chain) or not columns:
+        return evidence, kinds, row
+    return {name: frames.taken(column, here) for name, column in columns.items()}, kinds, 0
+
+
+def _notes(net: Network, most: int, row: int, seen: Messages, at: int, with_evidence: bool) -> list[str]:
+    notes = []
+    if with_evidence:
+        likelihood = float(seen.log_likelihood[at])
+        about = "" if net.is_tree else " (an estimate)"
+        number = f"{likelihood:.4g}".replace("-", "−")
+        notes.append(f"Row {row:,}: log-likelihood {number}{about}.")
+    if not net.is_tree:
+        notes.append("This network has loops: what is believed is an approximation.")
+    if isinstance(net, Chain):
+        onward, start = map(readable, net.link)
+        notes.append(f"A chain: {onward} is {start} of the next row.")
+    rest = len(net.observed) - most
+    if rest > 0:
+        count = "observed variable is" if rest == 1 else "observed variables are"
+        notes.append(f"{rest:,} of {len(net.observed):,} {count} not drawn; what is known of them counts all the same.")
+    return notes
+
+
+def _key(sketch: Sketch, wide: float) -> list[list[tuple[str, str, float]]]:
+    """What colours mean, (colour, text, width), in lines that are not too wide."""
+    entries = [(BELIEF, "belief")]
+    if sketch.messages:
+        entries += [(FORWARD, "↓ forward message"), (BACKWARD, "↑ backward message")]
+        entries += [(FAINT, "uniform: says nothing")] if any(map(says_nothing, sketch.values.values())) else []
+    kinds = {kind for name, kind in sketch.known.items() if name not in sketch.gone}
+    entries += [(INK, "evidence")] if "hard" in kinds else []
+    entries += [(GREY, "soft evidence")] if "soft" in kinds else []
+    lines: list[list[tuple[str, str, float]]] = [[]]
+    for color, text in entries:
+        width = 0.42 + width_of(text, 7.5)
+        if lines[-1] and sum(entry[2] for entry in lines[-1]) + width > wide - 2 * GAP:
+            lines.append([])
+        lines[-1].append((color, text, width))
+    return lines
+
+
+def _draw_key(canvas: Canvas, key: list[list[tuple[str, str, float]]], notes: list[str], y: float) -> None:
+    y += 0.14
+    for line in key:
+        x = GAP
+        for color, text, width in line:
+            canvas.box(x, y - 0.055, 0.16, 0.11, color, edgecolor="none")
+            canvas.text(x + 0.22, y, text, 7.5, ha="left")
+            x += width
+        y += 0.2
+    for note in notes:
+        canvas.text(GAP, y, note, 7, GREY, ha="left")
+        y += ROW

@@ -1,0 +1,309 @@
+"""Where the blocks and wires of a network are drawn: in layers from the top, in inches.
+
+Blocks and wires are nodes of one layered graph; a wire that passes a layer has a bend there. A Diverter with many
+leaves is folded: its bar goes on below them. How large a node is says who draws it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..graph import Block, Diverter, Variable
+
+if TYPE_CHECKING:
+    from ..network import Network
+
+GAP, SLANT = 0.13, 0.34
+"""Between layers, in inches, where all wires are straight, and where some are not."""
+
+FOLDED, ABREAST = 12, 10
+"""Leaves of one Diverter side by side: if there are more than the first, at most the second."""
+
+
+@dataclass(eq=False)
+class Node:
+    """A block, a wire, or a bend of a wire that passes a layer."""
+
+    item: Block | Variable | None = None
+    above: list[Node] = field(default_factory=list)
+    below: list[Node] = field(default_factory=list)
+    layer: int = 0
+    width: float = 0.12
+    height: float = 0.0
+    x: float = 0.0
+    top: float = 0.0
+    left: float = 0.0  # the ends of a bar
+    right: float = 0.0
+    follows: Node | None = None  # the bar that this one goes on with
+    rising: bool = False  # a wire whose driver is below its reader, which happens in a circle of blocks
+    title: list[str] = field(default_factory=list)  # what is written in a box, or over the belief on a wire
+
+
+def shown_blocks(net: Network, most: int) -> tuple[list[Block], set[str]]:
+    """The blocks that lead to the first observed variables, and the names of the variables that are left out."""
+    driver = {variable.name: block for block in net.blocks for variable in block.drives}
+    gone, dropped = set(net.observed[most:]), set()
+    queue = list(gone)
+    while queue:
+        block = driver.get(queue.pop())
+        if block is not None and all(variable.name in gone for variable in block.drives):
+            dropped.add(id(block))
+            new = {variable.name for variable in block.reads} - gone
+            gone |= new
+            queue += new
+    return [block for block in net.blocks if id(block) not in dropped], gone
+
+
+def layered(blocks: Iterable[Block], gone: set[str]) -> list[list[Node]]:
+    """The nodes of blocks and wires in layers, in an order that few wires cross."""
+    wires: dict[str, Node] = {}
+    nodes: list[Node] = []
+    for block in blocks:
+        box = Node(block)
+        nodes.append(box)
+        for variable in (*block.reads, *block.drives):
+            if variable.name not in gone and variable.name not in wires:
+                wires[variable.name] = Node(variable, layer=1)
+                nodes.append(wires[variable.name])
+        box.above += [wires[variable.name] for variable in block.reads]
+        box.below += [wires[variable.name] for variable in block.drives if variable.name in wires]
+        for wire in box.above:
+            wire.below.append(box)
+        for wire in box.below:
+            wire.above.append(box)
+    order = _causes_first(nodes + _folded(nodes))
+    for node in order:
+        if node.follows:
+            node.layer = node.follows.layer + 4  # below the copies, tables and leaves that hang on the last bar
+        for other in node.below:
+            other.layer = max(other.layer, node.layer + 1)
+    for node in reversed(order):
+        if node.below:
+            node.layer = min(other.layer for other in node.below) - 1
+    _add_bends(order)
+    layers: list[list[Node]] = [[] for _ in range(1 + max(node.layer for node in order))]
+    for node in order:
+        layers[node.layer].append(node)
+    return _uncrossed([layer for layer in layers if layer])
+
+
+def _folded(nodes: Iterable[Node]) -> list[Node]:
+    """Take leaves of a Diverter, with their tables, away from it, if there are too many, and give it more bars."""
+    bars = []
+    for node in nodes:
+        leaves = [wire for wire in node.below if not wire.below or _is_last(wire.below[0])]
+        if not isinstance(node.item, Diverter) or len(leaves) <= FOLDED:
+            continue
+        rows = -(-len(leaves) // ABREAST)
+        size = -(-len(leaves) // rows)
+        last = node
+        for first in range(size, len(leaves), size):
+            last = Node(node.item, follows=last, below=leaves[first : first + size])
+            bars.append(last)
+            for wire in last.below:
+                wire.above = [last]
+                node.below.remove(wire)
+    return bars
+
+
+def _is_last(box: Node) -> bool:
+    return len(box.above) == len(box.below) == 1 and not box.below[0].below
+
+
+def _causes_first(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes in an order in which wires lead down, those that close a circle turned round."""
+    order, closing = _visited(nodes)
+    if not closing:
+        return order
+    for wire in closing:
+        wire.rising = True
+        for box in wire.above:
+            box.below.remove(wire)
+            box.above.append(wire)
+        for box in wire.below:
+            box.above.remove(wire)
+            box.below.append(wire)
+        wire.above, wire.below = wire.below, wire.above
+    return _visited(nodes)[0]
+
+
+def _visited(nodes: Sequence[Node]) -> tuple[list[Node], list[Node]]:
+    """The nodes, each after those above it, and the wires that lead back to one that was begun with."""
+    done: dict[Node, bool] = {}  # False while the nodes below are being visited
+    order: list[Node] = []
+    closing: dict[Node, None] = {}
+    for start in [*(node for node in reversed(nodes) if not node.above), *reversed(nodes)]:
+        stack = [] if start in done else [(start, iter(start.below[::-1]))]
+        done.setdefault(start, False)
+        while stack:
+            node, following = stack[-1]
+            other = next(following, None)
+            if other is None:
+                done[node] = True
+                order.append(stack.pop()[0])
+            elif other not in done:
+                done[other] = False
+                stack.append((other, iter(other.below[::-1])))
+            elif not done[other]:
+                closing[node if isinstance(node.item, Variable) else other] = None
+    return order[::-1], list(closing)
+
+
+def _add_bends(order: list[Node]) -> None:
+    """A wire that passes layers has a node in each."""
+    for node in list(order):
+        for position, other in enumerate(list(node.below)):
+            last = node
+            for layer in range(node.layer + 1, other.layer):
+                bend = Node(above=[last], layer=layer, rising=node.rising or other.rising)
+                if last is node:
+                    node.below[position] = bend
+                else:
+                    last.below.append(bend)
+                order.append(bend)
+                last = bend
+            if last is not node:
+                last.below.append(other)
+                other.above[other.above.index(node)] = last
+
+
+def _uncrossed(layers: list[list[Node]]) -> list[list[Node]]:
+    """Each layer sorted by the mean place of the neighbours, down and up, while fewer wires cross."""
+    best, least = layers, _crossings(layers)
+    for sweep in range(12):
+        if not least:
+            break
+        layers = [list(layer) for layer in layers]
+        place = {node: float(at) for layer in layers for at, node in enumerate(layer)}
+        for layer in layers if sweep % 2 else layers[::-1]:
+            near = {node: node.above if sweep % 2 else node.below for node in layer}
+            wanted = {n: np.mean([place[o] for o in near[n]]) if near[n] else place[n] for n in layer}
+            layer.sort(key=wanted.__getitem__)
+            place.update((node, float(at)) for at, node in enumerate(layer))
+        if (count := _crossings(layers)) < least:
+            best, least = layers, count
+    return best
+
+
+def _crossings(layers: list[list[Node]]) -> int:
+    count = 0
+    for upper, lower in pairwise(layers):
+        place = {node: at for at, node in enumerate(lower)}
+        ends = [at for node in upper for at in sorted(place[other] for other in node.below)]
+        array = np.array(ends)
+        count += int(np.triu(array[:, None] > array[None, :]).sum())
+    return count
+
+
+# Where it is drawn
+
+
+def place(layers: list[list[Node]], least: float = 0.0) -> tuple[float, float]:
+    """Give every node its place, in inches from the upper left corner; returns the width and height of all.
+
+    They are in the middle of the width if that is to be larger than they need.
+    """
+    order = [node for layer in layers for node in layer]
+    bars = [node for node in order if isinstance(node.item, Diverter)]
+    folded = [bar for bar in bars if bar.follows or any(other.follows is bar for other in bars)]
+    for sweep in (order, order[::-1], order):  # what hangs straight below each other is equally wide
+        for node in sweep:
+            for other in node.below:
+                if len(node.below) == len(other.above) == 1 and not isinstance(other.item, Diverter):
+                    node.width = other.width = max(node.width, other.width)
+    for bar in folded:  # room where the bar goes on
+        column = bar.below[:1]
+        while column:
+            column[0].width += 4 * GAP
+            column = column[0].below
+    for bar in bars:
+        bar.width = max(bar.width, *(sum(node.width for node in side) for side in (bar.above, bar.below)))
+    _sweep(layers)
+    left = min(node.x - node.width / 2 for node in order) - GAP
+    width = max(node.x + node.width / 2 for node in order) + GAP - left
+    left -= max(least - width, 0) / 2
+    for node in order:
+        node.x -= left
+    _stretch(layers)
+    for bar in folded:
+        bar.left = min(other.below[0].x - other.below[0].width / 2 for other in folded if other.item is bar.item)
+    y = 0.0
+    for upper, layer in zip([[], *layers], layers, strict=False):
+        y += SLANT if any(not is_straight(node, other) for node in upper for other in node.below) else GAP
+        for node in layer:
+            node.top = y
+        y += max(node.height for node in layer)
+    return max(width, least), y + GAP
+
+
+def _sweep(layers: list[list[Node]]) -> None:
+    """Every node as near to the middle of those above and below as can be."""
+    for layer in layers:
+        spread(layer, [0.0] * len(layer), [1.0] * len(layer))
+    for _ in range(16):
+        for down in (True, False):
+            for layer in layers if down else layers[::-1]:
+                near = [(node.above or [node.follows or node]) if down else node.below for node in layer]
+                pairs = list(zip(layer, near, strict=True))
+                weights = [1e-3 if side in ([], [node]) else 3.0 if node.item is None else 1.0 for node, side in pairs]
+                spread(layer, [_mean(side) if side else node.x for node, side in pairs], weights)
+
+
+def _stretch(layers: list[list[Node]]) -> None:
+    """Bars from the first of their wires to the last, as far as there is room beside their neighbours."""
+    for layer in layers:
+        edge = -np.inf
+        for at, node in enumerate(layer):
+            node.left, node.right = node.x - node.width / 2, node.x + node.width / 2
+            if isinstance(node.item, Diverter):
+                ends = [other.x for other in (*node.above, *node.below)]
+                limit = min((other.x - other.width / 2 for other in layer[at + 1 : at + 2]), default=np.inf)
+                node.left = max(min(*ends, node.x - 0.15) - GAP, edge)
+                node.right = min(max(*ends, node.x + 0.15) + GAP, limit - GAP)
+            edge = node.right + GAP
+
+
+def _mean(nodes: Sequence[Node]) -> float:
+    """The middle of the outermost: a bar is drawn from one to the other."""
+    return (min(node.x for node in nodes) + max(node.x for node in nodes)) / 2
+
+
+def spread(layer: list[Node], wanted: Sequence[float], weights: Sequence[float]) -> None:
+    """As near to the wanted places as can be, by weighted squares, without overlap and in the same order."""
+    steps = [(one.width + other.width) / 2 for one, other in pairwise(layer)]
+    offsets = np.concatenate([[0.0], np.cumsum(steps)])
+    groups: list[list[float]] = []  # of nodes that touch: mean, weight, count
+    for value, weight in zip(np.array(wanted) - offsets, weights, strict=True):
+        groups.append([float(value), weight, 1])
+        while len(groups) > 1 and groups[-2][0] >= groups[-1][0]:
+            mean, total, count = groups.pop()
+            last = groups[-1]
+            last[0] = (last[0] * last[1] + mean * total) / (last[1] + total)
+            last[1:] = [last[1] + total, last[2] + count]
+    means = np.repeat([group[0] for group in groups], [int(group[2]) for group in groups])
+    for node, x in zip(layer, means + offsets, strict=True):
+        node.x = float(x)
+
+
+def wire_of(node: Node) -> Variable:
+    """The variable of a wire, found from a bend of it above a block."""
+    while not isinstance(node.item, Variable):
+        node = node.above[0]
+    return node.item
+
+
+def port(node: Node, other: Node) -> float:
+    """Where the wire to another node meets this one: right under or over it, if it is a bar that reaches so far."""
+    if not isinstance(node.item, Diverter):
+        return node.x
+    return min(max(other.x, node.left + 0.05), node.right - 0.05)
+
+
+def is_straight(upper: Node, lower: Node) -> bool:
+    """Whether the wire between two nodes leads straight down."""
+    return abs(port(upper, lower) - port(lower, upper)) < 0.01

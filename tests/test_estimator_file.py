@@ -1,0 +1,108 @@
+"""Estimators in model files that somebody altered: each a clear refusal, and nothing else."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fgrn
+from fgrn.io import estimator_file, model_file
+
+
+@pytest.fixture(scope="module")
+def fitted() -> fgrn.LatentClassifier:
+    rng = np.random.default_rng(0)
+    table = {"colour": rng.choice(["red", "blue"], 60).tolist(), "age": rng.normal(50, 10, 60).tolist()}
+    model = fgrn.LatentClassifier(n_hidden="auto", max_hidden=3, n_epochs=5, random_state=0, engine="reference")
+    return model.fit(table, {"buys": ["no", "yes"] * 30})
+
+
+def set_at(*path: Any, to: Any) -> Callable[[dict[str, Any]], None]:
+    def change(record: dict[str, Any]) -> None:
+        for key in path[:-1]:
+            record = record[key]
+        record[path[-1]] = to
+
+    return change
+
+
+def without(*path: Any) -> Callable[[dict[str, Any]], None]:
+    def change(record: dict[str, Any]) -> None:
+        for key in path[:-1]:
+            record = record[key]
+        del record[path[-1]]
+
+    return change
+
+
+CHANGES: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
+    "another class": (set_at("class", to="os.system"), "os.system"),
+    "a class that is none": (set_at("class", to=3), "class"),
+    "no params": (without("params"), "params"),
+    "params of another kind": (set_at("params", "n_epochs", to="many"), "n_epochs"),
+    "params that are a list": (set_at("params", to=[1]), "params"),
+    "a negative smoothing": (set_at("params", "smoothing", to=-1), "smoothing"),
+    "levels that differ": (set_at("schema", 0, "levels", to=["red", "green"]), "colour"),
+    "one level less": (set_at("schema", 0, "levels", to=["red"]), "colour"),
+    "no schema": (without("schema"), "schema"),
+    "a schema of words": (set_at("schema", to=["colour"]), "not one"),
+    "an unknown part of a column": (set_at("schema", 0, "code", to="x"), "not one"),
+    "edges that fall": (set_at("schema", 1, "edges", to=[3, 2, 1, 0]), "age"),
+    "other features": (set_at("features", to=["age", "colour"]), "columns"),
+    "too many features": (set_at("features", to=10**9), "columns"),
+    "no classes": (set_at("classes", to=[]), "classes"),
+    "other classes": (set_at("classes", to=["no", "perhaps"]), "buys"),
+    "classes that are lists": (set_at("classes", to=[["no"], ["yes"]]), "classes"),
+    "rows of words": (set_at("rows", to="60"), "rows"),
+    "infinite weight": (set_at("weight", to={"float": "inf"}), "weight"),
+    "a history of words": (set_at("history", "log_likelihood", to=["a"]), "'a'"),
+    "no history": (without("history"), "history"),
+    "another criterion": (set_at("selection", "criterion", to="__class__"), "__class__"),
+    "nothing tried": (set_at("selection", "candidates", to=[]), "chosen"),
+    "a candidate of words": (set_at("selection", "candidates", 0, to="x"), "tried"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_altered_estimator_is_refused(
+    change: str, fitted: fgrn.LatentClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alter, word = CHANGES[change]
+    record = copy.deepcopy(estimator_file.described(fitted))
+    alter(record)
+    path = tmp_path / "m.fgrn"
+    path.write_bytes(model_file._encoded(fitted.network_, {"estimator": record}))
+    with pytest.raises(fgrn.ModelFileError) as caught:
+        fgrn.load(path)
+    assert str(path) in str(caught.value)
+    assert word in str(caught.value)
+
+
+def test_what_is_not_altered_comes_back(fitted: fgrn.LatentClassifier, tmp_path: Path) -> None:
+    path = tmp_path / "m.fgrn"
+    fitted.save(path)
+    again = fgrn.load(path)
+    assert estimator_file.described(again) == estimator_file.described(fitted)
+    assert str(again.selection_) == str(fitted.selection_)
+    np.testing.assert_array_equal(again.history_.log_likelihood, fitted.history_.log_likelihood)
+
+
+def test_parameters_of_the_future_are_left_out(fitted: fgrn.LatentClassifier, tmp_path: Path) -> None:
+    record = copy.deepcopy(estimator_file.described(fitted))
+    record["params"]["colour_of_the_sky"] = "blue"
+    path = tmp_path / "m.fgrn"
+    path.write_bytes(model_file._encoded(fitted.network_, {"estimator": record}))
+    assert isinstance(fgrn.load(path), fgrn.LatentClassifier)
+
+
+def test_a_schema_that_was_given_is_given_again(fitted: fgrn.LatentClassifier, tmp_path: Path) -> None:
+    table = {"colour": ["red", "blue"] * 5, "age": [30.0, 60.0] * 5}
+    model = fgrn.LatentClassModel(n_init=1, n_epochs=3, schema=fitted.schema_, engine="reference").fit(table)
+    model.save(tmp_path / "m.fgrn")
+    again = fgrn.load(tmp_path / "m.fgrn")
+    assert again.get_params()["schema"] == fitted.schema_
