@@ -106,3 +106,14 @@ def test_a_schema_that_was_given_is_given_again(fitted: fgrn.LatentClassifier, t
     model.save(tmp_path / "m.fgrn")
     again = fgrn.load(tmp_path / "m.fgrn")
     assert again.get_params()["schema"] == fitted.schema_
+
+
+def test_a_file_of_the_first_version_stays_readable() -> None:
+    model = fgrn.load(Path(__file__).parent / "data" / "version-1-estimator.fgrn")
+    assert isinstance(model, fgrn.LatentClassifier)
+    assert list(model.schema_) == ["colour", "age", "works"]
+    assert model.schema_["age"].is_binned
+    assert model.classes_.tolist() == ["no", "yes"]
+    asked = {"colour": ["red", None], "age": [3.0, None], "works": [None, False]}
+    np.testing.assert_allclose(model.predict_proba(asked), [[0.089868, 0.910132], [0.510645, 0.489355]], atol=1e-6)
+    assert model.network_.trained[0]["rows"] == 40

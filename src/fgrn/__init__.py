@@ -79,7 +79,7 @@ __all__ = [
 
 
 _ESTIMATORS = frozenset(name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "NaiveBayes")))
-_MODULES = frozenset({"estimators", "plots"})
+_MODULES = frozenset({"datasets", "estimators", "paper", "plots"})
 
 
 def __getattr__(name: str) -> Any:
