@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CREATED := $(VENV)/.created
-DEMO := $(VENV)/.installed-demo
+PLAIN := $(VENV)/.installed
 BENCH := $(VENV)/.installed-bench
 DEV := $(VENV)/.installed-dev
 # Quiet twice: errors are shown, the rest is not.
@@ -16,7 +16,7 @@ RECORDED := pyproject.toml src/fgrn/_version.py
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test demo bench lint wheel check clean
+.PHONY: help venv test demo bench docs lint wheel check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s  %s\n", $$1, $$2}' Makefile
@@ -26,11 +26,15 @@ venv: $(DEV) ## .venv with the package (editable) and all tools
 test: $(DEV) ## the tests; PYTEST_ARGS="-k name" is handed on to pytest
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-demo: $(DEMO) ## the demonstration
-	@$(BIN)/python -m fgrn.demo $(DEMO_ARGS)
+demo: $(PLAIN) ## the demonstration
+	@$(BIN)/fgrn demo $(DEMO_ARGS)
 
 bench: $(BENCH) ## speed beside other programs (15 minutes; BENCH_ARGS=--quick to see that it runs)
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+docs: $(DEV) ## the documentation, as pages in build/docs; warnings are errors
+	@$(BIN)/python -m sphinx -q -W --keep-going docs build/docs
+	@echo "build/docs/index.html"
 
 lint: $(DEV) ## style, format and types; changes nothing
 	@$(BIN)/python -m ruff check --quiet .
@@ -46,7 +50,7 @@ check: ## all that continuous integration does
 	@.ci/run
 
 clean: ## remove the environment, caches and built files
-	@rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) build dist docs/_pictures .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(CREATED):
@@ -59,9 +63,9 @@ $(CREATED):
 	@"$(PYTHON)" -m venv --clear $(VENV)
 	@touch $@
 
-$(DEMO): $(RECORDED) | $(CREATED)
-	@echo "Installing fgrn and what the demonstration needs into $(VENV) (once)"
-	@$(INSTALL) --editable '.[demo]'
+$(PLAIN): $(RECORDED) | $(CREATED)
+	@echo "Installing fgrn into $(VENV) (once)"
+	@$(INSTALL) --editable .
 	@touch $@
 
 $(BENCH): $(RECORDED) | $(CREATED)
@@ -72,4 +76,4 @@ $(BENCH): $(RECORDED) | $(CREATED)
 $(DEV): $(RECORDED) | $(CREATED)
 	@echo "Installing fgrn and the development tools into $(VENV) (once)"
 	@$(INSTALL) --editable '.[dev]'
-	@touch $(DEMO) $@
+	@touch $(PLAIN) $@

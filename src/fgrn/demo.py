@@ -1,178 +1,167 @@
-"""The demonstration: handwritten digits learnt, classified, shown as prototypes, and completed from their upper half.
+"""The demonstration: handwritten digits learnt, compared, explained, completed and drawn. `fgrn demo`.
 
-`python -m fgrn.demo`. The table needs no network: scikit-learn brings it along. Eight by eight pixels in four shades of
-grey are 64 observed variables; the digit is one more; one hidden variable explains them all.
+The table needs no network: scikit-learn brings it along. Eight by eight pixels in four shades of grey are 64 observed
+variables; the digit is one more; one hidden variable explains them all.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import structures
-from .exceptions import FgrnError
-from .network import Network
+from . import datasets, plots
+from .exceptions import shortened
+from .io import table_file
+from .schema import Column, Schema
 
-SHADES = 4
-SIDE = 8
+if TYPE_CHECKING:
+    from .estimators import LatentClassifier
+
 TRAINED = 1300
-PIXELS = [f"pixel {row} {column}" for row in range(SIDE) for column in range(SIDE)]
+EXPLAINED = 10
+"""The row that is explained and completed, among those that were not learnt from."""
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the demonstration; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m fgrn.demo", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--output", type=Path, default=Path("fgrn-demo"), help="folder for the pictures (%(default)s)")
-    parser.add_argument("--hidden", type=int, default=100, help="states of the hidden variable (%(default)s)")
-    parser.add_argument("--epochs", type=int, default=40, help="epochs of learning (%(default)s)")
-    options = parser.parse_args(arguments)
-    try:
-        _run(options.output, options.hidden, options.epochs)
-    except ImportError as error:
-        print(f"The demonstration needs {error.name}: pip install 'fgrn[demo]'.", file=sys.stderr)
-        return 1
-    except (FgrnError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+def run(output: Path, hidden: int = 100, epochs: int = 40, say: Callable[[str], object] = print) -> None:
+    """Learn the digits and say what was learnt; pictures, table and model go to a folder."""
+    from .estimators import LatentClassifier
 
-
-def _run(output: Path, hidden: int, epochs: int) -> None:
-    images, digits = _digits()
+    table = datasets.load("digits")
+    pixels = np.array(list(table.features.values())).T
+    digits = np.array(table.classes)
+    names = list(table.features)
     train, test = slice(0, TRAINED), slice(TRAINED, None)
-    print(f"{len(digits):,} handwritten digits, {SIDE} x {SIDE} pixels in {SHADES} shades of grey;")
-    print(f"the first {TRAINED:,} to learn from, the other {len(digits) - TRAINED} to be tested on.\n")
+    say(f"{table.rows:,} handwritten digits, 8 x 8 pixels in 4 shades of grey, of scikit-learn;")
+    say(f"the first {TRAINED:,} to learn from, the other {table.rows - TRAINED} to be tested on.\n")
 
-    net = structures.lvm({**dict.fromkeys(PIXELS, SHADES), "digit": 10}, hidden=hidden)
+    shades = tuple(range(datasets.SHADES))  # some pixel may lack one in the rows to learn from
+    schema = Schema(Column(name, shades, ordered=True) for name in names)
+    model = LatentClassifier(hidden, n_epochs=epochs, smoothing=0.1, tol=0.0, schema=schema, random_state=0, verbose=1)
     began = time.perf_counter()
-    history = net.learn(
-        {**_columns(images[train]), "digit": digits[train]}, epochs=epochs, smoothing=0.1, watch=_progress(epochs)
-    )
+    model.fit(_columns(names, pixels[train]), {table.target: digits[train].tolist()})
     took = time.perf_counter() - began
-    first, last = history.per_row[[0, -1]]
-    print(f"Learnt in {took:.1f} s: {history.epochs} epochs, log-likelihood per digit {first:.1f} -> {last:.1f}.\n")
+    first, last = model.history_.per_row[[0, -1]]
+    levels = shortened(model.schema_[names[20]].levels)
+    say(f"Schema: {len(names)} columns such as {names[20]!r} (levels {levels}), and {table.target!r}")
+    say(f"Learnt in {took:.1f} s: {model.n_iter_} epochs, log-likelihood per digit {first:.1f} -> {last:.1f}\n")
 
-    ours = float(np.mean(net.classify(_columns(images[test]), "digit") == digits[test]))
-    print("Accuracy on digits it has not seen")
+    unseen = _columns(names, pixels[test])
+    found = model.predict(unseen)
+    say("Accuracy on digits it has not seen")
     for who, share in {
-        f"fgrn, {hidden} hidden states": ours,
-        "CategoricalNB of scikit-learn": _naive_bayes(images, digits, train, test),
+        f"fgrn, {hidden} hidden states": float(np.mean(found == digits[test])),
+        "CategoricalNB of scikit-learn": _naive_bayes(pixels, digits, train, test),
     }.items():
-        print(f"  {who:32} {share:6.1%}")
-    print()
+        say(f"  {who:32} {share:6.1%}")
 
+    row = {name: int(column[EXPLAINED]) for name, column in unseen.items()}
+    told = model.explain(row)
+    truth = digits[test][EXPLAINED]
+    say(f"\nWhy row {TRAINED + EXPLAINED}, a {truth}, is called a {told.state} ({told.probability:.1%})")
+    strongest = told.ranked[:4]
+    rest = sum(value for _, value in told.ranked[4:])
+    say(f"  {'any digit':16} {told.prior:+6.2f}   log-odds, in nats")
+    for name, value in strongest:
+        say(f"  {f'{name} = {row[name]}':16} {value:+6.2f}")
+    say(f"  {f'{len(names) - len(strongest)} other pixels':16} {rest:+6.2f}")
+    say(f"  {'together':16} {told.log_odds:+6.2f}")
+
+    _write(model, table, pixels, digits, unseen, found, output, say)
+    say("\nThe same with your own table:")
+    say("  fgrn inspect yours.csv")
+    say("  fgrn fit yours.csv --target COLUMN -o yours.fgrn")
+    say(f"or with this one: fgrn fit {output / 'digits.csv'} --target digit -o {output / 'mine.fgrn'} --test 0.2")
+
+
+def _write(
+    model: LatentClassifier,
+    table: datasets.Dataset,
+    pixels: np.ndarray,
+    digits: np.ndarray,
+    unseen: dict[str, Any],
+    found: np.ndarray,
+    output: Path,
+    say: Callable[[str], object],
+) -> None:
+    """Pictures, the model, and the table."""
     output.mkdir(parents=True, exist_ok=True)
-    prototypes = output / "prototypes.png"
-    completed = output / "completed.png"
-    _draw_prototypes(net, prototypes)
-    _draw_completed(net, images[test], digits[test], completed)
-    print("Pictures")
-    print(f"  {prototypes}  what each digit looks like to the network")
-    print(f"  {completed}   lower halves it never saw, filled in from the upper ones\n")
-    print("The same with your own table:")
-    print('  table = pandas.read_csv("yours.csv", dtype=str)')
-    print("  net = fgrn.lvm(fgrn.states(table), hidden=8)")
-    print("  net.learn(table, smoothing=0.1)")
-    print("  net.complete(table)")
+    names = list(table.features)
+    test = digits[TRAINED:]
+    chosen = [int(np.flatnonzero(test == digit)[3]) for digit in range(10)]
+    upper = {
+        name: [None if place >= len(names) // 2 else int(pixels[TRAINED + row, place]) for row in chosen]
+        for place, name in enumerate(names)
+    }
+    row = {name: column[EXPLAINED] for name, column in unseen.items()}
+    for name, what, figure in (
+        ("prototypes.png", "what each digit looks like to the network", _prototypes(model, names)),
+        ("completed.png", "lower halves it never saw, filled in from the upper ones",
+         _completed(model, upper, pixels[TRAINED:][chosen], test[chosen])),
+        ("explained.png", "the row above, value by value", plots.explanation(model.explain(row))),
+        ("confusion.png", "which digits are taken for which", plots.confusion(test, found)),
+        ("convergence.png", "the likelihood, epoch by epoch", plots.convergence(model.history_)),
+    ):  # fmt: skip
+        if name == "prototypes.png":
+            say("\nWritten")
+        plots.save(figure, output / name)
+        say(f"  {output / name}  {what}")
+    model.save(output / "digits.fgrn")
+    say(f"  {output / 'digits.fgrn'}  the model")
+    table_file.write(table.columns, output / "digits.csv")
+    say(f"  {output / 'digits.csv'}  the table")
 
 
-def _digits() -> tuple[np.ndarray, np.ndarray]:
-    from sklearn.datasets import load_digits
-
-    bunch = load_digits()
-    shades = np.minimum(bunch.data.astype(int) * SHADES // 17, SHADES - 1)
-    return shades, bunch.target
+def _columns(names: list[str], pixels: np.ndarray) -> dict[str, np.ndarray]:
+    return dict(zip(names, pixels.T, strict=True))
 
 
-def _columns(images: np.ndarray) -> dict[str, np.ndarray]:
-    return dict(zip(PIXELS, images.T, strict=True))
-
-
-def _naive_bayes(images: np.ndarray, digits: np.ndarray, train: slice, test: slice) -> float:
+def _naive_bayes(pixels: np.ndarray, digits: np.ndarray, train: slice, test: slice) -> float:
     from sklearn.naive_bayes import CategoricalNB
 
-    other = CategoricalNB(min_categories=SHADES).fit(images[train], digits[train])
-    return float(other.score(images[test], digits[test]))
+    other = CategoricalNB(min_categories=datasets.SHADES).fit(pixels[train], digits[train])
+    return float(other.score(pixels[test], digits[test]))
 
 
-class _progress:
-    """A bar on the terminal, and nothing where there is none."""
-
-    def __init__(self, epochs: int) -> None:
-        self.epochs = epochs
-
-    def __call__(self, start: int, epoch: int, per_row: float) -> None:
-        if not sys.stderr.isatty():
-            return
-        done = (epoch + 1) * 30 // self.epochs
-        end = "\n" if epoch + 1 == self.epochs else ""
-        bar = "━" * done + "─" * (30 - done)
-        print(f"\r{bar} epoch {epoch + 1}/{self.epochs}, {per_row:.2f} per digit", end=end, file=sys.stderr, flush=True)
-
-
-def _mean_shade(beliefs: dict[str, np.ndarray]) -> np.ndarray:
-    means = [beliefs[name] @ np.arange(SHADES) for name in PIXELS]
-    return np.array(means).reshape(SIDE, SIDE)
-
-
-def _draw_prototypes(net: Network, path: Path) -> None:
+def _prototypes(model: LatentClassifier, names: list[str]) -> Any:
     figure, axes = _grid(2, 5)
-    for digit, axis in enumerate(axes.flat):
-        _image(axis, _mean_shade(net.prototype("digit", digit)), str(digit))
+    for (digit, columns), axis in zip(model.prototypes().items(), axes.flat, strict=True):
+        shades = [sum(float(level) * share for level, share in columns[name].items()) for name in names]
+        _image(axis, np.array(shades).reshape(datasets.SIDE, -1), str(digit))
     figure.suptitle("Prototype of each digit: expected shade of every pixel")
-    _save(figure, path)
+    return figure
 
 
-def _draw_completed(net: Network, images: np.ndarray, digits: np.ndarray, path: Path) -> None:
-    chosen = [int(np.flatnonzero(digits == digit)[3]) for digit in range(10)]
-    upper = images[chosen].astype(object)
-    upper[:, len(PIXELS) // 2 :] = None
-    rows = {name: upper[:, i].tolist() for i, name in enumerate(PIXELS)}
-    seen = net.propagate(rows)
-    named = net.classify(rows, "digit")
-    figure, axes = _grid(3, 10)
-    for column, number in enumerate(chosen):
-        shown = np.where(upper[column] == None, np.nan, upper[column]).astype(float)  # noqa: E711 - elementwise
-        filled = _mean_shade({name: seen.marginal(name)[column] for name in PIXELS})
-        for axis, picture, title in zip(
-            axes[:, column],
-            (shown.reshape(SIDE, SIDE), filled, images[number].reshape(SIDE, SIDE)),
-            ("", f"a {named[column]}", f"was a {digits[number]}"),
-            strict=True,
-        ):
-            _image(axis, picture, title)
+def _completed(model: LatentClassifier, upper: dict[str, Any], truth: np.ndarray, digits: np.ndarray) -> Any:
+    named = model.predict(upper)
+    filled = np.array(list(model.complete(upper).values()), dtype=float).T
+    given = np.array([[np.nan if v is None else v for v in column] for column in upper.values()], dtype=float).T
+    figure, axes = _grid(3, len(digits))
+    for column, digit in enumerate(digits):
+        titles = ("", f"a {named[column]}", f"was a {digit}")
+        for axis, picture, title in zip(axes[:, column], (given, filled, truth), titles, strict=True):
+            _image(axis, picture[column].reshape(datasets.SIDE, -1), title)
     for axis, label in zip(axes[:, 0], ("given", "completed", "truth"), strict=True):
         axis.set_ylabel(label, fontsize=11)
     figure.suptitle("Digits completed from their upper half")
-    _save(figure, path)
+    return figure
 
 
-def _grid(rows: int, columns: int):  # type: ignore[no-untyped-def]
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def _grid(rows: int, columns: int) -> Any:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(1.15 * columns, 1.35 * rows + 0.5), layout="constrained", dpi=150)
-    FigureCanvasAgg(figure)
     return figure, figure.subplots(rows, columns)
 
 
-def _image(axis, picture: np.ndarray, title: str) -> None:  # type: ignore[no-untyped-def]
+def _image(axis: Any, picture: np.ndarray, title: str) -> None:
     axis.set_facecolor("#dfe8f2")
-    axis.imshow(picture, cmap="gray_r", vmin=0, vmax=SHADES - 1)
+    axis.imshow(picture, cmap="gray_r", vmin=0, vmax=datasets.SHADES - 1)
     axis.set(xticks=[], yticks=[])
     for side in axis.spines.values():
         side.set_color("#9aa7b5")
     if title:
         axis.set_title(title, fontsize=10)
-
-
-def _save(figure, path: Path) -> None:  # type: ignore[no-untyped-def]
-    figure.savefig(path)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,142 @@
+"""The command `fgrn`. Here is only what every call needs; each command imports the rest when it runs."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from .._version import __version__
+
+COMMANDS = {
+    "demo": "show",
+    "inspect": "learning",
+    "fit": "learning",
+    "compare": "learning",
+    "predict": "asking",
+    "complete": "asking",
+    "explain": "asking",
+    "prototypes": "asking",
+    "draw": "asking",
+    "bench": "show",
+    "paper": "show",
+    "doctor": "show",
+}
+"""Each command and the file it is in."""
+
+SUMMARIES = {
+    "demo": "Learn handwritten digits, and draw what was learnt.",
+    "inspect": "What is in a table: columns, levels, holes, what looks odd.",
+    "fit": "Learn a model from a table.",
+    "compare": "How many hidden states a table asks for.",
+    "predict": "The class or cluster of each row of a table.",
+    "complete": "Fill the holes of a table.",
+    "explain": "Why a row is classified as it is.",
+    "prototypes": "What is typical of each class or cluster.",
+    "draw": "Draw a model as a factor graph.",
+    "bench": "How fast it is on this machine.",
+    "paper": "The results of the paper, computed again.",
+    "doctor": "Whether everything needed is there and works.",
+}
+
+EPILOG = """\b
+Exit codes
+  0    done
+  1    the data, the model or a file is not what it should be; the message says what and where
+  2    the command was not understood
+  130  interrupted; what was written before is complete
+\b
+First steps
+  fgrn demo
+  fgrn inspect people.csv
+  fgrn fit people.csv --target buys -o people.fgrn
+  fgrn predict people.fgrn new.csv -o answers.csv
+"""
+
+
+class Lazy(click.Group):
+    """A group whose commands are imported when they are called: help stays quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of use."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command, by its name."""
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = getattr(import_module(f".{COMMANDS[cmd_name]}", __name__), cmd_name)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list in the help, without importing any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """A command, or the nearest name to one that is none."""
+        from difflib import get_close_matches
+
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(COMMANDS)}."
+            raise click.UsageError(f"There is no command {args[0]!r}. {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=Lazy, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(__version__, prog_name="fgrn")
+def cli() -> None:
+    """Discrete Bayesian networks as factor graphs: learn from tables full of holes, classify, complete, explain.
+
+    `fgrn COMMAND --help` tells more, with an example each.
+    """
+
+
+def entry() -> None:
+    """What the installed command calls."""
+    sys.exit(main())
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command; returns the exit status. Errors are one message on stderr, never a traceback."""
+    import warnings
+
+    from ..exceptions import FgrnError
+
+    def told(message: Warning | str, *_: Any, **__: Any) -> None:
+        print(f"fgrn: {message}", file=sys.stderr)
+
+    before, warnings.showwarning = warnings.showwarning, told
+    try:
+        cli.main(arguments, prog_name="fgrn", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.UsageError as error:
+        error.show()
+        return 2
+    except click.ClickException as error:
+        error.show()
+        return 1
+    except (click.Abort, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()  # who read the output has gone
+        return 0
+    except ImportError as error:
+        print(f"fgrn: this needs {error.name or error}, which is not installed: pip install fgrn", file=sys.stderr)
+        return 1
+    except (FgrnError, ValueError, OSError) as error:
+        print(f"fgrn: {error}", file=sys.stderr)
+        return 1
+    except MemoryError:
+        print("fgrn: there is too little memory for this table or model.", file=sys.stderr)
+        return 1
+    finally:
+        warnings.showwarning = before
+    return 0

@@ -1,0 +1,233 @@
+"""Commands that ask a model: `predict`, `complete`, `explain`, `prototypes`, `draw`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import numpy as np
+
+from ..exceptions import FgrnError
+from ..io import table_file
+from . import common
+
+output_option = click.option("-o", "--output", default="-", show_default=True, metavar="FILE",
+                             help="CSV, TSV or Parquet by its name; - is standard output, as CSV.")  # fmt: skip
+unseen_option = click.option("--unseen", type=click.Choice(["unknown", "error"]), default="unknown", show_default=True,
+                             help="What a level is that was not seen in training.")  # fmt: skip
+
+
+@click.command(epilog="\b\nExample\n  fgrn predict people.fgrn new.csv -o answers.csv")
+@click.argument("model")
+@click.argument("data")
+@output_option
+@click.option("--proba/--no-proba", default=True, show_default=True, help="Also write the probability of each class.")
+@click.option("--keep/--no-keep", default=True, show_default=True, help="Write the columns of DATA, too.")
+@unseen_option
+@common.reading
+@common.json_option
+def predict(
+    model: str, data: str, output: str, proba: bool, keep: bool, unseen: str, as_json: bool, **options: Any
+) -> None:
+    """The class, or the cluster, of each row of a table.
+
+    MODEL is a file written by `fgrn fit`; DATA a CSV, TSV or Parquet file, or - for standard input.
+    """
+    estimator = common.estimator(model)
+    if not hasattr(estimator, "predict_proba"):
+        raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes to predict.")
+    estimator.unseen = unseen
+    table = common.read(data, **options)
+    beliefs = estimator.predict_proba(common.matching(estimator, table))
+    classes = estimator.classes_ if hasattr(estimator, "classes_") else np.arange(beliefs.shape[1])
+    word = estimator._y_name if hasattr(estimator, "classes_") else "cluster"
+    columns = {name: table[name] for name in table.column_names} if keep else {}
+    new: dict[str, Any] = {_free(f"predicted {word}", columns): classes[beliefs.argmax(axis=1)].tolist()}
+    if proba:
+        for position, label in enumerate(classes):
+            new[_free(f"P({word} = {label})", columns)] = beliefs[:, position]
+    if as_json:
+        first = next(iter(new))
+        common.as_json(
+            [
+                {"predicted": value, "probabilities": dict(zip(map(str, classes), row, strict=True))}
+                for value, row in zip(new[first], beliefs.tolist(), strict=True)
+            ]
+        )
+        return
+    table_file.write({**columns, **new}, output)
+
+
+def _free(name: str, columns: Any) -> str:
+    while name in columns:
+        name += "_"
+    return name
+
+
+@click.command(epilog="\b\nExample\n  fgrn complete people.fgrn holes.csv -o full.csv")
+@click.argument("model")
+@click.argument("data")
+@output_option
+@click.option("--proba", is_flag=True, help="Also write how likely each value is, as columns 'P(name)'.")
+@unseen_option
+@common.reading
+def complete(model: str, data: str, output: str, proba: bool, unseen: str, **options: Any) -> None:
+    """Fill the holes of a table: the likeliest level, or the expected number.
+
+    MODEL is a file written by `fgrn fit`; DATA a CSV, TSV or Parquet file, or - for standard input. Columns the
+    model does not know stay as they are.
+    """
+    estimator = common.estimator(model)
+    estimator.unseen = unseen
+    table = common.read(data, **options)
+    known = common.matching(estimator, table)
+    filled, sure = estimator.complete(known, return_proba=True)
+    columns = {name: table[name] for name in table.column_names}
+    columns |= {name: filled[name] for name in filled.column_names}
+    if proba:
+        columns |= {_free(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)}
+    table_file.write(columns, output)
+
+
+@click.command(epilog="\b\nExamples\n  fgrn explain people.fgrn new.csv --row 17\n"
+               "  fgrn explain people.fgrn --set age=31 --set colour=red --class yes")  # fmt: skip
+@click.argument("model")
+@click.argument("data", required=False)
+@click.option("--row", default=0, show_default=True, help="Which row of DATA, counted from 0.")
+@click.option(
+    "--set",
+    "given",
+    multiple=True,
+    metavar="COLUMN=VALUE",
+    help="A value; may be repeated. Instead of DATA, or on top of it.",
+)
+@click.option("--class", "target", help="The class or cluster to explain; the likeliest unless given.")
+@click.option("--picture", metavar="FILE", help="Draw it, too (.svg, .png, .pdf).")
+@common.reading
+@common.json_option
+def explain(model: str, data: str | None, row: int, given: tuple[str, ...], target: str | None, picture: str | None,
+            as_json: bool, **options: Any) -> None:  # fmt: skip
+    """Why a row is classified as it is: what each value adds to the log-odds.
+
+    MODEL is a file written by `fgrn fit`. The contributions sum to the log-odds of the row.
+    """
+    estimator = common.estimator(model)
+    if not hasattr(estimator, "explain"):
+        raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes to explain.")
+    values: dict[str, Any] = {}
+    if data is not None:
+        table = common.matching(estimator, common.read(data, **options))
+        if not 0 <= row < table.num_rows:
+            raise FgrnError(f"There is no row {row}; {data!r} has {table.num_rows:,}, counted from 0.")
+        values = {name: table[name][row].as_py() for name in table.column_names}
+    for text in given:
+        name, _, value = text.partition("=")
+        if not _:
+            raise click.UsageError(f"--set is COLUMN=VALUE. Got {text!r}.")
+        values[name] = _value(estimator.schema_[name], value)
+    if not values:
+        raise click.UsageError("Give DATA and --row, or --set COLUMN=VALUE.")
+    found = estimator.explain(values, None if target is None else _class_of(estimator, target))
+    if picture:
+        from .. import plots
+
+        plots.save(plots.explanation(found), picture)
+    if as_json:
+        common.as_json({**found.__dict__})
+    else:
+        click.echo(str(found))
+
+
+def _value(column: Any, text: str) -> Any:
+    """A value as it is written on a command line, as a column knows it."""
+    for level in column.levels:
+        if str(level) == text:
+            return level
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _class_of(estimator: Any, text: str) -> Any:
+    classes = list(getattr(estimator, "classes_", range(getattr(estimator, "n_hidden_", 0))))
+    for one in classes:
+        if str(one) == text:
+            return one
+    raise FgrnError(f"There is no class {text!r}. Known: {', '.join(map(str, classes))}.")
+
+
+@click.command(epilog="\b\nExample\n  fgrn prototypes people.fgrn --picture prototypes.svg")
+@click.argument("model")
+@click.option("--most", default=3, show_default=True, help="Levels shown of each column, the most typical first.")
+@click.option("--picture", metavar="FILE", help="Draw them, too (.svg, .png, .pdf).")
+@common.json_option
+def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> None:
+    """What is typical of each class or cluster: levels by lift, how much more frequent they are there than elsewhere.
+
+    MODEL is a file written by `fgrn fit`.
+    """
+    estimator = common.estimator(model)
+    found = getattr(estimator, "prototypes_", None) or (
+        estimator.prototypes() if hasattr(estimator, "prototypes") else None
+    )
+    if found is None:
+        raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes or clusters.")
+    if picture:
+        from .. import plots
+
+        plots.save(plots.prototypes(found), picture)
+    if as_json:
+        common.as_json({str(state): columns for state, columns in found.items()})
+        return
+    shares = _shares(estimator, found)
+    base = {
+        name: {level: sum(shares[s] * found[s][name][level] for s in found) for level in levels}
+        for name, levels in next(iter(found.values())).items()
+    }
+    for state, columns in found.items():
+        click.echo(f"{state}  ({shares[state]:.1%})")
+        lines = []
+        for name, beliefs in columns.items():
+            for level, belief in beliefs.items():
+                lift = belief / base[name][level] if base[name][level] else 1.0
+                lines.append((lift * belief**0.5, [f"{name} = {level}", f"{belief:.1%}", f"{lift:.2f}"]))
+        lines.sort(key=lambda line: -line[0])
+        shown = [cells for _, cells in lines[: most * max(1, min(len(columns), 4))]]
+        click.echo("  " + common.aligned(["value", "here", "lift"], shown).replace("\n", "\n  ") + "\n")
+
+
+def _shares(estimator: Any, found: Any) -> dict[Any, float]:
+    network = estimator.network_
+    name = estimator._class_name() if hasattr(estimator, "classes_") else estimator._hidden_name()
+    belief = network.propagate(None, keep=[name]).marginal(name)[0]
+    return dict(zip(found, belief.tolist(), strict=True))
+
+
+@click.command(epilog="\b\nExample\n  fgrn draw people.fgrn -o people.svg --set age=31")
+@click.argument("model")
+@click.option("-o", "--output", required=True, metavar="FILE", help="The picture: .svg, .png or .pdf.")
+@click.option("--set", "given", multiple=True, metavar="COLUMN=VALUE", help="Something that is known; may be repeated.")
+def draw(model: str, output: str, given: tuple[str, ...]) -> None:
+    """Draw a model as a factor graph, with beliefs, and the two messages on each wire where something is known.
+
+    MODEL is a file written by `fgrn fit` or `Network.save`. No other program is needed.
+    """
+    from .. import plots
+    from ..io.model_file import load
+    from ..network import Network
+
+    found = load(model)
+    evidence: dict[str, Any] = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        if not _:
+            raise click.UsageError(f"--set is COLUMN=VALUE. Got {text!r}.")
+        if isinstance(found, Network):
+            labels = {str(label): label for label in found.variable(name).labels}
+            evidence[name] = [labels.get(value, value)]
+        else:
+            evidence |= found.schema_.codes({name: [_value(found.schema_[name], value)]})
+    net = found if isinstance(found, Network) else found.network_
+    plots.save(plots.network(net, evidence or None), output)
+    click.echo(f"written: {output}", err=True)

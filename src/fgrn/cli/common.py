@@ -1,0 +1,154 @@
+"""What commands share: options, reading tables and models, showing results to people and programs."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import numpy as np
+
+from ..exceptions import FgrnError, SchemaError
+from ..io import table_file
+
+if TYPE_CHECKING:
+    from ..estimators._base import LatentEstimator
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table for people.")
+
+
+def reading(command: Command) -> Command:
+    """The options of every command that reads a table."""
+    options = [
+        click.option(
+            "--format", "format_", type=click.Choice(["csv", "tsv", "parquet"]), help="Of DATA; else by its name."
+        ),
+        click.option("--delimiter", help="Between values of a text file; a comma unless given."),
+        click.option("--no-header", is_flag=True, help="The first line is a row; columns are called x0, x1, ..."),
+        click.option(
+            "--missing", multiple=True, metavar="CODE", help="What stands for unknown, such as ?; repeat for more."
+        ),
+        click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def read(
+    data: str,
+    format_: str | None,
+    delimiter: str | None,
+    no_header: bool,
+    missing: tuple[str, ...],
+    drop: tuple[str, ...],
+) -> Any:
+    """The table a command was given, as an Arrow table."""
+    table = table_file.read(
+        data,
+        format=format_,
+        missing=missing or table_file.MISSING,
+        header=not no_header,
+        delimiter=delimiter,
+    )
+    for column in drop:
+        if column not in table.column_names:
+            from ..exceptions import unknown_name
+
+            raise unknown_name("column", column, table.column_names)
+    return table.drop_columns(list(drop))
+
+
+def taken_out(table: Any, column: str | None) -> tuple[Any, list[Any] | None]:
+    """A table without one of its columns, and the values of that."""
+    if column is None:
+        return table, None
+    if column not in table.column_names:
+        from ..exceptions import unknown_name
+
+        raise unknown_name("column", column, table.column_names)
+    return table.drop_columns([column]), table[column].to_pylist()
+
+
+def estimator(path: str) -> LatentEstimator:
+    """The estimator in a model file."""
+    from ..io.model_file import load
+    from ..network import Network
+
+    model = load(path)
+    if isinstance(model, Network):
+        raise FgrnError(
+            f"{path!r} holds a network without a schema, so tables cannot be read for it. Learn one with `fgrn fit`, "
+            "or use it from Python: fgrn.load."
+        )
+    return model
+
+
+def matching(model: LatentEstimator, table: Any) -> Any:
+    """The columns of a table that a model knows, in its order; one that is missing is unknown everywhere."""
+    import pyarrow as pa
+
+    names = list(model.schema_)
+    if not set(names) & set(table.column_names):
+        from ..exceptions import shortened
+
+        raise SchemaError(
+            f"This table has none of the columns of the model ({shortened(names)}). Is its first line a row? Then say "
+            "--no-header."
+        )
+    gone = [name for name in names if name not in table.column_names]
+    if gone:
+        from ..exceptions import shortened
+
+        click.echo(f"fgrn: {shortened(gone)} not in this table: taken as unknown.", err=True)
+    return pa.table({name: table[name] if name in table.column_names else pa.nulls(table.num_rows) for name in names})
+
+
+def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Columns for people: the first `left` of them on the left, numbers on the right."""
+    wide = [max([len(head), *(len(row[k]) for row in rows)]) for k, head in enumerate(heads)]
+    lines = []
+    for row in [list(heads), ["-" * width for width in wide], *map(list, rows)]:
+        cells = [
+            f"{cell:<{w}}" if k < left else f"{cell:>{w}}" for k, (cell, w) in enumerate(zip(row, wide, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def as_json(value: Any) -> None:
+    """Print a value as JSON."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=1, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return str(value)
+
+
+@contextmanager
+def stoppable() -> Iterator[Callable[[], bool]]:
+    """Let the first Ctrl-C end learning after the epoch it is in; the second one stops everything."""
+    asked = False
+
+    def ask(*_: Any) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        print("stopping after this epoch; once more to stop at once", file=sys.stderr)
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,257 @@
+"""Commands that learn: `inspect`, `fit`, `compare`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+import numpy as np
+
+from ..exceptions import SchemaError, shortened
+from . import common
+
+MODELS = ("latent", "naive-bayes", "deep", "clusters", "ica")
+
+
+@click.command(epilog="\b\nExample\n  fgrn inspect people.csv --drop id")
+@click.argument("data")
+@common.reading
+@click.option("--bins", default=5, show_default=True, help="Bins of a column with many different numbers.")
+@common.json_option
+def inspect(data: str, bins: int, as_json: bool, **options: Any) -> None:
+    """What is in a table: columns, levels, holes, and what looks odd.
+
+    DATA is a CSV, TSV or Parquet file, or - for standard input.
+    """
+    from .. import frames
+    from ..schema import MOST_LEVELS, Schema
+
+    table = common.read(data, **options)
+    rows = table.num_rows
+    found: list[dict[str, Any]] = []
+    for name in table.column_names:
+        values = frames.columns(table.select([name]))[name]
+        holes = int(table[name].null_count)
+        distinct = len({value for value in frames.listed(values) if not frames.is_unknown(value)})
+        record: dict[str, Any] = {"column": name, "distinct": distinct, "missing": holes, "missing_share": holes / rows}
+        try:
+            column = Schema.infer({name: values}, bins=bins, max_levels=max(MOST_LEVELS, 1))[name]
+            record |= {"kind": "bins" if column.is_binned else "levels", "levels": list(column.levels)}
+        except SchemaError as problem:
+            record |= {"kind": "unfit", "levels": [], "problem": str(problem)}
+        record["remarks"] = _remarks(record, values, rows)
+        found.append(record)
+    if as_json:
+        common.as_json({"rows": rows, "columns": found})
+        return
+    click.echo(f"{rows:,} rows, {len(found)} columns")
+    lines = [
+        [
+            record["column"],
+            record["kind"],
+            shortened(record["levels"], 5)[:48],
+            f"{record['distinct']:,}",
+            f"{record['missing_share']:.1%}" if record["missing"] else "",
+        ]
+        for record in found
+    ]
+    click.echo(common.aligned(["column", "kind", "levels", "distinct", "missing"], lines, left=3))
+    remarks = [f"  {record['column']}: {remark}" for record in found for remark in record["remarks"]]
+    if remarks:
+        click.echo("\nLook at\n" + "\n".join(remarks))
+
+
+def _remarks(record: dict[str, Any], values: Any, rows: int) -> list[str]:
+    """What looks odd in a column."""
+    from .. import frames
+
+    known = [value for value in frames.listed(values) if not frames.is_unknown(value)]
+    if not known:
+        return ["no value is known; leave it out with --drop"]
+    out = []
+    if record["kind"] == "unfit":
+        out.append(record["problem"].partition(": ")[2])
+    elif record["distinct"] == len(known) and rows > 20 and not isinstance(known[0], float):
+        out.append("every value is different: an identifier? leave it out with --drop")
+    if record["distinct"] == 1:
+        out.append(f"always {known[0]!r}: says nothing")
+    elif record["kind"] == "levels":
+        most = max(known.count(level) for level in record["levels"]) if len(record["levels"]) <= 60 else 0
+        if most > 0.98 * len(known):
+            out.append(f"one level has {most / len(known):.1%} of all values")
+    if record["missing_share"] > 0.5:
+        out.append(f"{record['missing_share']:.0%} are missing")
+    return out
+
+
+def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
+    """The estimator for the options of a command."""
+    from .. import estimators
+
+    if model == "naive-bayes":
+        for name in ("cycles", "n_init"):
+            settings.pop(name)
+        return estimators.NaiveBayesClassifier(**settings)
+    if model in ("deep", "ica"):
+        sizes = [_whole(part) for part in hidden.split(",")]
+        kind = estimators.DeepLatentClassifier if model == "deep" else estimators.DiscreteICA
+        return kind(n_hidden=sizes, **settings)
+    kind = estimators.LatentClassifier if model == "latent" else estimators.LatentClassModel
+    return kind(n_hidden="auto" if hidden == "auto" else _whole(hidden), **settings)
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise click.UsageError(
+            f"--hidden is a number, 'auto', or numbers with commas for layers. Got {text!r}."
+        ) from None
+
+
+@click.command(epilog="\b\nExamples\n  fgrn fit people.csv --target buys -o people.fgrn\n"
+               "  fgrn fit answers.csv --hidden auto -o types.fgrn      (no target: clusters)")  # fmt: skip
+@click.argument("data")
+@click.option("--target", help="The column that is the class; without it rows are clustered.")
+@click.option("-o", "--output", required=True, metavar="MODEL", help="The model file to write (.fgrn).")
+@click.option("--model", type=click.Choice(MODELS), help="The kind of model; latent with a target, clusters without.")
+@click.option("--hidden", help="States of the hidden variable: a number, 'auto', or 4,8 for layers. [8, or auto]")
+@click.option("--epochs", default=100, show_default=True, help="The most epochs of learning.")
+@click.option(
+    "--cycles", default=1, show_default=True, help="Updates of a table per epoch; more than 1 is batch learning."
+)
+@click.option("--smoothing", type=float, help="Count added to every cell of every table. [0.5, or 0.01 for clusters]")
+@click.option("--starts", default=1, show_default=True, help="Random starts; the best is kept.")
+@click.option("--tolerance", default=1e-5, show_default=True, help="Stop when an epoch gains less per row.")
+@click.option("--test", type=click.FloatRange(0, 1, max_open=True), default=0.0, show_default=True,
+              help="Share of the rows, every so manieth, kept back to test on.")  # fmt: skip
+@click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
+@click.option("--bins", default=5, show_default=True, help="Bins of a column with many different numbers.")
+@click.option("--max-levels", default=50, show_default=True, help="The most levels of a column of words.")
+@click.option("--seed", default=0, show_default=True, help="For random starts.")
+@common.reading
+@common.json_option
+def fit(data: str, target: str | None, output: str, model: str | None, hidden: str | None, epochs: int, cycles: int,
+        smoothing: float | None, starts: int, tolerance: float, test: float, weights: str | None, bins: int,
+        max_levels: int, seed: int, as_json: bool, **options: Any) -> None:  # fmt: skip
+    """Learn a model from a table.
+
+    DATA is a CSV, TSV or Parquet file, or - for standard input. Columns are read as they are: words, numbers, holes.
+    Ctrl-C ends learning after the epoch it is in and keeps what was learnt.
+    """
+    table = common.read(data, **options)
+    table, row_weights = common.taken_out(table, weights)
+    table, classes = common.taken_out(table, target)
+    kind = model or ("latent" if target else "clusters")
+    if (kind in ("latent", "naive-bayes", "deep")) != (target is not None):
+        raise click.UsageError(f"--model {kind} {'needs' if target is None else 'takes no'} --target.")
+    settings = {
+        "n_epochs": epochs, "cycles": cycles, "n_init": starts, "tol": tolerance, "n_bins": bins,
+        "max_levels": max_levels, "random_state": seed, "verbose": 0 if as_json else 1,
+    }  # fmt: skip
+    if smoothing is not None:
+        settings["smoothing"] = smoothing
+    estimator = estimator_of(kind, hidden or {"deep": "4,8", "ica": "2,2", "latent": "8"}.get(kind, "auto"), settings)
+    back = np.zeros(table.num_rows, dtype=bool)
+    if test:
+        back[:: max(2, round(1 / test))] = True
+    weight = None if row_weights is None else np.array(row_weights, dtype=float)
+    learnt = table.filter(~back)
+    with common.stoppable() as stopped:
+        estimator._stop = stopped
+        fit_options = {} if weight is None else {"sample_weight": weight[~back]}
+        y = None if classes is None else np.array(classes, dtype=object)
+        named = () if y is None else ({target: y[~back].tolist()},)
+        estimator.fit(learnt, *named, **fit_options)
+        interrupted = stopped()
+    estimator.save(output)
+    report = _report(estimator, table, y, back, output, interrupted)
+    if as_json:
+        common.as_json(report)
+    else:
+        click.echo(_told(estimator, report))
+    if interrupted:
+        sys.exit(130)
+
+
+def _report(
+    estimator: Any, table: Any, classes: Any, back: np.ndarray, output: str, interrupted: bool
+) -> dict[str, Any]:
+    history = estimator.history_
+    report: dict[str, Any] = {
+        "model": type(estimator).__name__,
+        "file": output,
+        "rows": int((~back).sum()),
+        "epochs": history.epochs,
+        "converged": history.converged,
+        "interrupted": interrupted,
+        "log_likelihood_per_row": float(history.per_row[-1]),
+        "n_hidden": getattr(estimator, "n_hidden_", None),
+    }
+    if classes is not None:
+        known = np.array([value is not None for value in classes])
+        for name, rows in (("accuracy", ~back & known), ("accuracy_on_rows_kept_back", back & known)):
+            if rows.any():
+                found = estimator.predict(table.filter(rows)) == classes[rows]
+                report[name] = float(np.mean(found))
+                _, counts = np.unique(classes[rows].astype(str), return_counts=True)
+                report[name.replace("accuracy", "largest_class")] = float(counts.max() / counts.sum())
+    if hasattr(estimator, "selection_"):
+        report["tried"] = estimator.selection_.as_dicts()
+    return report
+
+
+def _told(estimator: Any, report: dict[str, Any]) -> str:
+    lines = [repr(estimator.schema_), ""]
+    if hasattr(estimator, "selection_"):
+        lines += [str(estimator.selection_), ""]
+    how = "converged" if report["converged"] else "interrupted" if report["interrupted"] else "all of them"
+    lines.append(f"{report['model']}: {report['rows']:,} rows, {report['epochs']} epochs ({how}), "
+                 f"log-likelihood {report['log_likelihood_per_row']:.4f} a row")  # fmt: skip
+    for name, what in (("", "learnt from"), ("_on_rows_kept_back", "kept back")):
+        if f"accuracy{name}" in report:
+            share, largest = report[f"accuracy{name}"], report[f"largest_class{name}"]
+            lines.append(f"accuracy on rows {what}: {share:.1%} (always the largest class: {largest:.1%})")
+    lines.append(f"written: {report['file']}")
+    return "\n".join(lines)
+
+
+@click.command(epilog="\b\nExample\n  fgrn compare answers.csv --sizes 1,2,3,4,5,6 --starts 4")
+@click.argument("data")
+@click.option("--sizes", help="Numbers of hidden states to try, with commas; else more and more until it gets worse.")
+@click.option(
+    "--criterion", type=click.Choice(["bic", "aic", "held_out"]), default="bic", show_default=True, help="What decides."
+)
+@click.option("--epochs", default=200, show_default=True, help="The most epochs of learning.")
+@click.option("--smoothing", default=0.01, show_default=True, help="Count added to every cell of every table.")
+@click.option("--starts", default=4, show_default=True, help="Random starts of each; the best is kept.")
+@click.option("--bins", default=5, show_default=True, help="Bins of a column with many different numbers.")
+@click.option("--max-levels", default=50, show_default=True, help="The most levels of a column of words.")
+@click.option("--seed", default=0, show_default=True, help="For random starts.")
+@click.option("--picture", metavar="FILE", help="Draw it, too (.svg, .png, .pdf).")
+@common.reading
+@common.json_option
+def compare(data: str, sizes: str | None, criterion: str, epochs: int, smoothing: float, starts: int, bins: int,
+            max_levels: int, seed: int, picture: str | None, as_json: bool, **options: Any) -> None:  # fmt: skip
+    """How many hidden states a table asks for: likelihood, AIC, BIC, relative entropy, class sizes.
+
+    DATA is a CSV, TSV or Parquet file, or - for standard input.
+    """
+    from ..estimators import LatentClassModel
+
+    table = common.read(data, **options)
+    tried = None if sizes is None else [_whole(part) for part in sizes.split(",")]
+    model = LatentClassModel(
+        n_epochs=epochs, smoothing=smoothing, n_init=starts, criterion=criterion, n_bins=bins, max_levels=max_levels,
+        random_state=seed, verbose=0 if as_json else 1,
+    )  # fmt: skip
+    found = model.compare(table, tried)
+    if picture:
+        from .. import plots
+
+        plots.save(plots.selection(found), picture)
+    if as_json:
+        common.as_json({"criterion": criterion, "best": found.best.n_hidden, "tried": found.as_dicts()})
+    else:
+        click.echo(str(found))

@@ -1,0 +1,181 @@
+"""Commands that show what it is and whether it works: `demo`, `bench`, `paper`, `doctor`."""
+
+from __future__ import annotations
+
+import importlib
+import platform
+import sys
+import tempfile
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from . import common
+
+
+@click.command(epilog="\b\nExample\n  fgrn demo --output pictures")
+@click.option(
+    "--output", default="fgrn-demo", show_default=True, metavar="FOLDER", help="Where pictures and models go."
+)
+@click.option("--hidden", default=100, show_default=True, help="States of the hidden variable.")
+@click.option("--epochs", default=40, show_default=True, help="Epochs of learning.")
+def demo(output: str, hidden: int, epochs: int) -> None:
+    """Learn handwritten digits, compare, explain, complete, and draw what was learnt. Needs no network."""
+    from ..demo import run
+
+    run(Path(output), hidden, epochs, click.echo)
+
+
+@click.command(epilog="\b\nExample\n  fgrn bench --rows 200000")
+@click.option("--rows", default=200_000, show_default=True, help="Random rows to learn from.")
+@click.option("--variables", default=10, show_default=True, help="Observed variables of four states.")
+@click.option("--hidden", default=20, show_default=True, help="States of the hidden variable.")
+@click.option("--epochs", default=10, show_default=True, help="Epochs that are timed.")
+@common.json_option
+def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) -> None:
+    """How fast it is on this machine: rows per second in learning and in use, beside the plain engine."""
+    from ..frames import Coded
+    from ..structures import lvm
+    from ..workers import thread_count
+
+    generator = np.random.default_rng(0)
+    names = [f"Y{number}" for number in range(variables)]
+    data = {name: Coded(generator.integers(0, 4, rows).astype(np.int8)) for name in names}
+    few = {name: Coded(column.codes[: max(1, rows // 100)]) for name, column in data.items()}
+
+    def seconds(table: Any, engine: str, threads: int | None, count: int) -> float:
+        net = lvm(dict.fromkeys(names, 4), hidden=hidden)
+        begin = time.perf_counter()
+        net.learn(table, epochs=count, engine=engine, threads=threads, merge=False)
+        return time.perf_counter() - begin
+
+    begin = time.perf_counter()
+    seconds(few, "cpu", None, 1)
+    compiled = time.perf_counter() - begin
+    results: dict[str, float] = {"seconds to compile or load kernels": compiled}
+    for name, threads in ((f"learning, {thread_count()} threads", None), ("learning, one thread", 1)):
+        epoch = min(
+            (seconds(data, "cpu", threads, epochs + 1) - seconds(data, "cpu", threads, 1)) / epochs for _ in range(3)
+        )
+        results[f"{name}, rows per second"] = rows / max(epoch, 1e-9)
+    plain = (seconds(few, "reference", 1, 2) - seconds(few, "reference", 1, 1)) / len(few["Y0"])
+    results["plain engine, rows per second"] = 1 / max(plain, 1e-12)
+    net = lvm(dict.fromkeys(names, 4), hidden=hidden)
+    net.posterior(few, "S", engine="cpu")
+    begin = time.perf_counter()
+    net.posterior(data, "S", engine="cpu")
+    results["posterior of the hidden variable, rows per second"] = rows / (time.perf_counter() - begin)
+    if as_json:
+        common.as_json(results)
+        return
+    click.echo(f"{rows:,} random rows, {variables} variables of 4 states, {hidden} hidden states")
+    lines = [[name, f"{value:,.1f}" if value < 100 else f"{value:,.0f}"] for name, value in results.items()]
+    click.echo(common.aligned(["what", ""], lines))
+
+
+@click.command(epilog="\b\nExample\n  fgrn paper --quick")
+@click.option(
+    "--folder", metavar="FOLDER", help="Where the three UCI files are; else FGRN_DATA, else they are downloaded once."
+)
+@click.option("--splits", default=20, show_default=True, help="Random splits into training and test rows.")
+@click.option("--quick", is_flag=True, help="Few splits and starts, to see that it runs.")
+@common.json_option
+def paper(folder: str | None, splits: int, quick: bool, as_json: bool) -> None:
+    """The results of the paper, computed again: accuracy on three UCI tables, operations, memory."""
+    from .. import paper as module
+
+    results = module.run(folder=folder, splits=splits, quick=quick)
+    if as_json:
+        common.as_json(results.as_dict())
+    else:
+        click.echo(str(results))
+
+
+NEEDED = ("numpy", "numba", "narwhals", "safetensors", "scikit-learn", "pyarrow", "matplotlib", "rich", "click")
+MODULES = {"scikit-learn": "sklearn"}
+
+
+@click.command(epilog="\b\nExample\n  fgrn doctor --json")
+@common.json_option
+def doctor(as_json: bool) -> None:
+    """Whether everything needed is there and works; exit code 1 if not."""
+    from .. import __version__
+
+    found: list[dict[str, Any]] = [
+        {"what": "fgrn", "fine": True, "says": __version__},
+        {
+            "what": "python",
+            "fine": sys.version_info >= (3, 11),
+            "says": f"{platform.python_version()}, {platform.platform()}",
+        },
+    ]
+    for name in NEEDED:
+        try:
+            importlib.import_module(MODULES.get(name, name))
+            found.append({"what": name, "fine": True, "says": metadata.version(name)})
+        except ImportError as error:
+            found.append({"what": name, "fine": False, "says": f"{error}; pip install --upgrade fgrn"})
+    for what, check in (
+        ("threads", _threads),
+        ("kernels", _kernels),
+        ("kernel cache", _cache),
+        ("model files", _files),
+    ):
+        try:
+            found.append({"what": what, "fine": True, "says": check()})
+        except Exception as error:  # whatever is wrong is what a doctor is asked for
+            found.append({"what": what, "fine": False, "says": f"{type(error).__name__}: {error}"})
+    if as_json:
+        common.as_json(found)
+    else:
+        lines = [[one["what"], "ok" if one["fine"] else "BROKEN", str(one["says"])] for one in found]
+        click.echo(common.aligned(["what", "", "says"], lines, left=3))
+    if not all(one["fine"] for one in found):
+        sys.exit(1)
+
+
+def _threads() -> str:
+    from ..workers import thread_count
+
+    return f"{thread_count()} processors for this process"
+
+
+def _kernels() -> str:
+    """Both engines agree on a small network."""
+    from ..structures import lvm
+
+    rows = {"a": [0, 1, None, 1] * 8, "b": [1, 1, 0, None] * 8}
+    begin = time.perf_counter()
+    tables = []
+    for engine in ("reference", "cpu"):
+        net = lvm({"a": 2, "b": 2}, hidden=2)
+        net.learn(rows, epochs=3, engine=engine)
+        tables.append(net.table("a"))
+    if not np.allclose(tables[0], tables[1], rtol=1e-9):
+        raise ArithmeticError("the engines do not agree; please report this")
+    return f"compiled or loaded, and right, in {time.perf_counter() - begin:.1f} s"
+
+
+def _cache() -> str:
+    from ..engines import kernels
+
+    folder = Path(kernels.star.stats.cache_path)
+    hits = "used" if sum(kernels.star.stats.cache_hits.values()) else "fresh"
+    return f"{folder} ({hits})"
+
+
+def _files() -> str:
+    from .. import load
+    from ..structures import lvm
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "m.fgrn"
+        net = lvm({"a": 2}, hidden=2)
+        net.save(path)
+        if load(path) != net:
+            raise OSError("a model did not come back as it was; please report this")
+    return "written and read"

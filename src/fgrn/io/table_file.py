@@ -1,0 +1,208 @@
+"""Tables in files: CSV, TSV and Parquet, also through pipes ("-"), by pyarrow.
+
+Words are trimmed, and codes for missing values become unknown, wherever they stand. What is written is complete or not
+there at all.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ..exceptions import TableFileError, shortened
+
+FORMATS = {
+    ".csv": "csv",
+    ".data": "csv",
+    ".txt": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A")
+"""What stands for unknown in files, unless said otherwise."""
+
+
+def format_of(path: str, given: str | None = None) -> str:
+    """The format of a file, by what is given or by the end of its name; CSV for a pipe."""
+    if given is not None:
+        return given
+    if path == "-":
+        return "csv"
+    name = path[:-3] if path.endswith(".gz") else path
+    found = FORMATS.get(Path(name).suffix.lower())
+    if found is None:
+        raise TableFileError(
+            f"{path!r}: the format of a table is told by the end of its name ({', '.join(FORMATS)}, each also .gz). "
+            "Rename it, or say --format csv, tsv or parquet."
+        )
+    return found
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    missing: Sequence[str] = MISSING,
+    header: bool = True,
+    delimiter: str | None = None,
+) -> Any:
+    """The table in a file, as an Arrow table.
+
+    Args:
+        path: of the file, or "-" for standard input.
+        format: "csv", "tsv" or "parquet"; by the end of the name unless given.
+        missing: what stands for unknown in a text file.
+        header: whether the first line names the columns; else they are called x0, x1, ...
+        delimiter: between values of a text file.
+    """
+    name = os.fspath(path)
+    kind = format_of(name, format)
+    data = _bytes(name)
+    try:
+        if kind == "parquet":
+            import pyarrow.parquet as parquet
+
+            table = parquet.read_table(io.BytesIO(data))
+        else:
+            table = _text(data, "\t" if kind == "tsv" else delimiter or ",", missing, header, name)
+    except TableFileError:
+        raise
+    except Exception as error:  # pyarrow has several, all with a message worth reading
+        raise TableFileError(f"{name!r} cannot be read as {kind}: {_first_line(error)}") from error
+    twice = sorted({column for column in table.column_names if table.column_names.count(column) > 1})
+    if twice:
+        raise TableFileError(f"{name!r} has several columns called {shortened(map(repr, twice))}. Rename them.")
+    if not table.num_columns or not table.num_rows:
+        raise TableFileError(f"{name!r} holds no rows. A table has a line of names and at least one more.")
+    return table
+
+
+def write(columns: Mapping[str, Any] | Any, path: str | os.PathLike[str], *, format: str | None = None) -> None:
+    """Write a table to a file, or "-" for standard output; an older file stays as it was if that fails."""
+    import pyarrow as pa
+
+    name = os.fspath(path)
+    kind = format_of(name, format)
+    try:
+        table = pa.table(dict(columns)) if isinstance(columns, Mapping) else columns
+        data = _encoded(table, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise TableFileError(f"This table cannot be written as {kind}: {_first_line(error)}") from error
+    if name == "-":
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    put(name, gzip.compress(data) if name.endswith(".gz") else data)
+
+
+def put(name: str, data: bytes) -> None:
+    """Write bytes to a file: all of them or, where that fails, nothing."""
+    place = Path(name)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{place.name}-", dir=place.parent)
+    except OSError as error:
+        why = f"there is no folder {str(place.parent)!r}" if isinstance(error, FileNotFoundError) else error.strerror
+        raise TableFileError(f"{name!r} cannot be written: {why}.") from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(temporary).chmod(0o666 & ~mask)
+        Path(temporary).replace(place)
+    except OSError as error:
+        with suppress(OSError):
+            Path(temporary).unlink()
+        raise TableFileError(f"{name!r} cannot be written: {error.strerror}. An older file is as it was.") from error
+
+
+def _bytes(name: str) -> bytes:
+    try:
+        if name == "-":
+            return sys.stdin.buffer.read()
+        with Path(name).open("rb") as file:
+            data = file.read()
+        return gzip.decompress(data) if name.endswith(".gz") else data
+    except FileNotFoundError as error:
+        raise TableFileError(f"There is no file {name!r}. Check the name and the folder.") from error
+    except IsADirectoryError as error:
+        raise TableFileError(f"{name!r} is a folder, not a table.") from error
+    except (OSError, EOFError) as error:
+        why = getattr(error, "strerror", None) or "it is not a gzip file, or is cut off"
+        raise TableFileError(f"{name!r} cannot be read: {why}.") from error
+
+
+def _text(data: bytes, delimiter: str, missing: Sequence[str], header: bool, name: str) -> Any:
+    """A text table: every column as words first, trimmed, then numbers where all of a column are."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import csv as arrow
+
+    if b"\x00" in data[:4096]:
+        raise TableFileError(f"{name!r} is not a text file. If it is Parquet, say --format parquet.")
+    if not data.strip():
+        raise TableFileError(f"{name!r} is empty.")
+    first = data.lstrip(b"\xef\xbb\xbf").split(b"\n", 1)[0].decode("utf-8", errors="replace")
+    width = len(next(csv.reader([first.rstrip("\r")], delimiter=delimiter)))
+    words = arrow.read_csv(
+        pa.BufferReader(data),
+        arrow.ReadOptions(autogenerate_column_names=True, encoding="utf8"),
+        arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        arrow.ConvertOptions(column_types={f"f{k}": pa.string() for k in range(width)}, strings_can_be_null=False),
+    )
+    trimmed = [pc.utf8_trim_whitespace(column) for column in words.columns]
+    if header:
+        names = [column[0].as_py() for column in trimmed]
+        trimmed = [column.slice(1) for column in trimmed]
+        if not all(names):
+            raise TableFileError(f"{name!r}: column {names.index('') + 1} has no name in the first line.")
+    else:
+        names = [f"x{position}" for position in range(len(trimmed))]
+    codes = pa.array([code.strip() for code in missing], pa.string())
+    columns = []
+    for column in trimmed:
+        known = pc.if_else(pc.is_in(column, codes), pa.scalar(None, pa.string()), column)
+        columns.append(_typed(known))
+    return pa.table(columns, names=names)
+
+
+def _typed(column: Any) -> Any:
+    """Numbers where all known values are written as such; codes like 007 stay words."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column.null_count == len(column) or pc.any(pc.match_substring_regex(column, r"^[+-]?0[0-9]")).as_py():
+        return column
+    for kind in (pa.int64(), pa.float64()):
+        with suppress(pa.ArrowInvalid):
+            return column.cast(kind)
+    return column
+
+
+def _encoded(table: Any, kind: str) -> bytes:
+    out: BinaryIO = io.BytesIO()
+    if kind == "parquet":
+        import pyarrow.parquet as parquet
+
+        parquet.write_table(table, out)
+    else:
+        from pyarrow import csv as arrow
+
+        options = arrow.WriteOptions(delimiter="\t" if kind == "tsv" else ",", quoting_style="needed")
+        arrow.write_csv(table, out, options)
+    out.seek(0)
+    return out.read()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

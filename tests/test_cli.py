@@ -1,0 +1,275 @@
+"""The command line, as people call it: what it prints, writes, refuses, and how it ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+import fgrn
+from fgrn.cli import COMMANDS, SUMMARIES, main
+from fgrn.io import table_file
+
+
+def rows(count: int = 200, seed: int = 0) -> dict[str, list[Any]]:
+    """People who buy, or not, told by their colour and their age; some say nothing."""
+    rng = np.random.default_rng(seed)
+    buys = rng.random(count) < 0.5
+    colour = np.where(rng.random(count) < np.where(buys, 0.9, 0.2), "red", "blue").tolist()
+    age = np.round(rng.normal(np.where(buys, 60, 30), 8)).tolist()
+    for row in range(0, count, 7):
+        colour[row] = None
+    for row in range(3, count, 9):
+        age[row] = None
+    return {"colour": colour, "age": age, "buys": np.where(buys, "yes", "no").tolist()}
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    path = tmp_path / "people.csv"
+    table_file.write(rows(), path)
+    return path
+
+
+@pytest.fixture
+def model(people: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "people.fgrn"
+    assert main(["fit", str(people), "--target", "buys", "-o", str(path), "--hidden", "3", "--json"]) == 0
+    return path
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str | Path, status: int = 0) -> str:
+    capsys.readouterr()
+    assert main([str(argument) for argument in arguments]) == status
+    out, err = capsys.readouterr()
+    assert "Traceback" not in err
+    return out if status == 0 else err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, command, "--help")
+    assert "Example" in text
+    assert f"fgrn {command}" in text
+    first = text.split("\n\n")[1].strip().split(".")[0].replace("\n ", "")
+    assert SUMMARIES[command]
+    assert len(first) > 10
+
+
+def test_the_list_of_commands_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "--help")
+    for command in COMMANDS:
+        assert f"\n  {command} " in text
+    assert "Exit codes" in text
+    assert set(COMMANDS) == set(SUMMARIES)
+    assert fgrn.__version__ in said(capsys, "--version")
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys; from fgrn.cli import main; main(['--help']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert not loaded & {"numba", "sklearn", "pyarrow", "matplotlib", "rich", "pandas"}
+
+
+def test_fit_predict_complete_and_explain(people: Path, model: Path, tmp_path: Path, capsys: Any) -> None:
+    fitted = fgrn.load(model)
+    assert isinstance(fitted, fgrn.LatentClassifier)
+    said(capsys, "predict", model, people, "-o", tmp_path / "answers.csv")
+    answers = table_file.read(tmp_path / "answers.csv")
+    assert answers.column_names == ["colour", "age", "buys", "predicted buys", "P(buys = no)", "P(buys = yes)"]
+    table = table_file.read(people)
+    np.testing.assert_allclose(
+        answers["P(buys = yes)"].to_numpy(), fitted.predict_proba(table.select(["colour", "age"]))[:, 1]
+    )
+    truth = np.array(answers["predicted buys"].to_pylist()) == np.array(answers["buys"].to_pylist())
+    assert truth.mean() > 0.9
+    said(capsys, "complete", model, people, "-o", tmp_path / "full.parquet", "--proba")
+    full = parquet.read_table(tmp_path / "full.parquet")
+    assert full["colour"].null_count == full["age"].null_count == 0
+    assert full["buys"].to_pylist() == table["buys"].to_pylist()
+    known = np.array([value is not None for value in table["age"].to_pylist()])
+    assert (full["P(age)"].to_numpy()[known] == 1).all()
+    told = json.loads(said(capsys, "explain", model, people, "--row", "1", "--json"))
+    assert told["variable"] == "buys"
+    assert told["prior"] + sum(told["contributions"].values()) == pytest.approx(told["log_odds"])
+    assert "together" in said(capsys, "explain", model, "--set", "age=70", "--class", "yes")
+    assert "lift" in said(capsys, "prototypes", model)
+    assert set(json.loads(said(capsys, "prototypes", model, "--json"))) == {"no", "yes"}
+
+
+def test_pictures(model: Path, people: Path, tmp_path: Path, capsys: Any) -> None:
+    for number, arguments in enumerate(
+        (
+            ["draw", model, "--set", "age=70", "-o"],
+            ["explain", model, people, "--picture"],
+            ["prototypes", model, "--picture"],
+            ["compare", people, "--sizes", "1,2", "--starts", "1", "--picture"],
+        )
+    ):
+        for suffix in ("svg", "png"):
+            path = tmp_path / f"{number}.{suffix}"
+            said(capsys, *arguments, path)
+            assert path.read_bytes()[:5] in (b"<?xml", b"\x89PNG\r")
+
+
+def test_clusters_and_how_many(people: Path, tmp_path: Path, capsys: Any) -> None:
+    found = json.loads(said(capsys, "compare", people, "--sizes", "1,2,3", "--starts", "2", "--json"))
+    assert [one["n_hidden"] for one in found["tried"]] == [1, 2, 3]
+    assert found["best"] == 2
+    assert "<- best" in said(capsys, "compare", people, "--sizes", "1,2", "--starts", "1")
+    path = tmp_path / "types.fgrn"
+    said(capsys, "fit", people, "-o", path, "--hidden", "2")
+    out = said(capsys, "predict", path, people, "--no-keep")
+    assert out.splitlines()[0] == '"predicted cluster","P(cluster = 0)","P(cluster = 1)"'
+    for kind, hidden in (("naive-bayes", "2"), ("deep", "2,3")):
+        said(capsys, "fit", people, "--target", "buys", "--model", kind, "--hidden", hidden, "-o", path)
+        said(capsys, "predict", path, people)
+    said(capsys, "fit", people, "--model", "ica", "--hidden", "2,2", "-o", path)
+    assert "no classes" in said(capsys, "predict", path, people, status=1)
+
+
+def test_inspect(people: Path, tmp_path: Path, capsys: Any) -> None:
+    table = rows()
+    table["id"] = [f"p{k}" for k in range(200)]
+    table["always"] = ["x"] * 200
+    table["never"] = [None] * 200
+    path = tmp_path / "odd.csv"
+    table_file.write({k: pa.array(v, pa.string()) if k == "never" else v for k, v in table.items()}, path)
+    text = said(capsys, "inspect", path)
+    assert "200 rows, 6 columns" in text
+    assert "id: 200 distinct values in 200 rows looks like an identifier" in text
+    assert "always: always 'x'" in text
+    assert "never: no value is known" in text
+    found = {one["column"]: one for one in json.loads(said(capsys, "inspect", path, "--json"))["columns"]}
+    assert found["colour"]["levels"] == ["blue", "red"]
+    assert found["age"]["kind"] == "bins"
+    assert found["colour"]["missing"] == 29
+
+
+def test_pipes(people: Path, model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    class Piped(io.StringIO):
+        buffer = io.BytesIO(people.read_bytes())
+
+    monkeypatch.setattr(sys, "stdin", Piped())
+    out = said(capsys, "predict", model, "-")
+    assert len(out.splitlines()) == 201
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["fit", "NOTHING.csv", "-o", "m.fgrn"], 1, ["no file 'NOTHING.csv'"]),
+        (["fit", "DATA", "--target", "buy", "-o", "m.fgrn"], 1, ["no column 'buy'", "'buys'"]),
+        (["fit", "DATA", "--model", "latent", "-o", "m.fgrn"], 2, ["needs --target"]),
+        (["fit", "DATA", "--target", "buys", "--hidden", "many", "-o", "m.fgrn"], 2, ["--hidden", "'many'"]),
+        (["fit", "DATA", "--target", "buys", "-o", "nowhere/m.fgrn"], 1, ["nowhere", "folder"]),
+        (["fit", "DATA", "--target", "buys", "--smoothing", "-1", "-o", "m.fgrn"], 1, ["smoothing", "-1"]),
+        (["fit", "DATA"], 2, ["--output"]),
+        (["predict", "DATA", "DATA"], 1, ["people.csv", "model file"]),
+        (["predict", "MODEL", "OTHER"], 1, ["none of the columns", "colour"]),
+        (["explain", "MODEL", "DATA", "--row", "200"], 1, ["no row 200", "200"]),
+        (["explain", "MODEL"], 2, ["--set"]),
+        (["explain", "MODEL", "--set", "age"], 2, ["COLUMN=VALUE"]),
+        (["explain", "MODEL", "--set", "ages=3"], 1, ["'ages'", "'age'"]),
+        (["explain", "MODEL", "--set", "age=3", "--class", "maybe"], 1, ["'maybe'", "no, yes"]),
+        (["draw", "MODEL", "-o", "m.doc"], 1, [".doc"]),
+        (["frit", "DATA"], 2, ["no command 'frit'", "'fit'"]),
+        (["inspect", "BINARY"], 1, ["BINARY", "not a text file"]),
+        (["inspect", "RAGGED"], 1, ["RAGGED", "Expected 2 columns, got 3"]),
+        (["inspect", "EMPTY"], 1, ["EMPTY", "empty"]),
+        (["inspect", "DATA", "--drop", "x"], 1, ["no column 'x'"]),
+    ],
+)
+def test_what_is_wrong_is_told(
+    arguments: list[str], status: int, words: list[str], people: Path, model: Path, tmp_path: Path, capsys: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    files = {"DATA": people, "MODEL": model}
+    for name, content in (
+        ("BINARY", b"\x00\x01" * 50),
+        ("RAGGED", b"a,b\n1,2\n1,2,3\n"),
+        ("EMPTY", b"\n"),
+        ("OTHER", b"q\n1\n"),
+    ):
+        files[name] = tmp_path / f"{name}.csv"
+        files[name].write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    text = said(capsys, *(files.get(argument, argument) for argument in arguments), status=status)
+    for word in words:
+        assert word in text, text
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_files_of_all_kinds_say_the_same(tmp_path: Path) -> None:
+    table = {
+        "word": ["a", None, 'x "y", z'],
+        "number": [1, 2, None],
+        "float": [0.5, None, 2.0],
+        "code": ["007", "010", None],
+    }
+    for suffix in ("csv", "tsv", "parquet", "csv.gz", "tsv.gz"):
+        path = tmp_path / f"t.{suffix}"
+        table_file.write(table, path)
+        assert table_file.read(path).to_pydict() == table, suffix
+
+
+def test_text_is_trimmed_and_missing_codes_are_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "adult.data"
+    path.write_text("39, State-gov, ?\n50, ?, 3\n", encoding="utf-8")
+    found = table_file.read(path, header=False).to_pydict()
+    assert found == {"x0": [39, 50], "x1": ["State-gov", None], "x2": [None, 3]}
+    kept = table_file.read(path, header=False, missing=["none"]).to_pydict()
+    assert kept["x1"] == ["State-gov", "?"]
+
+
+def test_an_unwritable_place_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t.csv"
+    table_file.write({"a": [1]}, path)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(fgrn.TableFileError, match="No space left"):
+        table_file.write({"a": [2]}, path)
+    monkeypatch.undo()
+    assert table_file.read(path).to_pydict() == {"a": [1]}
+    assert [file.name for file in tmp_path.iterdir()] == ["t.csv"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="interrupts are sent in the POSIX way")
+def test_an_interrupt_keeps_what_was_learnt(tmp_path: Path) -> None:
+    path, output = tmp_path / "many.parquet", tmp_path / "m.fgrn"
+    table_file.write(rows(20_000), path)
+    command = [sys.executable, "-m", "fgrn", "fit", str(path), "--target", "buys", "-o", str(output)]
+    command += ["--epochs", "1000000", "--tolerance", "0", "--hidden", "5"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        time.sleep(6)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, err
+    assert "interrupted" in out
+    assert isinstance(fgrn.load(output), fgrn.LatentClassifier)
+
+
+def test_doctor_and_bench(capsys: Any) -> None:
+    found = json.loads(said(capsys, "doctor", "--json"))
+    assert all(one["fine"] for one in found)
+    text = said(capsys, "bench", "--rows", "2000", "--epochs", "2")
+    assert "rows per second" in text
