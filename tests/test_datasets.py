@@ -90,6 +90,8 @@ def test_every_name_is_listed_with_a_line() -> None:
 def test_a_name_that_is_not_there() -> None:
     with pytest.raises(UnknownNameError, match="'mammographic'"):
         datasets.load("mammografic")
+    with pytest.raises(UnknownNameError):
+        datasets.load(["digits"])
 
 
 def test_a_file_becomes_words_numbers_and_holes(forged: datasets._Table, tmp_path: Path) -> None:

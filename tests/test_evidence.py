@@ -563,7 +563,7 @@ def test_a_mixture_of_labels_is_never_taken_for_codes_either() -> None:
         (pl.Series([{"yes": 1}]), 0, "{'yes': 1}"),
         (np.array(["2020-01-01"], dtype="datetime64[D]"), 0, ""),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__ if " at 0x" in repr(value) else repr(value),
 )
 def test_a_bad_label_is_said_with_its_row_column_value_and_the_known_states(column: Any, row: int, value: str) -> None:
     with pytest.raises(EvidenceError) as raised:

@@ -14,7 +14,20 @@ import pytest
 
 import fgrn
 from fgrn import datasets, paper
-from fgrn.paper import BATCH, FIGURES, INCREMENTAL, RECOMMENDED, WAYS, Figures, Outcome, Results, Score, Way
+from fgrn.paper import (
+    BATCH,
+    BINNED,
+    CHOSEN,
+    FIGURES,
+    INCREMENTAL,
+    RECOMMENDED,
+    WAYS,
+    Figures,
+    Outcome,
+    Results,
+    Score,
+    Way,
+)
 
 SMALL = {name: Figures(90, 40, (70.0, 71.0), (60.0, 61.0)) for name in FIGURES}
 
@@ -97,8 +110,8 @@ def test_nothing_is_known_of_test_rows_while_learning(survey: paper._Table, way:
     for table in (survey, forged):
         table = table.as_seen(train)
         table = table.binned(train) if way.bins else table
-        hidden = paper._chosen(table, way, train, seed=3)
-        learnt.append((hidden, table.states, paper._learnt(table, way, hidden, train, seed=3)))
+        held_out, hidden = paper._chosen(table, way, train, seed=3)
+        learnt.append((held_out, hidden, table.states, paper._learnt(table, way, hidden, train, seed=3)))
     assert learnt[0] == learnt[1]
 
 
@@ -107,10 +120,26 @@ def test_the_number_of_states_is_the_one_that_cross_validation_prefers(
 ) -> None:
     """Four groups of people: one state is too few."""
     way = Way(smoothing=1.0, hidden=None)
-    monkeypatch.setattr(paper, "CHOICES", (1, 4))
-    assert paper._chosen(survey, way, np.arange(400), seed=0) == 4
-    monkeypatch.setattr(paper, "CHOICES", (4, 1))
-    assert paper._chosen(survey, way, np.arange(400), seed=0) == 4
+    held_out = {}
+    for choices in ((1, 4), (4, 1), (1,)):
+        monkeypatch.setattr(paper, "CHOICES", choices)
+        held_out[choices], hidden = paper._chosen(survey, way, np.arange(400), seed=0)
+        assert hidden == max(choices)
+    assert held_out[1, 4] == held_out[4, 1] > held_out[1,]
+
+
+def test_the_score_of_one_state_is_that_of_the_shares_of_classes(
+    survey: paper._Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one hidden state the class depends on nothing: its smoothed share among the rows that were not kept back."""
+    monkeypatch.setattr(paper, "CHOICES", (1,))
+    rows, classes = np.arange(400), survey.codes[:, -1]
+    found, _ = paper._chosen(survey, Way(smoothing=1.0, hidden=None), rows, seed=5)
+    expected = 0.0
+    for back in np.array_split(np.random.default_rng([5, paper.FOLDS]).permutation(rows), paper.FOLDS):
+        counts = np.bincount(np.delete(classes, back), minlength=classes.max() + 1) + 1.0
+        expected += np.log(counts / counts.sum())[classes[back]].sum()
+    assert found == pytest.approx(expected)
 
 
 def test_beliefs_are_those_of_the_network(survey: paper._Table) -> None:
@@ -244,7 +273,8 @@ def test_the_same_split_has_the_same_results(survey: paper._Table, monkeypatch: 
     monkeypatch.setattr(paper, "CHOICES", (2, 4))
     once, again = (dict(paper._outcomes(survey, 300, "random", 1, quick=True)) for _ in range(2))
     assert once == again
-    assert RECOMMENDED in once
+    assert once[RECOMMENDED] == max(once[CHOSEN], once[BINNED], key=lambda outcome: outcome.held_out)
+    assert once[CHOSEN].held_out != once[BINNED].held_out
     assert BATCH not in once  # slow, so only the first time
 
 
@@ -285,13 +315,14 @@ def measured(
     tables: dict[str, paper._Table], name: str, method: str, counts: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> list[Score]:
     """A method on one table, by file order and over random splits."""
-    monkeypatch.setattr(paper, "WAYS", {method: WAYS[method]})
+    ways = (CHOSEN, BINNED) if method == RECOMMENDED else (method,)
+    monkeypatch.setattr(paper, "WAYS", {way: WAYS[way] for way in ways})
     monkeypatch.setattr(paper, "_others", lambda *_: ())
     scores = [Score(name, method, order) for order in counts]
     for score in scores:
         for number in range(counts[score.order]):
-            for _, outcome in paper._outcomes(tables[name], FIGURES[name].learnt, score.order, number, quick=False):
-                score.runs.append(outcome)
+            found = dict(paper._outcomes(tables[name], FIGURES[name].learnt, score.order, number, quick=False))
+            score.runs.append(found[method])
     return scores
 
 
@@ -316,7 +347,7 @@ def test_the_recommended_settings_beat_the_paper(
     name: str, tables: dict[str, paper._Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By file order, which is how its split reads; random splits of the first table are harder for every method."""
-    by_file, random = measured(tables, name, RECOMMENDED, {"file": 5, "random": 10}, monkeypatch)
+    by_file, random = measured(tables, name, RECOMMENDED, {"file": 5, "random": 6}, monkeypatch)
     figure = max(FIGURES[name].test)
     assert by_file.verdict(figure) == "beaten", by_file.shown()
     assert random.verdict(figure) != "not reached", random.shown()

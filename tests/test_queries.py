@@ -75,8 +75,9 @@ def test_contributions_sum_to_the_log_odds_of_any_network(case: tuple[SmallNetwo
             assert np.isfinite(found.log_odds)
             total = found.prior + sum(found.contributions.values())
             assert total == pytest.approx(found.log_odds, rel=1e-9, abs=1e-7)
-            if 0 < belief[state] < 1:
-                odds = np.log(belief[state]) - np.log(np.delete(belief, state).sum())
+            rest = float(np.delete(belief, state).sum())
+            if belief[state] > 0 and rest > 0:
+                odds = np.log(belief[state]) - np.log(rest)
                 assert found.log_odds == pytest.approx(odds, rel=1e-7, abs=1e-9)
             known = {key for key, (value,) in others.items() if value is not None}
             assert set(found.contributions) == known

@@ -125,7 +125,7 @@ def load(name: str, folder: str | Path | None = None, *, fetch: Fetch | None = N
         return _digits()
     if name == "survey":
         return _survey()
-    if name not in _TABLES:
+    if not isinstance(name, str) or name not in _TABLES:
         raise unknown_name("table", name, names())
     return _TABLES[name].read(name, _found(_TABLES[name], folder, fetch or download))
 
