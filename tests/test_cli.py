@@ -243,7 +243,7 @@ def test_an_unwritable_place_leaves_the_old_file(tmp_path: Path, monkeypatch: py
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(fgrn.TableFileError, match="No space left"):
+    with pytest.raises(fgrn.TableFileError, match="no space left"):
         table_file.write({"a": [2]}, path)
     monkeypatch.undo()
     assert table_file.read(path).to_pydict() == {"a": [1]}
@@ -265,7 +265,9 @@ def test_an_interrupt_keeps_what_was_learnt(tmp_path: Path) -> None:
         process.kill()
     assert process.returncode == 130, err
     assert "interrupted" in out
-    assert isinstance(fgrn.load(output), fgrn.LatentClassifier)
+    model = fgrn.load(output)
+    assert isinstance(model, fgrn.LatentClassifier)
+    assert model.history_.epochs > 1
 
 
 def test_doctor_and_bench(capsys: Any) -> None:
@@ -273,3 +275,23 @@ def test_doctor_and_bench(capsys: Any) -> None:
     assert all(one["fine"] for one in found)
     text = said(capsys, "bench", "--rows", "2000", "--epochs", "2")
     assert "rows per second" in text
+
+
+def test_a_table_is_read_as_the_model_learnt_it(tmp_path: Path, capsys: Any) -> None:
+    learnt, new, model = tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "m.fgrn"
+    table_file.write({"v": ["1", "2", "x"] * 20, "n": [1, -9, 3] * 20, "c": ["p", "q", "q"] * 20}, learnt)
+    said(capsys, "fit", learnt, "--target", "c", "--hidden", "3", "--missing", "-9", "-o", model)
+    table_file.write({"v": [1, 2], "n": ["-9", "3"]}, new)
+    assert main(["predict", str(model), str(new)]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.splitlines()[1].split(",")[2] == '"p"'
+    table_file.write({"v": ["1"], "n": ["three"]}, new)
+    assert main(["predict", str(model), str(new)]) == 0
+    assert "'three' in column 'n' is no number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("share", "kept"), [(0.25, 50), (0.4, 80), (0.9, 180)])
+def test_so_many_rows_are_kept_back(share: float, kept: int, people: Path, tmp_path: Path, capsys: Any) -> None:
+    text = said(capsys, "fit", people, "--target", "buys", "-o", tmp_path / "m.fgrn", "--test", str(share), "--json")
+    assert json.loads(text)["rows"] == 200 - kept

@@ -32,6 +32,7 @@ def test_the_code_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert Path("flu.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
+@pytest.mark.filterwarnings("ignore::fgrn.UnseenLevelWarning")  # shades that rows kept back have alone
 def test_the_demonstration_learns_compares_draws_and_says_where(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -62,6 +62,8 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "infinite weight": (set_at("weight", to={"float": "inf"}), "weight"),
     "a history of words": (set_at("history", "log_likelihood", to=["a"]), "'a'"),
     "no history": (without("history"), "history"),
+    "other hidden states": (set_at("n_hidden", to=1), "states"),
+    "no class sizes": (set_at("selection", "candidates", 0, "class_sizes", to=[]), "classes"),
     "another criterion": (set_at("selection", "criterion", to="__class__"), "__class__"),
     "nothing tried": (set_at("selection", "candidates", to=[]), "chosen"),
     "a candidate of words": (set_at("selection", "candidates", 0, to="x"), "tried"),
@@ -117,3 +119,17 @@ def test_a_file_of_the_first_version_stays_readable() -> None:
     asked = {"colour": ["red", None], "age": [3.0, None], "works": [None, False]}
     np.testing.assert_allclose(model.predict_proba(asked), [[0.089868, 0.910132], [0.510645, 0.489355]], atol=1e-6)
     assert model.network_.trained[0]["rows"] == 40
+
+
+@pytest.mark.parametrize("hidden", [["x"], {}, [[1, 2]], [None], "", "auto", [3, 3]])
+def test_hidden_variables_that_are_none(hidden: Any, tmp_path: Path) -> None:
+    model = fgrn.DiscreteICA(n_hidden=(2, 2), n_init=1, n_epochs=2, engine="reference").fit({"a": [0, 1], "b": [1, 0]})
+    record = copy.deepcopy(estimator_file.described(model))
+    record["params"]["n_hidden"] = hidden
+    path = tmp_path / "m.fgrn"
+    path.write_bytes(model_file._encoded(model.network_, {"estimator": record}))
+    if hidden == [3, 3]:  # as many of them: a parameter that was changed after fitting
+        assert isinstance(fgrn.load(path), fgrn.DiscreteICA)
+        return
+    with pytest.raises(fgrn.ModelFileError):
+        fgrn.load(path)

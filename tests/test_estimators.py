@@ -336,3 +336,78 @@ def test_names_that_hidden_variables_would_have() -> None:
     for estimator in ESTIMATORS:
         model = clone(estimator).fit(frame, ["p", "q"] * 10)
         model.score_samples(frame)
+
+
+def test_a_later_batch_may_call_the_class_differently_or_not_at_all() -> None:
+    frame, answer = survey(100)
+    model = LatentClassifier(n_hidden=2, **QUICK)
+    model.partial_fit(frame, answer, classes=["no", "yes"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fgrn.UnseenLevelWarning)
+        model.partial_fit(frame, answer.to_numpy())
+    before = model.predict_proba(frame)
+    with pytest.raises(ValueError, match="inconsistent"):
+        clone(model).fit(frame[:3], answer)
+    with pytest.raises(ValueError, match="inconsistent"):
+        model.fit(frame[:3], [1, 2, 3, 4])
+    np.testing.assert_array_equal(model.predict_proba(frame), before)
+
+
+def test_stopping_keeps_the_best_that_was_learnt() -> None:
+    frame, _ = survey(300)
+    model = LatentClassModel(n_hidden="auto", n_init=1, n_epochs=30, tol=0.0, random_state=0, engine="reference")
+    asked = 0
+
+    def stop() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 75  # in the middle of the third size
+
+    model._stop = stop
+    model.fit(frame)
+    assert [one.n_hidden for one in model.selection_.candidates] == [1, 2, 3]
+    assert model.history_.epochs == 30
+    assert model.n_hidden_ == 2
+
+
+def test_a_selection_does_not_outlive_its_fit() -> None:
+    frame, _ = survey(100)
+    model = LatentClassModel(n_hidden="auto", max_hidden=2, n_init=1, **QUICK).fit(frame)
+    assert hasattr(model, "selection_")
+    assert not hasattr(model.set_params(n_hidden=2).fit(frame), "selection_")
+
+
+def test_comparing_leaves_rows_of_weight_zero_out() -> None:
+    frame, _ = survey(100)
+    weights = np.ones(100)
+    weights[4::5] = 0
+    model = LatentClassModel(criterion="held_out", n_init=1, **QUICK)
+    one = model.compare(frame, [1, 2], sample_weight=weights)
+    other = model.compare(frame[weights > 0], [1, 2])
+    assert one.candidates[1].held_out == pytest.approx(other.candidates[1].held_out)
+    with pytest.raises(ValueError, match="at least 5"):
+        model.compare(frame[:4], [1, 2])
+
+
+def test_expected_numbers_are_not_cut_to_integers() -> None:
+    rng = np.random.default_rng(0)
+    ages = rng.integers(20, 80, (200, 2))
+    ages[::7, 0] = -9
+    model = LatentClassModel(n_hidden=2, n_init=1, missing_values=[-9], **QUICK).fit(ages)
+    filled = model.complete(ages)
+    assert filled.dtype == np.float64
+    assert (filled[::7, 0] != np.floor(filled[::7, 0])).any()
+    mapping = {"a": ages[:, 0], "b": ages[:, 1]}
+    other = LatentClassModel(n_hidden=2, n_init=1, missing_values=[-9], **QUICK).fit(mapping).complete(mapping)
+    np.testing.assert_allclose(other["a"], filled[:, 0])
+
+
+def test_parameters_come_back_from_a_file(tmp_path: Any) -> None:
+    frame, answer = survey(60)
+    given = LatentClassifier(n_hidden=2, missing_values=[np.nan, "?"], smoothing=0.3, unseen="error", **QUICK)
+    given.fit(frame, answer).save(tmp_path / "m.fgrn")
+    again = fgrn.load(tmp_path / "m.fgrn")
+    assert str(again.get_params()) == str(given.get_params())
+    again.fit(frame, answer)
+    with pytest.raises(ValueError, match="dates"):
+        LatentClassifier().fit(frame[:2], np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[D]"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -182,3 +184,33 @@ def test_notebooks_show_pictures_and_tables() -> None:
     text = net.explain({"a<b": "x"}, "L")._repr_html_()
     assert "a&lt;b = x" in text
     assert text.endswith("</table>")
+
+
+def test_causes_in_a_circle_cannot_be_drawn() -> None:
+    one, two, three = (fgrn.Variable(name, 2) for name in "PQR")
+    net = fgrn.Network([fgrn.Diverter([one], [two, three]), fgrn.SISO(two, one)])
+    with pytest.raises(fgrn.FgrnError, match="circle"):
+        net.sample(3)
+
+
+def test_batches_have_one_start() -> None:
+    net = fgrn.lvm({"a": 2}, hidden=2)
+    with pytest.raises(fgrn.LearningError, match="starts=1"):
+        net.learn({"a": [0, 1]}, starts=2, online=net.online())
+
+
+def test_copies_and_interrupted_learning_keep_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = fgrn.hmm({"Y": 2}, hidden=2)
+    chain.learn({"Y": [0, 1, 0]}, epochs=2)
+    assert len(chain.copy().trained) == len(pickle.loads(pickle.dumps(chain)).trained) == 1
+    net = fgrn.stack({f"Y{k}": 2 for k in range(4)}, hidden=[2, 2])
+    before = net.table("Y0").copy()
+
+    def stop(start: int, epoch: int, per_row: float) -> bool:
+        raise KeyboardInterrupt if calls.append(1) or len(calls) > 3 else ValueError
+
+    calls: list[int] = []
+    with pytest.raises((KeyboardInterrupt, ValueError)):
+        net.learn_by_layer({f"Y{k}": [0, 1] for k in range(4)}, epochs=2, watch=stop)
+    assert net.trained == ()
+    np.testing.assert_array_equal(net.table("Y0"), before)

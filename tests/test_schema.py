@@ -143,3 +143,17 @@ def test_what_cannot_be_read_is_told(make: object, words: list[str]) -> None:
         make()  # type: ignore[operator]
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("edges", [[], ["a"], 5, [2, 1], [float("nan")]])
+def test_edges_that_are_none(edges: object) -> None:
+    with pytest.raises(SchemaError, match="ascend"):
+        Schema.infer({"x": list(range(50))}).with_column("x", edges=edges)
+
+
+def test_large_numbers_are_told_apart() -> None:
+    big = 2**53
+    schema = Schema.infer({"x": [big, big + 1] * 5})
+    assert schema.codes({"x": np.array([big, big + 1])})["x"].codes.tolist() == [0, 1]
+    wide = Schema.infer({"x": [1e308 * (k / 20) for k in range(21)]})["x"]
+    assert np.isfinite(wide.edges).all()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
 from .chain import Chain
+from .columns import Column
 from .exceptions import (
     ConvergenceWarning,
     EvidenceError,
@@ -24,7 +25,7 @@ from .exceptions import (
 from .frames import states
 from .graph import SISO, Diverter, Source, Variable
 from .network import Network
-from .schema import Column, Schema
+from .schema import Schema
 from .structures import dica, hmm, lvm, naive_bayes, sequences, stack
 
 if TYPE_CHECKING:

@@ -91,8 +91,14 @@ def sizes(most: int) -> Iterator[int]:
         size = size + 1 if size < 6 else max(size + 2, round(size * 1.25))
 
 
-def select(fit: Callable[[int], Candidate], candidates: Iterable[int], criterion: str, stop: bool = True) -> Selection:
-    """Try one size after the other; `stop` when the criterion has not improved for a while."""
+def select(
+    fit: Callable[[int], Candidate],
+    candidates: Iterable[int],
+    criterion: str,
+    patient: bool = True,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Selection:
+    """Try one size after the other; if `patient` only until the criterion has not improved for a while."""
     tried: list[Candidate] = []
     since, best = 0, None
     for size in candidates:
@@ -100,6 +106,6 @@ def select(fit: Callable[[int], Candidate], candidates: Iterable[int], criterion
         now = Selection(criterion, tuple(tried)).best
         since = 0 if now is not best else since + 1
         best = now
-        if stop and since >= PATIENCE:
+        if stopped() or (patient and since >= PATIENCE):
             break
     return Selection(criterion, tuple(tried))

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import datasets, plots
+from .columns import Column
 from .exceptions import shortened
 from .io import table_file
-from .schema import Column, Schema
+from .schema import Schema
 
 if TYPE_CHECKING:
     from .estimators import LatentClassifier

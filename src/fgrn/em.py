@@ -104,7 +104,9 @@ def record(
         "weight": float(history.weight),
         "epochs": history.epochs,
         "cycles": int(rule.cycles),
-        "smoothing": dict(smoothing) if isinstance(smoothing, Mapping) else float(smoothing),
+        "smoothing": {k: float(v) for k, v in smoothing.items()}
+        if isinstance(smoothing, Mapping)
+        else float(smoothing),
         "holes": holes,
         "seed": int(rule.seed),
         "starts": int(rule.starts),

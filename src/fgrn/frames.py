@@ -297,7 +297,8 @@ def _like(column: Any, values: Sequence[Any]) -> Any:
 def _array_like(column: np.ndarray, values: list[Any]) -> np.ndarray:
     kinds = {type(value) for value in values}
     if column.ndim == 1 and column.dtype.kind in "biuf" and kinds <= {bool, int, float}:
-        return np.array(values, dtype=column.dtype)
+        whole = column.dtype.kind == "f" or all(value == int(value) for value in values)
+        return np.array(values, dtype=column.dtype if whole else np.float64)
     if len(kinds) > 1 or (column.ndim == 1 and column.dtype.kind == "O"):
         out = np.empty(len(values), dtype=object)
         out[:] = values

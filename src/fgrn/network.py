@@ -328,6 +328,8 @@ class Network(Queries):
             threads=threads,
             merge=False if merge is None and rule.epochs * rule.starts < merging.EPOCHS else merge,
         ))  # fmt: skip
+        if online is not None and rule.starts > 1:
+            raise LearningError("Batches that are seen once go on from the tables as they are: starts=1.")
         batch = None if online is None else Decayed(estep, online)
         smooth = Smoothing.of(spec, smoothing)
         try:
@@ -364,14 +366,14 @@ class Network(Queries):
             if name in options:
                 raise LearningError(f"The layers decide what is {name!r}; leave it out, or use learn.")
         settings.whole("together", together, 0)
-        before = self._parameters
+        before = self._parameters, self._trained
         try:
             layers = steps(self._spec, self.layers)
             histories = [self.learn(data, only=layer, paused=above, **options) for layer, above in layers]
             if together:
                 histories.append(self.learn(data, **{**options, "epochs": together, "starts": 1}))
         except BaseException:
-            self._parameters = before
+            self._parameters, self._trained = before
             raise
         return histories
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from .exceptions import FgrnError
 from .plan import Plan
 
 
@@ -62,7 +63,9 @@ def _drivers(plan: Plan) -> list[tuple[str, int]]:
         while stack:
             missing = [drives[e] for e in reads[stack[-1]] if e in drives and drives[e] not in order]
             if missing:
-                stack.extend(missing)
+                if len(stack) > len(reads):
+                    raise FgrnError("The causes of this network go round in a circle, so that no row can be drawn.")
+                stack.extend(missing[:1])
             else:
                 order.setdefault(stack.pop())
     return list(order)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from math import inf, isfinite
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import frames, settings
+from .columns import Column, bin_labels, listed_values, numeric, plain_value
 from .exceptions import SchemaError, UnseenLevelWarning, shortened, unknown_name
 from .frames import Coded
 from .labels import Label
@@ -30,106 +31,8 @@ BINS = 5
 
 UNSEEN = ("unknown", "error")
 
-
-@dataclass(frozen=True)
-class Column:
-    """One column: the levels of its variable in order, and how values become levels.
-
-    Attributes:
-        name: of the column.
-        levels: the labels of the states.
-        edges: the inner borders of bins, one less than levels; a value on a border is in the upper bin. Empty for a
-            column whose values are the levels themselves.
-        centers: one number for each bin, that stands for it where a number is wanted.
-        missing: values that mean "unknown", beside None and NaN.
-        ordered: whether the order of the levels means something.
-    """
-
-    name: str
-    levels: tuple[Label, ...]
-    edges: tuple[float, ...] = ()
-    centers: tuple[float, ...] = ()
-    missing: tuple[Label, ...] = ()
-    ordered: bool = False
-
-    def __post_init__(self) -> None:
-        for field in ("levels", "edges", "centers", "missing"):
-            given = getattr(self, field)
-            if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-                raise SchemaError(f"Column {self.name!r}: {field!r} is a list. Got {given!r} instead.")
-            object.__setattr__(self, field, tuple(_plain(value, self.name) for value in given))
-        if not isinstance(self.name, str):
-            raise SchemaError(f"A column is called by a word. Got {self.name!r} instead.")
-        if None in self.levels:
-            raise SchemaError(f"Column {self.name!r}: unknown is no level.")
-        if not self.levels:
-            raise SchemaError(f"Column {self.name!r} has no level. Leave it out.")
-        if len(set(self.levels)) != len(self.levels):
-            twice = [level for level in dict.fromkeys(self.levels) if self.levels.count(level) > 1]
-            raise SchemaError(f"Column {self.name!r} has the level {twice[0]!r} twice.")
-        both = [level for level in self.levels if level in self.missing]
-        if both:
-            raise SchemaError(f"Column {self.name!r}: {both[0]!r} is a level and a code for missing values.")
-        if self.edges:
-            self._check_bins()
-        elif self.centers:
-            raise SchemaError(f"Column {self.name!r} has centers of bins, but no edges between them.")
-
-    def _check_bins(self) -> None:
-        numbers = all(isinstance(value, (int, float)) and isfinite(value) for value in (*self.edges, *self.centers))
-        if not numbers or any(a >= b for a, b in pairwise(self.edges)):
-            raise SchemaError(f"Column {self.name!r}: the edges of bins are numbers that ascend. Got {self.edges!r}.")
-        if len(self.levels) != len(self.edges) + 1:
-            raise SchemaError(
-                f"Column {self.name!r} has {len(self.edges)} edges, which make {len(self.edges) + 1} bins, but "
-                f"{len(self.levels)} levels to name them."
-            )
-        if self.centers and len(self.centers) != len(self.levels):
-            raise SchemaError(f"Column {self.name!r}: there is one center for each of its {len(self.levels)} bins.")
-
-    @property
-    def is_binned(self) -> bool:
-        """Whether values are numbers that fall into bins."""
-        return bool(self.edges)
-
-    def value(self, level: Label) -> Label:
-        """What stands for a level in a table: the level itself, or the center of a bin."""
-        return self.centers[self.levels.index(level)] if self.centers else level
-
-    def codes(self, values: Any) -> tuple[np.ndarray, dict[Any, int]]:
-        """The position of each value's level, -1 where it is unknown or no level; and what was no level, how often."""
-        if self.is_binned:
-            return self._binned(values), {}
-        array = values if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" else None
-        if array is not None and array.ndim == 1 and all(isinstance(level, (int, float)) for level in self.levels):
-            return self._numbers(array)
-        places = {level: code for code, level in enumerate(self.levels)}
-        places |= dict.fromkeys(self.missing, -1)
-        plain = [_plain(value, self.name) for value in _listed(values)]
-        out = np.fromiter((places.get(value, -2) for value in plain), dtype=np.int32, count=len(plain))
-        unseen: dict[Any, int] = {}
-        for row in np.flatnonzero(out == -2).tolist():
-            if plain[row] is not None:
-                unseen[plain[row]] = unseen.get(plain[row], 0) + 1
-        return np.maximum(out, -1), unseen
-
-    def _numbers(self, values: np.ndarray) -> tuple[np.ndarray, dict[Any, int]]:
-        levels = np.array([float(level) for level in self.levels])
-        order = np.argsort(levels)
-        numbers = values.astype(np.float64)
-        place = np.minimum(np.searchsorted(levels[order], numbers), len(levels) - 1)
-        codes = order[place].astype(np.int32)
-        wrong = levels[codes] != numbers
-        codes[wrong] = -1
-        known = ~np.isnan(numbers) & ~np.isin(numbers, _floats(self.missing))
-        found, count = np.unique(numbers[wrong & known], return_counts=True)
-        return codes, {_plain(value, self.name): int(n) for value, n in zip(found, count, strict=True)}
-
-    def _binned(self, values: Any) -> np.ndarray:
-        numbers = numeric(values, self.name, self.missing)
-        codes = np.searchsorted(np.array(self.edges), numbers, side="right").astype(np.int32)
-        codes[np.isnan(numbers)] = -1
-        return codes
+MOST_TOLD = 3
+"""Columns of which one warning tells what was not seen in training."""
 
 
 class Schema(Mapping[str, Column]):
@@ -171,7 +74,7 @@ class Schema(Mapping[str, Column]):
         """
         settings.whole("bins", bins, 2, SchemaError)
         settings.whole("max_levels", max_levels, 1, SchemaError)
-        codes = tuple(_plain(value, "missing") for value in missing)
+        codes = tuple(plain_value(value, "missing") for value in missing)
         columns = frames.columns(data)
         if not columns:
             raise SchemaError("This table has no column.")
@@ -214,7 +117,13 @@ class Schema(Mapping[str, Column]):
             if field not in known:
                 raise unknown_name("part of a column", field, sorted(known))
         if "edges" in changes:
-            changes.setdefault("levels", bin_labels(changes["edges"]))
+            edges = changes["edges"]
+            numbers = isinstance(edges, (list, tuple, np.ndarray)) and all(
+                isinstance(edge, (int, float, np.number)) and isfinite(edge) for edge in edges
+            )
+            if not numbers or not len(edges) or any(a >= b for a, b in pairwise(edges)):
+                raise SchemaError(f"Column {name!r}: the edges of bins are numbers that ascend. Got {edges!r}.")
+            changes.setdefault("levels", bin_labels(edges))
             changes.setdefault("centers", ())
         elif self[name].is_binned and "levels" in changes and len(list(changes["levels"])) != len(self[name].levels):
             changes |= {"edges": (), "centers": ()}
@@ -245,6 +154,8 @@ class Schema(Mapping[str, Column]):
             out[name] = Coded(codes)
             if found:
                 strange.append(_unseen_text(self[name], found))
+        if len(strange) > MOST_TOLD:
+            strange = [*strange[:MOST_TOLD], f"{len(strange) - MOST_TOLD:,} more columns have such values."]
         if strange and unseen == "error":
             raise SchemaError(" ".join(strange))
         if strange:
@@ -291,43 +202,6 @@ class Schema(Mapping[str, Column]):
         return f"<table><caption>Schema of {len(self)} columns</caption>{head}{rows}</table>"
 
 
-def numeric(values: Any, name: str, missing: Iterable[Label] = ()) -> np.ndarray:
-    """A column as float64, NaN where it is unknown; words that are no numbers are an error."""
-    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
-        numbers = values.astype(np.float64)
-    else:
-        codes = set(missing)
-        plain = [_plain(value, name) for value in _listed(values)]
-        try:
-            numbers = np.array([np.nan if v is None or v in codes else float(v) for v in plain], dtype=np.float64)
-        except ValueError:
-            word = next(v for v in plain if isinstance(v, str) and v not in codes and not _is_number(v))
-            raise SchemaError(
-                f"Column {name!r} holds numbers in bins, and {word!r} is no number. Add it to the missing codes, or "
-                "name the levels of the column."
-            ) from None
-    numbers = np.where(np.isin(numbers, _floats(missing)), np.nan, numbers)
-    if np.isinf(numbers).any():
-        row = int(np.flatnonzero(np.isinf(numbers))[0])
-        raise SchemaError(f"Row {row}, {name!r}: {numbers[row]} is in no bin. Replace it, or leave it unknown.")
-    return numbers
-
-
-def bin_labels(edges: Sequence[float]) -> list[str]:
-    """A name for each bin between these edges, with as few digits as tell them apart."""
-    for digits in range(2, 18):
-        shown = [f"{edge:.{digits}g}" for edge in edges]
-        if len(set(shown)) == len(shown) and all(
-            abs(float(text) - edge) <= 0.005 * min(_gaps(edges)) for text, edge in zip(shown, edges, strict=True)
-        ):
-            break
-    return [f"< {shown[0]}", *(f"{a} to {b}" for a, b in pairwise(shown)), f">= {shown[-1]}"]
-
-
-def _gaps(edges: Sequence[float]) -> list[float]:
-    return [b - a for a, b in pairwise(edges)] or [abs(edges[0]) or 1.0]
-
-
 def _inferred(
     name: str,
     column: Any,
@@ -343,7 +217,7 @@ def _inferred(
     used = tuple(code for code in missing if code in found)
     levels = [value for value in found if value not in missing]
     if categories is not None:
-        levels = [_plain(value, name) for value in categories if value not in missing]
+        levels = [plain_value(value, name) for value in categories if value not in missing]
     if not levels:
         raise SchemaError(f"Column {name!r} has no known value. Leave it out.")
     if categories is None and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in levels):
@@ -354,7 +228,7 @@ def _inferred(
             return _in_bins(name, numbers, used, bins, weights)
         return Column(name, tuple(sorted(levels)), missing=used, ordered=True)
     if len(levels) > max_levels and categories is None:
-        rows = len(_listed(column))
+        rows = len(listed_values(column))
         looks = " looks like an identifier" if len(levels) > rows / 2 else ""
         raise SchemaError(
             f"Column {name!r}: {len(levels):,} distinct values in {rows:,} rows{looks or ' are many levels'}. "
@@ -379,14 +253,18 @@ def _in_bins(
     wanted = below[-1] * np.arange(1, bins) / bins
     nearest = [int(np.argmin(np.abs(below[1:-1] - goal))) + 1 for goal in wanted]
     cuts = sorted(set(nearest))
-    edges = [float((distinct[cut - 1] + distinct[cut]) / 2) for cut in cuts]
+    edges = [float(distinct[cut - 1] / 2 + distinct[cut] / 2) for cut in cuts]
     # the middle of two neighbours in floating point may be the lower one
     edges = [edge if edge > distinct[cut - 1] else float(distinct[cut]) for edge, cut in zip(edges, cuts, strict=True)]
     borders = [0, *cuts, len(distinct)]
-    centers = [
-        float(np.average(distinct[a:b], weights=share[a:b] if share[a:b].sum() else None)) for a, b in pairwise(borders)
-    ]
+    centers = [_mean(distinct[a:b], share[a:b]) for a, b in pairwise(borders)]
     return Column(name, tuple(bin_labels(edges)), tuple(edges), tuple(centers), missing, ordered=True)
+
+
+def _mean(values: np.ndarray, weights: np.ndarray) -> float:
+    """The weighted mean, also of numbers whose sum would overflow."""
+    size = float(np.abs(values).max()) or 1.0
+    return float(np.average(values / size, weights=weights if weights.sum() else None)) * size
 
 
 def _distinct(column: Any, name: str) -> dict[Any, None]:
@@ -397,46 +275,12 @@ def _distinct(column: Any, name: str) -> dict[Any, None]:
             if np.isinf(values).any():
                 raise SchemaError(f"Column {name!r} holds infinity. Replace it, or leave it unknown.")
             values = values[~np.isnan(values)]
-        return dict.fromkeys(_plain(value, name) for value in values)
-    plain = dict.fromkeys(_plain(value, name) for value in _listed(column))
+        return dict.fromkeys(plain_value(value, name) for value in values)
+    plain = dict.fromkeys(plain_value(value, name) for value in listed_values(column))
     plain.pop(None, None)
     if any(value in (inf, -inf) for value in plain):
         raise SchemaError(f"Column {name!r} holds infinity. Replace it, or leave it unknown.")
     return plain
-
-
-def _listed(column: Any) -> list[Any]:
-    if isinstance(column, np.ndarray) and column.ndim:
-        return column.tolist() if not np.ma.isMaskedArray(column) else list(column)
-    return column if isinstance(column, list) else [column]
-
-
-def _plain(value: Any, name: str) -> Any:
-    """A value as a label: None if it is unknown, and a whole number as int, whatever it came as."""
-    if frames.is_unknown(value):
-        return None
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, (str, bool, int, float)):
-        return value
-    raise SchemaError(
-        f"Column {name!r} holds {value!r}, a {type(value).__name__}. Levels are words, numbers and truth values; turn "
-        "it into one of these."
-    )
-
-
-def _floats(values: Iterable[Label]) -> list[float]:
-    return [float(value) for value in values if not isinstance(value, str)]
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 def _unseen_text(column: Column, found: Mapping[Any, int]) -> str:

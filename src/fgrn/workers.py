@@ -57,7 +57,7 @@ def in_order(engine: Engine, threads: int | None, work: Callable[[slice], Any], 
 
 class _Outcome(NamedTuple):
     value: Any = None
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 class _Queue:
@@ -80,7 +80,7 @@ class _Queue:
     def _run(self, number: int) -> None:
         try:
             outcome = _Outcome(self.work(self.blocks[number]))
-        except Exception as error:
+        except BaseException as error:  # also an exit: who waits for the result has to know
             outcome = _Outcome(error=error)
         with self.changed:
             self.done[number] = outcome

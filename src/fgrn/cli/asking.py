@@ -37,7 +37,7 @@ def predict(
     if not hasattr(estimator, "predict_proba"):
         raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes to predict.")
     estimator.unseen = unseen
-    table = common.read(data, **options)
+    table = common.read_for(estimator, data, **options)
     beliefs = estimator.predict_proba(common.matching(estimator, table))
     classes = estimator.classes_ if hasattr(estimator, "classes_") else np.arange(beliefs.shape[1])
     word = estimator._y_name if hasattr(estimator, "classes_") else "cluster"
@@ -79,7 +79,7 @@ def complete(model: str, data: str, output: str, proba: bool, unseen: str, **opt
     """
     estimator = common.estimator(model)
     estimator.unseen = unseen
-    table = common.read(data, **options)
+    table = common.read_for(estimator, data, **options)
     known = common.matching(estimator, table)
     filled, sure = estimator.complete(known, return_proba=True)
     columns = {name: table[name] for name in table.column_names}
@@ -116,7 +116,7 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
         raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes to explain.")
     values: dict[str, Any] = {}
     if data is not None:
-        table = common.matching(estimator, common.read(data, **options))
+        table = common.matching(estimator, common.read_for(estimator, data, **options))
         if not 0 <= row < table.num_rows:
             raise FgrnError(f"There is no row {row}; {data!r} has {table.num_rows:,}, counted from 0.")
         values = {name: table[name][row].as_py() for name in table.column_names}

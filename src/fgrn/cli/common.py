@@ -16,6 +16,7 @@ from ..exceptions import FgrnError, SchemaError
 from ..io import table_file
 
 if TYPE_CHECKING:
+    from ..columns import Column
     from ..estimators._base import LatentEstimator
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -65,6 +66,13 @@ def read(
     return table.drop_columns(list(drop))
 
 
+def read_for(model: LatentEstimator, data: str, **options: Any) -> Any:
+    """The table for a model, as an Arrow table; what stood for unknown when it was learnt does so again."""
+    if not options["missing"] and model.missing_values is not None:
+        options["missing"] = tuple(str(code) for code in model.missing_values)
+    return read(data, **options)
+
+
 def taken_out(table: Any, column: str | None) -> tuple[Any, list[Any] | None]:
     """A table without one of its columns, and the values of that."""
     if column is None:
@@ -107,7 +115,35 @@ def matching(model: LatentEstimator, table: Any) -> Any:
         from ..exceptions import shortened
 
         click.echo(f"fgrn: {shortened(gone)} not in this table: taken as unknown.", err=True)
-    return pa.table({name: table[name] if name in table.column_names else pa.nulls(table.num_rows) for name in names})
+    return pa.table(
+        {
+            name: _as_learnt(table[name], model.schema_[name])
+            if name in table.column_names
+            else pa.nulls(table.num_rows)
+            for name in names
+        }
+    )
+
+
+def _as_learnt(values: Any, column: Column) -> Any:
+    """A column of a file as the model knows it: one file may have only numbers where another has words, too."""
+    import pyarrow as pa
+
+    if not column.is_numeric and pa.types.is_integer(values.type):
+        return values.cast(pa.string())
+    if not column.is_numeric or not pa.types.is_string(values.type):
+        return values
+    numbers, words = [], []
+    for value in values.to_pylist():
+        try:
+            numbers.append(None if value is None else float(value))
+        except ValueError:
+            numbers.append(None)
+            words.append(value)
+    if words:
+        count = "once" if len(words) == 1 else f"{len(words):,} times"
+        click.echo(f"fgrn: {words[0]!r} in column {column.name!r} is no number: taken as unknown, {count}.", err=True)
+    return pa.array(numbers, pa.float64())
 
 
 def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:

@@ -25,7 +25,7 @@ def inspect(data: str, bins: int, as_json: bool, **options: Any) -> None:
     DATA is a CSV, TSV or Parquet file, or - for standard input.
     """
     from .. import frames
-    from ..schema import MOST_LEVELS, Schema
+    from ..schema import Schema
 
     table = common.read(data, **options)
     rows = table.num_rows
@@ -36,7 +36,7 @@ def inspect(data: str, bins: int, as_json: bool, **options: Any) -> None:
         distinct = len({value for value in frames.listed(values) if not frames.is_unknown(value)})
         record: dict[str, Any] = {"column": name, "distinct": distinct, "missing": holes, "missing_share": holes / rows}
         try:
-            column = Schema.infer({name: values}, bins=bins, max_levels=max(MOST_LEVELS, 1))[name]
+            column = Schema.infer({name: values}, bins=bins)[name]
             record |= {"kind": "bins" if column.is_binned else "levels", "levels": list(column.levels)}
         except SchemaError as problem:
             record |= {"kind": "unfit", "levels": [], "problem": str(problem)}
@@ -146,16 +146,18 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     kind = model or ("latent" if target else "clusters")
     if (kind in ("latent", "naive-bayes", "deep")) != (target is not None):
         raise click.UsageError(f"--model {kind} {'needs' if target is None else 'takes no'} --target.")
-    settings = {
+    settings: dict[str, Any] = {
         "n_epochs": epochs, "cycles": cycles, "n_init": starts, "tol": tolerance, "n_bins": bins,
         "max_levels": max_levels, "random_state": seed, "verbose": 0 if as_json else 1,
     }  # fmt: skip
     if smoothing is not None:
         settings["smoothing"] = smoothing
+    if options["missing"]:  # kept with the model, so that the next table is read in the same way
+        settings["missing_values"] = list(options["missing"])
     estimator = estimator_of(kind, hidden or {"deep": "4,8", "ica": "2,2", "latent": "8"}.get(kind, "auto"), settings)
     back = np.zeros(table.num_rows, dtype=bool)
     if test:
-        back[:: max(2, round(1 / test))] = True
+        back = np.diff(np.floor(np.arange(table.num_rows + 1) * test)) > 0
     weight = None if row_weights is None else np.array(row_weights, dtype=float)
     learnt = table.filter(~back)
     with common.stoppable() as stopped:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -28,6 +28,26 @@ HELD_OUT = 5
 """Every so manieth row is kept back where the number of hidden states is chosen by rows that were not learnt from."""
 
 Columns = dict[str, Any]
+
+
+class Classes(NamedTuple):
+    """The class of each row: what it is called, all classes there are, those of the rows, and which are known."""
+
+    name: str
+    every: np.ndarray
+    labels: np.ndarray
+    known: np.ndarray
+
+    @property
+    def coded(self) -> Coded:
+        """The position of each row's class."""
+        codes = np.full(len(self.labels), -1, dtype=np.int32)
+        codes[self.known] = np.searchsorted(self.every, self.labels[self.known])
+        return Coded(codes)
+
+    def take(self, rows: np.ndarray) -> Classes:
+        """Those of some of the rows."""
+        return self._replace(labels=self.labels[rows], known=self.known[rows])
 
 
 class LatentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no types
@@ -147,27 +167,38 @@ class LatentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carr
         with options["watch"]:
             return net.learn(data, **options)
 
-    def _fit(self, X: Any, sample_weight: Any, classes: Coded | None = None) -> Self:
+    def _fit(self, X: Any, sample_weight: Any, classes: Classes | None = None) -> Self:
         """Read the table, choose a network, teach it."""
-        columns = self._columns(X, reset=True)
+        columns, weights, classes = self._taken(X, sample_weight, classes)
         self._kind = frames.kind_of(X)
-        _check_lengths(columns, classes)
-        weights = self._weights(sample_weight, columns)
-        if weights is not None and not weights.all():  # a weight of zero is a row that is not there
-            kept = np.flatnonzero(weights)
-            columns = {name: frames.taken(column, kept) for name, column in columns.items()}
-            classes = None if classes is None else Coded(classes.codes[kept])
-            weights = weights[kept]
+        if classes is not None:
+            self._know(classes)
         self.schema_ = self._read_schema(X, columns, weights)
         data = self.schema_.codes(columns, self.unseen)
         if classes is not None:
-            data = {**data, self._class_name(): classes}
+            data = {**data, self._class_name(): classes.coded}
         self._online = None
         self.n_rows_ = frames.row_count(columns)
         self.weight_ = float(self.n_rows_ if weights is None else weights.sum())
         self._choose(data, weights)
         self.n_iter_ = self.history_.epochs
         return self
+
+    def _taken(
+        self, X: Any, sample_weight: Any, classes: Classes | None = None
+    ) -> tuple[Columns, np.ndarray | None, Classes | None]:
+        """The columns, weights and classes of a table to learn from; a row of weight 0 is as if it were not there."""
+        columns = self._columns(X, reset=True)
+        _check_lengths(columns, classes)
+        weights = self._weights(sample_weight, columns)
+        if weights is None or weights.all():
+            return columns, weights, classes
+        kept = np.flatnonzero(weights)
+        columns = {name: frames.taken(column, kept) for name, column in columns.items()}
+        return columns, weights[kept], None if classes is None else classes.take(kept)
+
+    def _know(self, classes: Classes) -> None:
+        """Remember what the classes are."""
 
     def _choose(self, data: dict[str, Coded], weights: np.ndarray | None) -> None:
         """The network for this table, taught."""
@@ -199,14 +230,14 @@ class LatentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carr
 
     # A batch at a time
 
-    def _partial_fit(self, X: Any, sample_weight: Any, classes: Coded | None = None) -> Self:
+    def _partial_fit(self, X: Any, sample_weight: Any, classes: Classes | None = None) -> Self:
         """One step of online EM; the first batch is learnt like a table."""
         if not hasattr(self, "network_"):
             return self._fit(X, sample_weight, classes)
         data = self._coded(X)
         _check_lengths(data, classes)
         if classes is not None:
-            data = {**data, self._class_name(): classes}
+            data = {**data, self._class_name(): classes.coded}
         weights = self._weights(sample_weight, data)
         if self._online is None:
             self._online = self.network_.online(self.weight_)
@@ -288,6 +319,9 @@ class LatentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carr
         unknown = [key for key in one if key not in self.schema_ and key != name]
         if unknown:
             self.schema_[unknown[0]]
+        known = {
+            key: value[0] if isinstance(value, list) and len(value) == 1 else value for key, value in known.items()
+        }
         codes = self.schema_.codes({key: [value] for key, value in known.items()}, self.unseen)
         return self.network_.explain(codes, name, state, values=known, engine=self.engine)
 
@@ -309,30 +343,52 @@ class Choosing(LatentEstimator):
         if self.n_hidden != "auto":
             super()._choose(data, weights)
             self.n_hidden_ = self.n_hidden
+            self.__dict__.pop("selection_", None)
             return
-        self.selection_ = self._compare(data, weights, sizes(self.max_hidden))
+        taught: dict[int, tuple[Network, History]] = {}
+        self.selection_ = self._compare(data, weights, sizes(self.max_hidden), taught)
         self.n_hidden_ = self.selection_.best.n_hidden
-        self.network_ = self._network(self.n_hidden_)
-        self.history_ = self._teach(self.network_, data, weights)
+        self.network_, self.history_ = taught[self.n_hidden_]
+        if self.criterion == "held_out" and not self._stopped():  # it has not seen all rows yet
+            self.network_ = self._network(self.n_hidden_)
+            self.history_ = self._teach(self.network_, data, weights)
 
     def _compared(self, X: Any, tried: Any, sample_weight: Any) -> Selection:
         """What `compare` answers; this estimator is a copy that nobody else has."""
-        columns = self._columns(X, reset=True)
-        weights = self._weights(sample_weight, columns)
+        columns, weights, _ = self._taken(X, sample_weight)
         self.schema_ = self._read_schema(X, columns, weights)
         data = self.schema_.codes(columns, self.unseen)
-        return self._compare(data, weights, sizes(self.max_hidden) if tried is None else list(tried), tried is None)
+        return self._compare(data, weights, sizes(self.max_hidden) if tried is None else list(tried), {}, tried is None)
 
-    def _compare(self, data: dict[str, Coded], weights: np.ndarray | None, tried: Any, stop: bool = True) -> Selection:
+    def _stopped(self) -> bool:
+        return self._stop is not None and self._stop()
+
+    def _compare(
+        self,
+        data: dict[str, Coded],
+        weights: np.ndarray | None,
+        tried: Any,
+        taught: dict[int, tuple[Network, History]],
+        patient: bool = True,
+    ) -> Selection:
+        """Try some sizes; the networks go to `taught`. Once asked to stop, none is begun any more."""
         rows = frames.row_count(data)
-        every = np.arange(rows) % HELD_OUT == HELD_OUT - 1
-        back = every if self.criterion == "held_out" and every.any() and not every.all() else np.zeros(rows, dtype=bool)
+        back = np.zeros(rows, dtype=bool)
+        if self.criterion == "held_out":
+            if rows < HELD_OUT:
+                raise ValueError(
+                    f"To hold rows out, a table has at least {HELD_OUT} of them. Got {rows}; choose criterion='bic'."
+                )
+            back[HELD_OUT - 1 :: HELD_OUT] = True
         learnt, kept = ({name: Coded(column.codes[which]) for name, column in data.items()} for which in (~back, back))
         weight = np.ones(rows) if weights is None else weights
 
         def fit(size: int) -> Candidate:
             net = self._network(size)
-            self._teach(net, learnt, None if weights is None else weights[~back], f"{size} hidden states")
+            taught[size] = (
+                net,
+                self._teach(net, learnt, None if weights is None else weights[~back], f"{size} hidden states"),
+            )
             found = net.propagate(
                 learnt,
                 keep=[self._hidden_name()],
@@ -359,13 +415,13 @@ class Choosing(LatentEstimator):
                 class_sizes=tuple((weight[~back] @ posterior / total).tolist()),
             )
 
-        return select(fit, tried, self.criterion, stop)
+        return select(fit, tried, self.criterion, patient, self._stopped)
 
 
-def _check_lengths(columns: Mapping[str, Any], classes: Coded | None) -> None:
+def _check_lengths(columns: Mapping[str, Any], classes: Classes | None) -> None:
     rows = frames.row_count(columns)
-    if classes is not None and len(classes) != rows:
-        raise ValueError(f"Found input variables with inconsistent numbers of samples: {[rows, len(classes)]}")
+    if classes is not None and len(classes.labels) != rows:
+        raise ValueError(f"Found input variables with inconsistent numbers of samples: {[rows, len(classes.labels)]}")
 
 
 def _is_array(X: Any) -> bool:
@@ -377,6 +433,8 @@ def _array(X: Any, filled: Mapping[str, list[Any]], names: list[str]) -> np.ndar
     array = np.array(X, dtype=None if isinstance(X, np.ndarray) else object)
     if array.dtype.kind not in "biufO":
         array = array.astype(object)
+    if array.dtype.kind in "biu" and any(value != int(value) for values in filled.values() for value in values):
+        array = array.astype(np.float64)
     for position, name in enumerate(names):
         if name in filled:
             array[:, position] = filled[name]

@@ -15,11 +15,10 @@ from sklearn.utils.validation import _check_y, check_is_fitted, column_or_1d
 from .. import frames, structures
 from ..em import History
 from ..explanation import Explanation
-from ..frames import Coded
 from ..labels import Label
 from ..network import Network
 from ..schema import BINS, MOST_LEVELS, Schema
-from ._base import Choosing, LatentEstimator
+from ._base import Choosing, Classes, LatentEstimator
 
 
 class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[misc]
@@ -37,9 +36,8 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
             sample_weight: one weight per row; a row of weight 0 is as if it were not there.
         """
         self._validate_params()
-        labels, known = self._labels(y)
-        self.classes_ = np.unique(labels[known])
-        return self._fit(X, sample_weight, self._class_codes(labels, known))
+        name, labels, known = self._labels(y)
+        return self._fit(X, sample_weight, Classes(name, np.unique(labels[known]), labels, known))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Go on learning from rows that are seen once: a step of online EM, see `fgrn.online`.
@@ -53,19 +51,19 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
             sample_weight: one weight per row.
         """
         self._validate_params()
-        labels, known = self._labels(y)
+        name, labels, known = self._labels(y)
         if not hasattr(self, "network_"):
             if classes is None:
                 raise ValueError("The first call of partial_fit needs all classes there will be: classes=[...].")
-            self.classes_ = np.unique(column_or_1d(classes))
-        elif classes is not None and not np.array_equal(np.unique(column_or_1d(classes)), self.classes_):
-            raise ValueError(f"These classes are not those of the first call, {self.classes_.tolist()}.")
-        strange = np.setdiff1d(labels[known], self.classes_)
+            every = np.unique(column_or_1d(classes))
+        else:
+            name, every = self._y_name, self.classes_
+            if classes is not None and not np.array_equal(np.unique(column_or_1d(classes)), every):
+                raise ValueError(f"These classes are not those of the first call, {every.tolist()}.")
+        strange = np.setdiff1d(labels[known], every)
         if len(strange):
-            raise ValueError(
-                f"The class {strange[0]!r} is not among those of the first call, {self.classes_.tolist()}."
-            )
-        return self._partial_fit(X, sample_weight, self._class_codes(labels, known))
+            raise ValueError(f"The class {strange[0]!r} is not among those of the first call, {every.tolist()}.")
+        return self._partial_fit(X, sample_weight, Classes(name, every, labels, known))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The distribution of the class in each row, in the order of `classes_`.
@@ -111,41 +109,39 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
             raise ValueError(f"There is no class {target!r}. Known: {self.classes_.tolist()}.")
         return int(found[0])
 
-    def _labels(self, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The classes as an array, and which of them are known."""
+    def _labels(self, y: Any) -> tuple[str, np.ndarray, np.ndarray]:
+        """What the class is called, the classes as an array, and which of them are known."""
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         if isinstance(y, Mapping) or (frames.is_frame(y) and len(frames.columns(y)) == 1):
             (name, values), *more = frames.columns(y).items()
             if more:
                 raise ValueError(f"The class is one column. Got {len(more) + 1} of them.")
-            self._y_name = name
         else:
-            self._y_name = str(getattr(y, "name", None) or "class")
+            name = str(getattr(y, "name", None) or "class")
             values = frames.plain(y, "y") if hasattr(y, "to_numpy") or isinstance(y, list) else y
         array = np.asarray(values)
+        if array.dtype.kind in "Mm":
+            raise ValueError("Classes are words, numbers or truth values. Got dates; turn them into words.")
         if array.dtype.kind == "O" and array.ndim == 1:
             known = np.array([not frames.is_unknown(value) for value in array], dtype=bool)
             if not known.any():
                 raise ValueError("The class of no row is known.")
             if not known.all():
                 check_classification_targets(array[known])
-                return array, known
+                return name, array, known
         labels = _check_y(values, estimator=self)
         check_classification_targets(labels)
-        return labels, np.ones(len(labels), dtype=bool)
+        return name, labels, np.ones(len(labels), dtype=bool)
 
-    def _class_codes(self, labels: np.ndarray, known: np.ndarray) -> Coded:
-        codes = np.full(len(labels), -1, dtype=np.int32)
-        codes[known] = np.searchsorted(self.classes_, labels[known])
-        return Coded(codes)
+    def _know(self, classes: Classes) -> None:
+        self._y_name, self.classes_ = classes.name, classes.every
 
     def _class_name(self) -> str:
         return self._free(self._y_name)
 
     def _class_labels(self) -> list[Label]:
-        plain = [value.item() if isinstance(value, np.generic) else value for value in self.classes_]
-        return plain if all(isinstance(value, (str, int, float, bool)) for value in plain) else list(map(str, plain))
+        return [value.item() if isinstance(value, np.generic) else value for value in self.classes_]
 
     def _observed(self) -> dict[str, list[Label]]:
         return {**self.schema_.states, self._class_name(): self._class_labels()}

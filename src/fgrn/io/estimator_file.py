@@ -81,13 +81,14 @@ def restored(document: dict[str, Any], network: Network) -> LatentEstimator:
     known = set(kind._get_param_names())
     try:
         schema = Schema.from_dict(value_of(list, record, "schema", "its estimator"))
-        estimator: LatentEstimator = kind(**{key: value for key, value in params.items() if key in known})
+        estimator: LatentEstimator = kind(**{key: _restored(value) for key, value in params.items() if key in known})
         estimator.schema = schema if params.get("schema") is True else None
         estimator._validate_params()
+        estimator.network_, estimator.schema_ = network, schema
+        _features(estimator, record)
+        estimator._hidden()
     except (FgrnError, TypeError, ValueError, AttributeError) as error:
         raise Refused(f"its estimator is not one: {str(error)[:300]}") from error
-    estimator.network_, estimator.schema_ = network, schema
-    _features(estimator, record)
     if "classes" in record:
         _classes(estimator, record)
     estimator._kind = value_of(str, record, "kind", "its estimator")
@@ -111,9 +112,13 @@ def _check(estimator: LatentEstimator) -> None:
     for name, levels in wanted.items():
         if found.get(name) != levels:
             raise Refused(f"the column {shown(name)} of its schema is not what its network knows.")
+    variables = {variable.name: variable for variable in estimator.network_.variables}
+    states = getattr(estimator, "n_hidden_", None)
     for name in estimator._hidden():
-        if name not in {variable.name for variable in estimator.network_.variables}:
+        if name not in variables:
             raise Refused(f"its network has no hidden variable {shown(name)}.")
+        if states is not None and variables[name].cardinality != states:
+            raise Refused(f"its hidden variable {shown(name)} has {variables[name].cardinality} states, not {states}.")
 
 
 def _features(estimator: LatentEstimator, record: dict[str, Any]) -> None:
@@ -175,6 +180,8 @@ def _selection(record: dict[str, Any]) -> Selection:
         if not isinstance(one, dict) or set(one) != fields:
             raise Refused(f"{shown(one)} is among what was tried.")
         sizes = tuple(_float(value) for value in value_of(list, one, "class_sizes", "its selection"))
+        if not sizes:
+            raise Refused("a number of hidden states that was tried has no classes.")
         one = one | ({"held_out": {"float": "nan"}} if one["held_out"] is None else {})
         numbers = {name: _float(one[name]) for name in fields - {"class_sizes", "n_hidden", "n_parameters"}}
         counts = {name: value_of(int, one, name, "its selection") for name in ("n_hidden", "n_parameters")}
@@ -195,6 +202,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not isfinite(value):
         return {"float": str(value)}
     return value
+
+
+def _restored(value: Any) -> Any:
+    """The value that `_plain` was given."""
+    if isinstance(value, dict) and set(value) == {"float"}:
+        return _float(value)
+    return [_restored(one) for one in value] if isinstance(value, list) else value
 
 
 def _float(value: object) -> float:

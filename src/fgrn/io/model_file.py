@@ -61,7 +61,7 @@ def save(model: Network | LatentEstimator, path: str | os.PathLike[str]) -> None
         again, document = _decoded(io.BytesIO(data))
         same = again == network
         if not isinstance(model, Network):
-            same &= restored(document, again).schema_ == model.schema_
+            same &= described(restored(document, again)) == described(model)
         if not same:
             raise Refused("it does not come back as it was; please report this.")
     except Refused as problem:

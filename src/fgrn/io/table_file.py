@@ -11,13 +11,13 @@ import gzip
 import io
 import os
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..exceptions import TableFileError, shortened
+from . import container
 
 FORMATS = {
     ".csv": "csv",
@@ -109,21 +109,11 @@ def put(name: str, data: bytes) -> None:
     """Write bytes to a file: all of them or, where that fails, nothing."""
     place = Path(name)
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{place.name}-", dir=place.parent)
-    except OSError as error:
-        why = f"there is no folder {str(place.parent)!r}" if isinstance(error, FileNotFoundError) else error.strerror
-        raise TableFileError(f"{name!r} cannot be written: {why}.") from error
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(temporary).chmod(0o666 & ~mask)
-        Path(temporary).replace(place)
-    except OSError as error:
-        with suppress(OSError):
-            Path(temporary).unlink()
-        raise TableFileError(f"{name!r} cannot be written: {error.strerror}. An older file is as it was.") from error
+        container.write(place, data)
+    except (OSError, RuntimeError, ValueError) as error:
+        missing = isinstance(error, FileNotFoundError)
+        why = f"there is no folder {str(place.parent)!r}" if missing else container.reason(error)
+        raise TableFileError(f"{name!r} cannot be written: {why}. An older file is as it was.") from error
 
 
 def _bytes(name: str) -> bytes:

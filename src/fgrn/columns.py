@@ -1,0 +1,200 @@
+"""One column of a table: its levels, and how values become levels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from . import frames
+from .exceptions import SchemaError
+from .labels import Label
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: the levels of its variable in order, and how values become levels.
+
+    Attributes:
+        name: of the column.
+        levels: the labels of the states.
+        edges: the inner borders of bins, one less than levels; a value on a border is in the upper bin. Empty for a
+            column whose values are the levels themselves.
+        centers: one number for each bin, that stands for it where a number is wanted.
+        missing: values that mean "unknown", beside None and NaN.
+        ordered: whether the order of the levels means something.
+    """
+
+    name: str
+    levels: tuple[Label, ...]
+    edges: tuple[float, ...] = ()
+    centers: tuple[float, ...] = ()
+    missing: tuple[Label, ...] = ()
+    ordered: bool = False
+
+    def __post_init__(self) -> None:
+        for field in ("levels", "edges", "centers", "missing"):
+            given = getattr(self, field)
+            if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+                raise SchemaError(f"Column {self.name!r}: {field!r} is a list. Got {given!r} instead.")
+            values = [plain_value(value, self.name) for value in given]
+            if field in ("edges", "centers"):
+                values = [float(value) if isinstance(value, int) else value for value in values]
+            object.__setattr__(self, field, tuple(values))
+        if not isinstance(self.name, str):
+            raise SchemaError(f"A column is called by a word. Got {self.name!r} instead.")
+        if None in self.levels:
+            raise SchemaError(f"Column {self.name!r}: unknown is no level.")
+        if not self.levels:
+            raise SchemaError(f"Column {self.name!r} has no level. Leave it out.")
+        twice = [level for level, count in Counter(self.levels).items() if count > 1]
+        if twice:
+            raise SchemaError(f"Column {self.name!r} has the level {twice[0]!r} twice.")
+        codes = set(self.missing)
+        both = [level for level in self.levels if level in codes]
+        if both:
+            raise SchemaError(f"Column {self.name!r}: {both[0]!r} is a level and a code for missing values.")
+        if self.edges:
+            self._check_bins()
+        elif self.centers:
+            raise SchemaError(f"Column {self.name!r} has centers of bins, but no edges between them.")
+
+    def _check_bins(self) -> None:
+        numbers = all(isinstance(value, (int, float)) and isfinite(value) for value in (*self.edges, *self.centers))
+        if not numbers or any(a >= b for a, b in pairwise(self.edges)):
+            raise SchemaError(f"Column {self.name!r}: the edges of bins are numbers that ascend. Got {self.edges!r}.")
+        if len(self.levels) != len(self.edges) + 1:
+            raise SchemaError(
+                f"Column {self.name!r} has {len(self.edges)} edges, which make {len(self.edges) + 1} bins, but "
+                f"{len(self.levels)} levels to name them."
+            )
+        if self.centers and len(self.centers) != len(self.levels):
+            raise SchemaError(f"Column {self.name!r}: there is one center for each of its {len(self.levels)} bins.")
+
+    @property
+    def is_binned(self) -> bool:
+        """Whether values are numbers that fall into bins."""
+        return bool(self.edges)
+
+    def value(self, level: Label) -> Label:
+        """What stands for a level in a table: the level itself, or the center of a bin."""
+        return self.centers[self.levels.index(level)] if self.centers else level
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether its values are numbers."""
+        numbers = [isinstance(level, (int, float)) and not isinstance(level, bool) for level in self.levels]
+        return self.is_binned or all(numbers)
+
+    def codes(self, values: Any) -> tuple[np.ndarray, dict[Any, int]]:
+        """The position of each value's level, -1 where it is unknown or no level; and what was no level, how often."""
+        if self.is_binned:
+            return self._binned(values), {}
+        array = values if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" else None
+        exact = all(isinstance(level, (int, float)) and abs(level) < 2**53 for level in self.levels)
+        if array is not None and array.ndim == 1 and exact:
+            return self._numbers(array)
+        places = {level: code for code, level in enumerate(self.levels)}
+        places |= dict.fromkeys(self.missing, -1)
+        plain = [plain_value(value, self.name) for value in listed_values(values)]
+        out = np.fromiter((places.get(value, -2) for value in plain), dtype=np.int32, count=len(plain))
+        unseen: dict[Any, int] = {}
+        for row in np.flatnonzero(out == -2).tolist():
+            if plain[row] is not None:
+                unseen[plain[row]] = unseen.get(plain[row], 0) + 1
+        return np.maximum(out, -1), unseen
+
+    def _numbers(self, values: np.ndarray) -> tuple[np.ndarray, dict[Any, int]]:
+        levels = np.array([float(level) for level in self.levels])
+        order = np.argsort(levels)
+        numbers = values.astype(np.float64)
+        place = np.minimum(np.searchsorted(levels[order], numbers), len(levels) - 1)
+        codes = order[place].astype(np.int32)
+        wrong = levels[codes] != numbers
+        codes[wrong] = -1
+        known = ~np.isnan(numbers) & ~np.isin(numbers, _floats(self.missing))
+        found, count = np.unique(numbers[wrong & known], return_counts=True)
+        return codes, {plain_value(value, self.name): int(n) for value, n in zip(found, count, strict=True)}
+
+    def _binned(self, values: Any) -> np.ndarray:
+        numbers = numeric(values, self.name, self.missing)
+        codes = np.searchsorted(np.array(self.edges), numbers, side="right").astype(np.int32)
+        codes[np.isnan(numbers)] = -1
+        return codes
+
+
+def numeric(values: Any, name: str, missing: Iterable[Label] = ()) -> np.ndarray:
+    """A column as float64, NaN where it is unknown; words that are no numbers are an error."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+        numbers = values.astype(np.float64)
+    else:
+        codes = set(missing)
+        plain = [plain_value(value, name) for value in listed_values(values)]
+        try:
+            numbers = np.array([np.nan if v is None or v in codes else float(v) for v in plain], dtype=np.float64)
+        except ValueError:
+            word = next(v for v in plain if isinstance(v, str) and v not in codes and not _is_number(v))
+            raise SchemaError(
+                f"Column {name!r} holds numbers in bins, and {word!r} is no number. Add it to the missing codes, or "
+                "name the levels of the column."
+            ) from None
+    numbers = np.where(np.isin(numbers, _floats(missing)), np.nan, numbers)
+    if np.isinf(numbers).any():
+        row = int(np.flatnonzero(np.isinf(numbers))[0])
+        raise SchemaError(f"Row {row}, {name!r}: {numbers[row]} is in no bin. Replace it, or leave it unknown.")
+    return numbers
+
+
+def bin_labels(edges: Sequence[float]) -> list[str]:
+    """A name for each bin between these edges, with as few digits as tell them apart."""
+    for digits in range(2, 18):
+        shown = [f"{edge:.{digits}g}" for edge in edges]
+        if len(set(shown)) == len(shown) and all(
+            abs(float(text) - edge) <= 0.005 * min(_gaps(edges)) for text, edge in zip(shown, edges, strict=True)
+        ):
+            break
+    return [f"< {shown[0]}", *(f"{a} to {b}" for a, b in pairwise(shown)), f">= {shown[-1]}"]
+
+
+def _gaps(edges: Sequence[float]) -> list[float]:
+    return [b - a for a, b in pairwise(edges)] or [abs(edges[0]) or 1.0]
+
+
+def plain_value(value: Any, name: str) -> Any:
+    """A value as a label: None if it is unknown, and a whole number as int, whatever it came as."""
+    if frames.is_unknown(value):
+        return None
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, (str, bool, int, float)):
+        return value
+    raise SchemaError(
+        f"Column {name!r} holds {value!r}, a {type(value).__name__}. Levels are words, numbers and truth values; turn "
+        "it into one of these."
+    )
+
+
+def listed_values(column: Any) -> list[Any]:
+    """The values of a column, or the only one."""
+    if isinstance(column, np.ndarray) and column.ndim:
+        return column.tolist() if not np.ma.isMaskedArray(column) else list(column)
+    return column if isinstance(column, list) else [column]
+
+
+def _floats(values: Iterable[Label]) -> list[float]:
+    return [float(value) for value in values if not isinstance(value, str)]
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
