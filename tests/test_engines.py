@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from fractions import Fraction
 from itertools import pairwise
 
@@ -16,6 +18,7 @@ from fgrn.counts import InMemory
 from fgrn.engines import cpu
 from fgrn.evidence import encode
 from fgrn.parameters import drawn
+from fgrn.workers import blocks_of_rows, in_order
 
 Columns = dict[str, list]
 
@@ -213,6 +216,45 @@ def test_no_zero_is_made_up_by_what_rounding_hides() -> None:
     assert (net.table("Y1") > 0).all()
 
 
+@pytest.mark.parametrize("holes", [0.0, 0.3])
+def test_many_blocks_are_counted_the_same_to_the_bit_on_any_number_of_threads(
+    holes: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rooms of counts that are used again, weights that are shared, entries that are kept: all between threads."""
+    monkeypatch.setattr(cpu, "COUNTED_CELLS", 2**12)
+    monkeypatch.setattr(cpu, "VISITS", 0)
+    monkeypatch.setattr(cpu, "COUNTED_BLOCKS", 10**9)
+    rng = np.random.default_rng(0)
+    data = {f"Y{i}": np.where(rng.random(20_000) < holes, np.nan, rng.integers(0, 3, 20_000)) for i in range(6)}
+    learnt = []
+    for network in (fgrn.lvm(dict.fromkeys(data, 3), hidden=4), fgrn.stack(dict.fromkeys(data, 3), hidden=[2, 3])):
+        plan = network._plan(())
+        encoded = encode(plan, data)
+        programs = network._programs_for(plan, (), encoded)
+        size = engines.get("cpu").prepare(plan, programs, programs.counting, encoded).rows_at_once
+        assert len(blocks_of_rows(encoded.rows, size)) > 20
+        for threads in (1, 2, 3, 8):
+            net = network.copy()
+            net.learn(data, epochs=3, threads=threads, engine="cpu", merge=False)
+            learnt.append(net)
+    assert all(net == learnt[0] for net in learnt[:4])
+    assert all(net == learnt[4] for net in learnt[4:])
+
+
+def test_a_worker_that_leaves_is_noticed() -> None:
+    class Parallel:
+        parallel = True
+
+    def work(rows: slice) -> int:
+        if threading.current_thread() is not threading.main_thread():
+            raise SystemExit(3)
+        time.sleep(0.01)
+        return rows.start
+
+    with pytest.raises(SystemExit):
+        list(in_order(Parallel(), 2, work, [slice(k, k + 1) for k in range(50)]))  # type: ignore[arg-type]
+
+
 def test_threads_change_nothing_in_batch_learning() -> None:
     rng = np.random.default_rng(0)
     net = fgrn.lvm({f"Y{i}": 3 for i in range(6)}, hidden=4)
@@ -223,8 +265,7 @@ def test_threads_change_nothing_in_batch_learning() -> None:
     assert nets[0] == nets[1] == nets[2]
 
 
-def test_impossible_rows_without_weight_do_not_cost_memory() -> None:
-    """They are given to the judge in blocks of its own size."""
+def test_impossible_rows_without_weight_count_for_nothing() -> None:
     net = star([np.eye(8), np.eye(8)])
     plan = net._plan(())
     rows = 3 * (2**20 // 64)
