@@ -177,6 +177,10 @@ def test_pipes(people: Path, model: Path, monkeypatch: pytest.MonkeyPatch, capsy
         (["fit", "DATA", "--target", "buys", "-o", "nowhere/m.fgrn"], 1, ["nowhere", "folder"]),
         (["fit", "DATA", "--target", "buys", "--smoothing", "-1", "-o", "m.fgrn"], 1, ["smoothing", "-1"]),
         (["fit", "DATA"], 2, ["--output"]),
+        (["fit", "DATA", "-o", "-"], 2, ["name of a model file"]),
+        (["fit", "DATA", "-o", "."], 2, ["name of a model file"]),
+        (["fit", "DATA", "--target", "buys", "--test", "0.001", "-o", "m.fgrn"], 2, ["nothing to test on"]),
+        (["predict", "MODEL", "DATA", "--json", "-o", "x.json"], 2, ["--json"]),
         (["predict", "DATA", "DATA"], 1, ["people.csv", "model file"]),
         (["predict", "MODEL", "OTHER"], 1, ["none of the columns", "colour"]),
         (["explain", "MODEL", "DATA", "--row", "200"], 1, ["no row 200", "200"]),
@@ -295,3 +299,28 @@ def test_a_table_is_read_as_the_model_learnt_it(tmp_path: Path, capsys: Any) -> 
 def test_so_many_rows_are_kept_back(share: float, kept: int, people: Path, tmp_path: Path, capsys: Any) -> None:
     text = said(capsys, "fit", people, "--target", "buys", "-o", tmp_path / "m.fgrn", "--test", str(share), "--json")
     assert json.loads(text)["rows"] == 200 - kept
+
+
+def test_rows_kept_back_are_drawn_not_counted_off(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "ordered.csv"
+    table_file.write({"a": ["p", "q"] * 100, "b": ["u", "v"] * 100}, path)
+    text = said(capsys, "fit", path, "--target", "b", "--hidden", "2", "--test", "0.5", "-o", tmp_path / "m.fgrn")
+    assert "accuracy on 100 rows kept back: 100.0%" in text
+
+
+def test_a_column_of_lists_is_named(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "lists.parquet"
+    parquet.write_table(pa.table({"a": [[1, 2], [3]], "b": [1, 2]}), path)
+    assert "a: " in said(capsys, "inspect", path)
+    assert "'a'" in said(capsys, "fit", path, "-o", tmp_path / "m.fgrn", status=1)
+
+
+def test_what_nobody_thought_of_is_no_traceback(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise ArithmeticError("seven")
+
+    monkeypatch.setattr(table_file, "read", broken)
+    assert "ArithmeticError: seven" in said(capsys, "inspect", "x.csv", status=1)
+    monkeypatch.setenv("FGRN_DEBUG", "1")
+    with pytest.raises(ArithmeticError):
+        main(["inspect", "x.csv"])

@@ -411,3 +411,56 @@ def test_parameters_come_back_from_a_file(tmp_path: Any) -> None:
     again.fit(frame, answer)
     with pytest.raises(ValueError, match="dates"):
         LatentClassifier().fit(frame[:2], np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[D]"))
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        lambda y: [None if k % 2 else v for k, v in enumerate(y)],
+        lambda y: [float("nan") if k % 2 else v for k, v in enumerate(y)],
+        lambda y: y.where(y.index % 2 == 0),
+        lambda y: y.astype(object).where(y.index % 2 == 0, np.nan),
+        lambda y: y.astype("category").where(y.index % 2 == 0),
+        lambda y: pd.DataFrame({"buys": y.where(y.index % 2 == 0)}),
+        lambda y: y.map({"no": 0, "yes": 1}).astype("Int64").where(y.index % 2 == 0),
+        lambda y: y.map({"no": 0.0, "yes": 1.0}).where(y.index % 2 == 0).to_numpy(),
+        lambda y: pl.Series([None if k % 2 else v for k, v in enumerate(y)]),
+    ],
+)
+@pytest.mark.parametrize("estimator", CLASSIFIERS[:2], ids=name_of)
+def test_a_class_that_is_missing_is_unknown(estimator: Any, unknown: Any) -> None:
+    frame, answer = survey(60)
+    model = clone(estimator).fit(frame, unknown(answer))
+    assert len(model.classes_) == 2
+    assert "nan" not in [str(one) for one in model.classes_]
+
+
+def test_values_are_the_same_however_they_are_written() -> None:
+    table = {"persons": ["2", "4", "more"] * 20, "open": [True, False, True] * 20, "n": [1, 2, 3] * 20}
+    model = LatentClassifier(n_hidden=3, **QUICK).fit(table, ["a", "b", "c"] * 20)
+    one = model.predict_proba({"persons": ["2", "4"], "open": [True, False], "n": [1, 2]})
+    other = model.predict_proba({"persons": [2, 4.0], "open": ["true", "False"], "n": ["1", "2.0"]})
+    np.testing.assert_array_equal(one, other)
+    with pytest.warns(fgrn.UnseenLevelWarning, match="level 5 "):
+        model.predict_proba({"persons": [2, 5], "open": [True, True], "n": [1, 1]})
+
+
+def test_completing_leaves_values_that_are_not_known_to_the_model() -> None:
+    frame, _ = survey(60)
+    model = LatentClassModel(n_hidden=2, n_init=1, **QUICK).fit(frame)
+    other = frame.copy()
+    other["colour"] = ["green", None] * 30
+    with pytest.warns(fgrn.UnseenLevelWarning, match="green"):
+        filled = model.complete(other)
+    assert (filled["colour"][::2] == "green").all()
+    assert set(filled["colour"][1::2]) <= {"red", "blue"}
+
+
+def test_batches_of_naive_bayes_add_up_to_the_whole_table() -> None:
+    rng = np.random.default_rng(3)
+    X, y = rng.integers(0, 3, (240, 5)), rng.integers(0, 2, 240)
+    whole = NaiveBayesClassifier(n_epochs=1, engine="reference").fit(X, y)
+    batches = NaiveBayesClassifier(n_epochs=1, engine="reference")
+    for first in range(0, 240, 40):
+        batches.partial_fit(X[first : first + 40], y[first : first + 40], classes=[0, 1])
+    np.testing.assert_allclose(batches.predict_proba(X), whole.predict_proba(X), rtol=1e-9)

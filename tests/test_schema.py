@@ -157,3 +157,10 @@ def test_large_numbers_are_told_apart() -> None:
     assert schema.codes({"x": np.array([big, big + 1])})["x"].codes.tolist() == [0, 1]
     wide = Schema.infer({"x": [1e308 * (k / 20) for k in range(21)]})["x"]
     assert np.isfinite(wide.edges).all()
+
+
+def test_numbers_too_long_to_be_told_apart_are_refused_by_name() -> None:
+    with pytest.raises(SchemaError, match=r"'id'.*cannot be told apart"):
+        Schema.infer({"id": [10**18 + k for k in range(40)]})
+    with pytest.raises(SchemaError, match=r"'x'.*list"):
+        Schema.infer({"x": [[1, 2], [3]]})

@@ -99,15 +99,21 @@ class Column:
         exact = all(isinstance(level, (int, float)) and abs(level) < 2**53 for level in self.levels)
         if array is not None and array.ndim == 1 and exact:
             return self._numbers(array)
-        places = {level: code for code, level in enumerate(self.levels)}
-        places |= dict.fromkeys(self.missing, -1)
-        plain = [plain_value(value, self.name) for value in listed_values(values)]
-        out = np.fromiter((places.get(value, -2) for value in plain), dtype=np.int32, count=len(plain))
+        places: dict[Any, int] = {level: code for code, level in enumerate(self.levels)}
+        places |= dict.fromkeys((*self.missing, None), -1)
+        given = listed_values(values)
+        try:
+            out = np.fromiter((places.get(value, -2) for value in given), dtype=np.int32, count=len(given))
+        except TypeError:  # something that is no value at all, which is named below
+            out = np.full(len(given), -2, dtype=np.int32)
         unseen: dict[Any, int] = {}
         for row in np.flatnonzero(out == -2).tolist():
-            if plain[row] is not None:
-                unseen[plain[row]] = unseen.get(plain[row], 0) + 1
-        return np.maximum(out, -1), unseen
+            value = plain_value(given[row], self.name)
+            found = next((one for one in (value, *_spellings(value)) if one in places), self)
+            out[row] = places.get(found, -1)
+            if found is self:
+                unseen[value] = unseen.get(value, 0) + 1
+        return out, unseen
 
     def _numbers(self, values: np.ndarray) -> tuple[np.ndarray, dict[Any, int]]:
         levels = np.array([float(level) for level in self.levels])
@@ -186,6 +192,15 @@ def listed_values(column: Any) -> list[Any]:
     if isinstance(column, np.ndarray) and column.ndim:
         return column.tolist() if not np.ma.isMaskedArray(column) else list(column)
     return column if isinstance(column, list) else [column]
+
+
+def _spellings(value: Any) -> list[Any]:
+    """Other ways to write a value: 2 as "2", "2" as 2, "true" as True. Not every table has words where others do."""
+    if not isinstance(value, str):
+        return [str(value), str(value).lower()]
+    if value.lower() in ("true", "false"):
+        return [value.lower() == "true", value.capitalize(), value.lower()]
+    return [plain_value(float(value), value)] if _is_number(value) else []
 
 
 def _floats(values: Iterable[Label]) -> list[float]:

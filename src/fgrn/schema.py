@@ -249,6 +249,11 @@ def _in_bins(
     order = np.argsort(values, kind="stable")
     distinct, first = np.unique(values[order], return_index=True)
     share = np.add.reduceat(weight[order], first)
+    if len(distinct) < 2:
+        raise SchemaError(
+            f"Column {name!r}: its numbers are so long that they cannot be told apart as numbers. Drop it if it holds "
+            "identifiers, or turn it into words."
+        )
     below = np.concatenate([[0.0], np.cumsum(share)])  # the weight below each distinct value
     wanted = below[-1] * np.arange(1, bins) / bins
     nearest = [int(np.argmin(np.abs(below[1:-1] - goal))) + 1 for goal in wanted]
@@ -276,7 +281,11 @@ def _distinct(column: Any, name: str) -> dict[Any, None]:
                 raise SchemaError(f"Column {name!r} holds infinity. Replace it, or leave it unknown.")
             values = values[~np.isnan(values)]
         return dict.fromkeys(plain_value(value, name) for value in values)
-    plain = dict.fromkeys(plain_value(value, name) for value in listed_values(column))
+    try:
+        given = dict.fromkeys(listed_values(column))
+    except TypeError:  # something that cannot be told apart is no value, which is said next
+        given = listed_values(column)  # type: ignore[assignment]
+    plain = dict.fromkeys(plain_value(value, name) for value in given)
     plain.pop(None, None)
     if any(value in (inf, -inf) for value in plain):
         raise SchemaError(f"Column {name!r} holds infinity. Replace it, or leave it unknown.")

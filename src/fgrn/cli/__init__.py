@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Any
@@ -136,6 +137,15 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     except MemoryError:
         print("fgrn: there is too little memory for this table or model.", file=sys.stderr)
+        return 1
+    except Exception as error:
+        if os.environ.get("FGRN_DEBUG"):
+            raise
+        print(
+            f"fgrn: {type(error).__name__}: {error}. This should not happen; please report it, with what is shown "
+            "where FGRN_DEBUG=1 is in the environment.",
+            file=sys.stderr,
+        )
         return 1
     finally:
         warnings.showwarning = before

@@ -47,6 +47,8 @@ def predict(
         for position, label in enumerate(classes):
             new[_free(f"P({word} = {label})", columns)] = beliefs[:, position]
     if as_json:
+        if output != "-":
+            raise click.UsageError("--json prints to standard output; leave out -o, or leave out --json.")
         first = next(iter(new))
         common.as_json(
             [

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -71,6 +73,17 @@ def read_for(model: LatentEstimator, data: str, **options: Any) -> Any:
     if not options["missing"] and model.missing_values is not None:
         options["missing"] = tuple(str(code) for code in model.missing_values)
     return read(data, **options)
+
+
+def check_place(path: str) -> None:
+    """Refuse, before anything is learnt, a place where no model can be written."""
+    place = Path(path)
+    if path == "-" or place.is_dir():
+        raise click.UsageError(f"-o is the name of a model file, such as people.fgrn. Got {path!r}.")
+    if not place.parent.is_dir():
+        raise FgrnError(f"{path!r} cannot be written: there is no folder {str(place.parent)!r}.")
+    if not os.access(place.parent, os.W_OK):
+        raise FgrnError(f"{path!r} cannot be written: the folder {str(place.parent)!r} is read-only.")
 
 
 def taken_out(table: Any, column: str | None) -> tuple[Any, list[Any] | None]:

@@ -33,7 +33,7 @@ def inspect(data: str, bins: int, as_json: bool, **options: Any) -> None:
     for name in table.column_names:
         values = frames.columns(table.select([name]))[name]
         holes = int(table[name].null_count)
-        distinct = len({value for value in frames.listed(values) if not frames.is_unknown(value)})
+        distinct = len({str(value) for value in frames.listed(values) if not frames.is_unknown(value)})
         record: dict[str, Any] = {"column": name, "distinct": distinct, "missing": holes, "missing_share": holes / rows}
         try:
             column = Schema.infer({name: values}, bins=bins)[name]
@@ -71,7 +71,7 @@ def _remarks(record: dict[str, Any], values: Any, rows: int) -> list[str]:
         return ["no value is known; leave it out with --drop"]
     out = []
     if record["kind"] == "unfit":
-        out.append(record["problem"].partition(": ")[2])
+        out.append(record["problem"].removeprefix(f"Column {record['column']!r}: "))
     elif record["distinct"] == len(known) and rows > 20 and not isinstance(known[0], float):
         out.append("every value is different: an identifier? leave it out with --drop")
     if record["distinct"] == 1:
@@ -125,7 +125,7 @@ def _whole(text: str) -> int:
 @click.option("--starts", default=1, show_default=True, help="Random starts; the best is kept.")
 @click.option("--tolerance", default=1e-5, show_default=True, help="Stop when an epoch gains less per row.")
 @click.option("--test", type=click.FloatRange(0, 1, max_open=True), default=0.0, show_default=True,
-              help="Share of the rows, every so manieth, kept back to test on.")  # fmt: skip
+              help="Share of the rows, drawn by the seed, kept back to test on.")  # fmt: skip
 @click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
 @click.option("--bins", default=5, show_default=True, help="Bins of a column with many different numbers.")
 @click.option("--max-levels", default=50, show_default=True, help="The most levels of a column of words.")
@@ -140,6 +140,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     DATA is a CSV, TSV or Parquet file, or - for standard input. Columns are read as they are: words, numbers, holes.
     Ctrl-C ends learning after the epoch it is in and keeps what was learnt.
     """
+    common.check_place(output)
     table = common.read(data, **options)
     table, row_weights = common.taken_out(table, weights)
     table, classes = common.taken_out(table, target)
@@ -157,7 +158,12 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     estimator = estimator_of(kind, hidden or {"deep": "4,8", "ica": "2,2", "latent": "8"}.get(kind, "auto"), settings)
     back = np.zeros(table.num_rows, dtype=bool)
     if test:
-        back = np.diff(np.floor(np.arange(table.num_rows + 1) * test)) > 0
+        count = round(test * table.num_rows)
+        back[np.random.default_rng(seed).permutation(table.num_rows)[:count]] = True
+        if not count or count == table.num_rows:
+            raise click.UsageError(
+                f"--test {test:g} of {table.num_rows:,} rows leaves nothing to test on or learn from."
+            )
     weight = None if row_weights is None else np.array(row_weights, dtype=float)
     learnt = table.filter(~back)
     with common.stoppable() as stopped:
@@ -185,6 +191,7 @@ def _report(
         "model": type(estimator).__name__,
         "file": output,
         "rows": int((~back).sum()),
+        "rows_kept_back": int(back.sum()),
         "epochs": history.epochs,
         "converged": history.converged,
         "interrupted": interrupted,
@@ -214,7 +221,8 @@ def _told(estimator: Any, report: dict[str, Any]) -> str:
     for name, what in (("", "learnt from"), ("_on_rows_kept_back", "kept back")):
         if f"accuracy{name}" in report:
             share, largest = report[f"accuracy{name}"], report[f"largest_class{name}"]
-            lines.append(f"accuracy on rows {what}: {share:.1%} (always the largest class: {largest:.1%})")
+            rows = report["rows" if not name else "rows_kept_back"]
+            lines.append(f"accuracy on {rows:,} rows {what}: {share:.1%} (always the largest class: {largest:.1%})")
     lines.append(f"written: {report['file']}")
     return "\n".join(lines)
 

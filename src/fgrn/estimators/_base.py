@@ -20,7 +20,7 @@ from ..explanation import Explanation
 from ..frames import Coded
 from ..labels import Label
 from ..network import Network
-from ..online import Online
+from ..online import POWER, Online
 from ..progress import Progress
 from ..schema import UNSEEN, Schema
 
@@ -70,6 +70,7 @@ class LatentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carr
     }
 
     _stop: Callable[[], bool] | None = None  # asked after every epoch
+    _power = POWER
     _online: Online | None
     network_: Network
     schema_: Schema
@@ -232,19 +233,20 @@ class LatentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carr
 
     def _partial_fit(self, X: Any, sample_weight: Any, classes: Classes | None = None) -> Self:
         """One step of online EM; the first batch is learnt like a table."""
-        if not hasattr(self, "network_"):
-            return self._fit(X, sample_weight, classes)
+        first = not hasattr(self, "network_")
+        if first:
+            self._fit(X, sample_weight, classes)
         data = self._coded(X)
         _check_lengths(data, classes)
         if classes is not None:
             data = {**data, self._class_name(): classes.coded}
         weights = self._weights(sample_weight, data)
-        if self._online is None:
-            self._online = self.network_.online(self.weight_)
+        if self._online is None:  # after the first batch from what it counts, after `fit` from what the model expects
+            self._online = self.network_.online(0.0 if first else self.weight_, self._power)
         self.history_ = self.network_.learn(
             data, epochs=1, smoothing=self.smoothing, weights=weights, engine=self.engine, online=self._online
         )
-        self.n_rows_ += frames.row_count(data)
+        self.n_rows_ += 0 if first else frames.row_count(data)
         self.weight_ = self._online.weight
         self.n_iter_ += 1
         return self
@@ -295,14 +297,16 @@ class LatentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carr
         for position, name in enumerate(data):
             if name not in open_ones:
                 continue
-            column, unknown, belief = self.schema_[name], data[name].codes < 0, found.marginal(name)
+            column, belief, old = self.schema_[name], found.marginal(name), frames.listed(columns[name])
+            unknown = data[name].codes < 0
+            for row in np.flatnonzero(unknown).tolist():  # a level that was not seen in training is known all the same
+                unknown[row] = frames.is_unknown(old[row]) or old[row] in column.missing
             best = belief.argmax(axis=1)
             sure[unknown, position] = belief[unknown, best[unknown]]
             if column.centers:
                 new: list[Any] = (belief @ np.array(column.centers)).tolist()
             else:
                 new = [column.levels[code] for code in best.tolist()]
-            old = frames.listed(columns[name])
             filled[name] = [n if is_open else o for n, is_open, o in zip(new, unknown, old, strict=True)]
         return filled, sure
 

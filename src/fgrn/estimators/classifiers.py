@@ -31,8 +31,8 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
 
         Args:
             X: the table: any dataframe, a mapping of columns or an array, of words, numbers and holes.
-            y: the classes, also as a table of one column, which names them. Among objects None means that the class of
-                a row is not known; the row still teaches what goes with what.
+            y: the classes, also as a table of one column, which names them. Where it is None or NaN the class of a row
+                is not known; the row still teaches what goes with what.
             sample_weight: one weight per row; a row of weight 0 is as if it were not there.
         """
         self._validate_params()
@@ -120,16 +120,18 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         else:
             name = str(getattr(y, "name", None) or "class")
             values = frames.plain(y, "y") if hasattr(y, "to_numpy") or isinstance(y, list) else y
-        array = np.asarray(values)
-        if array.dtype.kind in "Mm":
+        plain = values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else values
+        if isinstance(values, np.ndarray) and values.dtype.kind in "Mm":
             raise ValueError("Classes are words, numbers or truth values. Got dates; turn them into words.")
-        if array.dtype.kind == "O" and array.ndim == 1:
-            known = np.array([not frames.is_unknown(value) for value in array], dtype=bool)
+        if isinstance(plain, list) and any(map(frames.is_unknown, plain)):
+            known = np.array([not frames.is_unknown(value) for value in plain], dtype=bool)
             if not known.any():
                 raise ValueError("The class of no row is known.")
-            if not known.all():
-                check_classification_targets(array[known])
-                return name, array, known
+            some = _check_y(np.array([value for value in plain if not frames.is_unknown(value)]), estimator=self)
+            check_classification_targets(some)
+            labels = np.full(len(plain), some[0])
+            labels[known] = some
+            return name, labels, known
         labels = _check_y(values, estimator=self)
         check_classification_targets(labels)
         return name, labels, np.ones(len(labels), dtype=bool)
@@ -256,6 +258,7 @@ class NaiveBayesClassifier(LatentClassifierBase):
     cycles = 1
     n_init = 1
     n_hidden = None
+    _power = 1.0  # nothing hidden, nothing to forget: batches add up to the whole table
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         name: rule
