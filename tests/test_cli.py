@@ -105,7 +105,7 @@ def test_fit_predict_complete_and_explain(people: Path, model: Path, tmp_path: P
     assert told["variable"] == "buys"
     assert told["prior"] + sum(told["contributions"].values()) == pytest.approx(told["log_odds"])
     assert "together" in said(capsys, "explain", model, "--set", "age=70", "--class", "yes")
-    assert "lift" in said(capsys, "prototypes", model)
+    assert "times as in general" in said(capsys, "prototypes", model)
     assert set(json.loads(said(capsys, "prototypes", model, "--json"))) == {"no", "yes"}
 
 
@@ -133,8 +133,8 @@ def test_clusters_and_how_many(people: Path, tmp_path: Path, capsys: Any) -> Non
     said(capsys, "fit", people, "-o", path, "--hidden", "2")
     out = said(capsys, "predict", path, people, "--no-keep")
     assert out.splitlines()[0] == '"predicted cluster","P(cluster = 0)","P(cluster = 1)"'
-    for kind, hidden in (("naive-bayes", "2"), ("deep", "2,3")):
-        said(capsys, "fit", people, "--target", "buys", "--model", kind, "--hidden", hidden, "-o", path)
+    for kind, hidden in (("naive-bayes", []), ("deep", ["--hidden", "2,3"])):
+        said(capsys, "fit", people, "--target", "buys", "--model", kind, *hidden, "-o", path)
         said(capsys, "predict", path, people)
     said(capsys, "fit", people, "--model", "ica", "--hidden", "2,2", "-o", path)
     assert "no classes" in said(capsys, "predict", path, people, status=1)
@@ -175,7 +175,16 @@ def test_pipes(people: Path, model: Path, monkeypatch: pytest.MonkeyPatch, capsy
         (["fit", "DATA", "--model", "latent", "-o", "m.fgrn"], 2, ["needs --target"]),
         (["fit", "DATA", "--target", "buys", "--hidden", "many", "-o", "m.fgrn"], 2, ["--hidden", "'many'"]),
         (["fit", "DATA", "--target", "buys", "-o", "nowhere/m.fgrn"], 1, ["nowhere", "folder"]),
-        (["fit", "DATA", "--target", "buys", "--smoothing", "-1", "-o", "m.fgrn"], 1, ["smoothing", "-1"]),
+        (["fit", "DATA", "--target", "buys", "--smoothing", "-1", "-o", "m.fgrn"], 2, ["--smoothing", "-1"]),
+        (["fit", "DATA", "--target", "buys", "--hidden", "0", "-o", "m.fgrn"], 2, ["--hidden", "'0'"]),
+        (["fit", "DATA", "--target", "buys", "--hidden", "4,8", "-o", "m.fgrn"], 2, ["--model deep"]),
+        (["fit", "DATA", "--model", "ica", "--hidden", "auto", "-o", "m.fgrn"], 2, ["4,8"]),
+        (
+            ["fit", "DATA", "--target", "buys", "--model", "naive-bayes", "--hidden", "4", "-o", "m.fgrn"],
+            2,
+            ["no hidden"],
+        ),
+        (["compare", "DATA", "--sizes", "a"], 2, ["--sizes"]),
         (["fit", "DATA"], 2, ["--output"]),
         (["fit", "DATA", "-o", "-"], 2, ["name of a model file"]),
         (["fit", "DATA", "-o", "."], 2, ["name of a model file"]),

@@ -161,11 +161,11 @@ def _class_of(estimator: Any, text: str) -> Any:
 
 @click.command(epilog="\b\nExample\n  fgrn prototypes people.fgrn --picture prototypes.svg")
 @click.argument("model")
-@click.option("--most", default=3, show_default=True, help="Levels shown of each column, the most typical first.")
+@click.option("--most", type=click.IntRange(1), default=12, show_default=True, help="Values shown of each.")
 @click.option("--picture", metavar="FILE", help="Draw them, too (.svg, .png, .pdf).")
 @common.json_option
 def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> None:
-    """What is typical of each class or cluster: levels by lift, how much more frequent they are there than elsewhere.
+    """What is typical of each class or cluster: values more frequent there than in general, the most telling first.
 
     MODEL is a file written by `fgrn fit`.
     """
@@ -193,10 +193,12 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
         for name, beliefs in columns.items():
             for level, belief in beliefs.items():
                 lift = belief / base[name][level] if base[name][level] else 1.0
-                lines.append((lift * belief**0.5, [f"{name} = {level}", f"{belief:.1%}", f"{lift:.2f}"]))
+                if lift > 1:
+                    telling = belief * np.log(lift)  # what the value adds to the divergence from the whole
+                    lines.append((telling, [f"{name} = {level}", f"{belief:.1%}", f"{lift:.2f}"]))
         lines.sort(key=lambda line: -line[0])
-        shown = [cells for _, cells in lines[: most * max(1, min(len(columns), 4))]]
-        click.echo("  " + common.aligned(["value", "here", "lift"], shown).replace("\n", "\n  ") + "\n")
+        shown = [cells for _, cells in lines[:most]]
+        click.echo("  " + common.aligned(["value", "here", "times as in general"], shown).replace("\n", "\n  ") + "\n")
 
 
 def _shares(estimator: Any, found: Any) -> dict[Any, float]:

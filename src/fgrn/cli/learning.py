@@ -17,7 +17,9 @@ MODELS = ("latent", "naive-bayes", "deep", "clusters", "ica")
 @click.command(epilog="\b\nExample\n  fgrn inspect people.csv --drop id")
 @click.argument("data")
 @common.reading
-@click.option("--bins", default=5, show_default=True, help="Bins of a column with many different numbers.")
+@click.option(
+    "--bins", type=click.IntRange(2), default=5, show_default=True, help="Bins of a column with many different numbers."
+)
 @common.json_option
 def inspect(data: str, bins: int, as_json: bool, **options: Any) -> None:
     """What is in a table: columns, levels, holes, and what looks odd.
@@ -94,20 +96,26 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
             settings.pop(name)
         return estimators.NaiveBayesClassifier(**settings)
     if model in ("deep", "ica"):
+        if hidden == "auto":
+            raise click.UsageError(
+                f"--model {model} takes numbers with commas, such as --hidden 4,8; 'auto' it cannot."
+            )
         sizes = [_whole(part) for part in hidden.split(",")]
         kind = estimators.DeepLatentClassifier if model == "deep" else estimators.DiscreteICA
         return kind(n_hidden=sizes, **settings)
+    if "," in hidden:
+        raise click.UsageError(
+            f"--hidden {hidden} is for --model deep or ica; --model {model} takes one number, or 'auto'."
+        )
     kind = estimators.LatentClassifier if model == "latent" else estimators.LatentClassModel
     return kind(n_hidden="auto" if hidden == "auto" else _whole(hidden), **settings)
 
 
-def _whole(text: str) -> int:
-    try:
+def _whole(text: str, option: str = "--hidden") -> int:
+    """A number of states."""
+    if text.isdecimal() and int(text) > 0:
         return int(text)
-    except ValueError:
-        raise click.UsageError(
-            f"--hidden is a number, 'auto', or numbers with commas for layers. Got {text!r}."
-        ) from None
+    raise click.UsageError(f"{option}: a number of states is a whole number from 1 on. Got {text!r}.")
 
 
 @click.command(epilog="\b\nExamples\n  fgrn fit people.csv --target buys -o people.fgrn\n"
@@ -117,19 +125,37 @@ def _whole(text: str) -> int:
 @click.option("-o", "--output", required=True, metavar="MODEL", help="The model file to write (.fgrn).")
 @click.option("--model", type=click.Choice(MODELS), help="The kind of model; latent with a target, clusters without.")
 @click.option("--hidden", help="States of the hidden variable: a number, 'auto', or 4,8 for layers. [8, or auto]")
-@click.option("--epochs", default=100, show_default=True, help="The most epochs of learning.")
+@click.option("--epochs", type=click.IntRange(1), default=100, show_default=True, help="The most epochs of learning.")
 @click.option(
-    "--cycles", default=1, show_default=True, help="Updates of a table per epoch; more than 1 is batch learning."
+    "--cycles",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Updates of a table per epoch; more than 1 is batch learning.",
 )
-@click.option("--smoothing", type=float, help="Count added to every cell of every table. [0.5, or 0.01 for clusters]")
-@click.option("--starts", default=1, show_default=True, help="Random starts; the best is kept.")
-@click.option("--tolerance", default=1e-5, show_default=True, help="Stop when an epoch gains less per row.")
+@click.option(
+    "--smoothing",
+    type=click.FloatRange(0),
+    help="Count added to every cell of every table. [0.5, or 0.01 for clusters]",
+)
+@click.option("--starts", type=click.IntRange(1), default=1, show_default=True, help="Random starts; the best is kept.")
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0),
+    default=1e-5,
+    show_default=True,
+    help="Stop when an epoch gains less per row.",
+)
 @click.option("--test", type=click.FloatRange(0, 1, max_open=True), default=0.0, show_default=True,
               help="Share of the rows, drawn by the seed, kept back to test on.")  # fmt: skip
 @click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
-@click.option("--bins", default=5, show_default=True, help="Bins of a column with many different numbers.")
-@click.option("--max-levels", default=50, show_default=True, help="The most levels of a column of words.")
-@click.option("--seed", default=0, show_default=True, help="For random starts.")
+@click.option(
+    "--bins", type=click.IntRange(2), default=5, show_default=True, help="Bins of a column with many different numbers."
+)
+@click.option(
+    "--max-levels", type=click.IntRange(1), default=50, show_default=True, help="The most levels of a column of words."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
 @common.reading
 @common.json_option
 def fit(data: str, target: str | None, output: str, model: str | None, hidden: str | None, epochs: int, cycles: int,
@@ -145,6 +171,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     table, row_weights = common.taken_out(table, weights)
     table, classes = common.taken_out(table, target)
     kind = model or ("latent" if target else "clusters")
+    if kind == "naive-bayes" and hidden is not None:
+        raise click.UsageError("--model naive-bayes has no hidden states; leave out --hidden.")
     if (kind in ("latent", "naive-bayes", "deep")) != (target is not None):
         raise click.UsageError(f"--model {kind} {'needs' if target is None else 'takes no'} --target.")
     settings: dict[str, Any] = {
@@ -233,12 +261,24 @@ def _told(estimator: Any, report: dict[str, Any]) -> str:
 @click.option(
     "--criterion", type=click.Choice(["bic", "aic", "held_out"]), default="bic", show_default=True, help="What decides."
 )
-@click.option("--epochs", default=200, show_default=True, help="The most epochs of learning.")
-@click.option("--smoothing", default=0.01, show_default=True, help="Count added to every cell of every table.")
-@click.option("--starts", default=4, show_default=True, help="Random starts of each; the best is kept.")
-@click.option("--bins", default=5, show_default=True, help="Bins of a column with many different numbers.")
-@click.option("--max-levels", default=50, show_default=True, help="The most levels of a column of words.")
-@click.option("--seed", default=0, show_default=True, help="For random starts.")
+@click.option("--epochs", type=click.IntRange(1), default=200, show_default=True, help="The most epochs of learning.")
+@click.option(
+    "--smoothing",
+    type=click.FloatRange(0),
+    default=0.01,
+    show_default=True,
+    help="Count added to every cell of every table.",
+)
+@click.option(
+    "--starts", type=click.IntRange(1), default=4, show_default=True, help="Random starts of each; the best is kept."
+)
+@click.option(
+    "--bins", type=click.IntRange(2), default=5, show_default=True, help="Bins of a column with many different numbers."
+)
+@click.option(
+    "--max-levels", type=click.IntRange(1), default=50, show_default=True, help="The most levels of a column of words."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
 @click.option("--picture", metavar="FILE", help="Draw it, too (.svg, .png, .pdf).")
 @common.reading
 @common.json_option
@@ -251,7 +291,7 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int, smoothing
     from ..estimators import LatentClassModel
 
     table = common.read(data, **options)
-    tried = None if sizes is None else [_whole(part) for part in sizes.split(",")]
+    tried = None if sizes is None else [_whole(part, "--sizes") for part in sizes.split(",")]
     model = LatentClassModel(
         n_epochs=epochs, smoothing=smoothing, n_init=starts, criterion=criterion, n_bins=bins, max_levels=max_levels,
         random_state=seed, verbose=0 if as_json else 1,
