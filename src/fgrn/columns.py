@@ -13,7 +13,7 @@ import numpy as np
 
 from . import frames
 from .exceptions import SchemaError
-from .labels import Label
+from .labels import Label, is_number
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def numeric(values: Any, name: str, missing: Iterable[Label] = ()) -> np.ndarray
         try:
             numbers = np.array([np.nan if v is None or v in codes else float(v) for v in plain], dtype=np.float64)
         except ValueError:
-            word = next(v for v in plain if isinstance(v, str) and v not in codes and not _is_number(v))
+            word = next(v for v in plain if isinstance(v, str) and v not in codes and not is_number(v))
             raise SchemaError(
                 f"Column {name!r} holds numbers in bins, and {word!r} is no number. Add it to the missing codes, or "
                 "name the levels of the column."
@@ -200,16 +200,8 @@ def _spellings(value: Any) -> list[Any]:
         return [str(value), str(value).lower()]
     if value.lower() in ("true", "false"):
         return [value.lower() == "true", value.capitalize(), value.lower()]
-    return [plain_value(float(value), value)] if _is_number(value) else []
+    return [plain_value(float(value), value)] if is_number(value) else []
 
 
 def _floats(values: Iterable[Label]) -> list[float]:
     return [float(value) for value in values if not isinstance(value, str)]
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True

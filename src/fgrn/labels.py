@@ -16,10 +16,11 @@ def takes_codes(labels: Labels) -> bool:
     Not where labels are numbers, and not where they are numbers written as text: 1 would be taken for the second of
     "1", "2", "3".
     """
-    return not isinstance(labels, range) and not any(_is_number(label) for label in labels)
+    return not isinstance(labels, range) and not any(is_number(label) for label in labels)
 
 
-def _is_number(label: Label) -> bool:
+def is_number(label: Label) -> bool:
+    """Whether a label is a number, or a word that reads as one."""
     try:
         float(label)
     except ValueError:

@@ -123,9 +123,7 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
             raise FgrnError(f"There is no row {row}; {data!r} has {table.num_rows:,}, counted from 0.")
         values = {name: table[name][row].as_py() for name in table.column_names}
     for text in given:
-        name, _, value = text.partition("=")
-        if not _:
-            raise click.UsageError(f"--set is COLUMN=VALUE. Got {text!r}.")
+        name, value = _parted(text)
         values[name] = _value(estimator.schema_[name], value)
     if not values:
         raise click.UsageError("Give DATA and --row, or --set COLUMN=VALUE.")
@@ -138,6 +136,13 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
         common.as_json({**found.__dict__})
     else:
         click.echo(str(found))
+
+
+def _parted(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise click.UsageError(f"--set is COLUMN=VALUE. Got {text!r}.")
+    return name, value
 
 
 def _value(column: Any, text: str) -> Any:
@@ -224,9 +229,7 @@ def draw(model: str, output: str, given: tuple[str, ...]) -> None:
     found = load(model)
     evidence: dict[str, Any] = {}
     for text in given:
-        name, _, value = text.partition("=")
-        if not _:
-            raise click.UsageError(f"--set is COLUMN=VALUE. Got {text!r}.")
+        name, value = _parted(text)
         if isinstance(found, Network):
             labels = {str(label): label for label in found.variable(name).labels}
             evidence[name] = [labels.get(value, value)]

@@ -13,7 +13,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .. import frames
-from ..criteria import Candidate, Selection, aic, bic, relative_entropy, select, sizes
 from ..em import History
 from ..engines import NAMES
 from ..explanation import Explanation
@@ -23,9 +22,6 @@ from ..network import Network
 from ..online import POWER, Online
 from ..progress import Progress
 from ..schema import UNSEEN, Schema
-
-HELD_OUT = 5
-"""Every so manieth row is kept back where the number of hidden states is chosen by rows that were not learnt from."""
 
 Columns = dict[str, Any]
 
@@ -219,6 +215,13 @@ class LatentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carr
     def _hidden_name(self) -> str:
         return self._free("S")
 
+    def _hidden_prefix(self) -> str:
+        """What hidden variables that are numbered begin with: as no column does."""
+        wanted = "S"
+        while any(name.startswith(wanted) for name in self._names()):
+            wanted += "_"
+        return wanted
+
     def _class_name(self) -> str:
         return self._free("class")
 
@@ -328,98 +331,6 @@ class LatentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carr
         }
         codes = self.schema_.codes({key: [value] for key, value in known.items()}, self.unseen)
         return self.network_.explain(codes, name, state, values=known, engine=self.engine)
-
-
-class Choosing(LatentEstimator):
-    """An estimator with one hidden variable, whose number of states may be left to the data."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LatentEstimator._parameter_constraints,
-        "n_hidden": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "criterion": [StrOptions({"bic", "aic", "held_out"})],
-        "max_hidden": [Interval(Integral, 1, None, closed="left")],
-        "learn_prior": ["boolean"],
-    }
-
-    selection_: Selection
-
-    def _choose(self, data: dict[str, Coded], weights: np.ndarray | None) -> None:
-        if self.n_hidden != "auto":
-            super()._choose(data, weights)
-            self.n_hidden_ = self.n_hidden
-            self.__dict__.pop("selection_", None)
-            return
-        taught: dict[int, tuple[Network, History]] = {}
-        self.selection_ = self._compare(data, weights, sizes(self.max_hidden), taught)
-        self.n_hidden_ = self.selection_.best.n_hidden
-        self.network_, self.history_ = taught[self.n_hidden_]
-        if self.criterion == "held_out" and not self._stopped():  # it has not seen all rows yet
-            self.network_ = self._network(self.n_hidden_)
-            self.history_ = self._teach(self.network_, data, weights)
-
-    def _compared(self, X: Any, tried: Any, sample_weight: Any) -> Selection:
-        """What `compare` answers; this estimator is a copy that nobody else has."""
-        columns, weights, _ = self._taken(X, sample_weight)
-        self.schema_ = self._read_schema(X, columns, weights)
-        data = self.schema_.codes(columns, self.unseen)
-        return self._compare(data, weights, sizes(self.max_hidden) if tried is None else list(tried), {}, tried is None)
-
-    def _stopped(self) -> bool:
-        return self._stop is not None and self._stop()
-
-    def _compare(
-        self,
-        data: dict[str, Coded],
-        weights: np.ndarray | None,
-        tried: Any,
-        taught: dict[int, tuple[Network, History]],
-        patient: bool = True,
-    ) -> Selection:
-        """Try some sizes; the networks go to `taught`. Once asked to stop, none is begun any more."""
-        rows = frames.row_count(data)
-        back = np.zeros(rows, dtype=bool)
-        if self.criterion == "held_out":
-            if rows < HELD_OUT:
-                raise ValueError(
-                    f"To hold rows out, a table has at least {HELD_OUT} of them. Got {rows}; choose criterion='bic'."
-                )
-            back[HELD_OUT - 1 :: HELD_OUT] = True
-        learnt, kept = ({name: Coded(column.codes[which]) for name, column in data.items()} for which in (~back, back))
-        weight = np.ones(rows) if weights is None else weights
-
-        def fit(size: int) -> Candidate:
-            net = self._network(size)
-            taught[size] = (
-                net,
-                self._teach(net, learnt, None if weights is None else weights[~back], f"{size} hidden states"),
-            )
-            found = net.propagate(
-                learnt,
-                keep=[self._hidden_name()],
-                parts=["marginal", "likelihood"],
-                engine=self.engine,
-                impossible="mark",
-            )
-            likelihood = float(weight[~back] @ found.log_likelihood)
-            posterior = found.marginal(self._hidden_name())
-            held = np.nan
-            if back.any():
-                scores = net.propagate(kept, keep=[], engine=self.engine, impossible="mark").log_likelihood
-                held = float(np.average(scores, weights=weight[back]))
-            free = net.free_parameters
-            total = float(weight[~back].sum())
-            return Candidate(
-                n_hidden=size,
-                log_likelihood=likelihood,
-                n_parameters=free,
-                aic=aic(likelihood, free),
-                bic=bic(likelihood, free, total),
-                held_out=held,
-                relative_entropy=relative_entropy(posterior, weight[~back]),
-                class_sizes=tuple((weight[~back] @ posterior / total).tolist()),
-            )
-
-        return select(fit, tried, self.criterion, patient, self._stopped)
 
 
 def _check_lengths(columns: Mapping[str, Any], classes: Classes | None) -> None:

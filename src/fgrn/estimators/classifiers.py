@@ -18,7 +18,8 @@ from ..explanation import Explanation
 from ..labels import Label
 from ..network import Network
 from ..schema import BINS, MOST_LEVELS, Schema
-from ._base import Choosing, Classes, LatentEstimator
+from ._base import Classes, LatentEstimator
+from ._choosing import Choosing
 
 
 class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[misc]
@@ -219,10 +220,6 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _network(self, n_hidden: int) -> Network:
-        name = self._hidden_name()
-        return structures.lvm(self._observed(), hidden=n_hidden, name=name, learn_prior=self.learn_prior)
-
     def embed(self, X: Any) -> np.ndarray:
         """The embedding of each row: what its values say of the hidden variable, (rows, n_hidden_).
 
@@ -368,11 +365,7 @@ class DeepLatentClassifier(LatentClassifierBase):
     def _hidden(self) -> list[str]:
         return [f"{self._hidden_name()}{len(self.n_hidden)}"]
 
-    def _hidden_name(self) -> str:
-        wanted = "S"
-        while any(name.startswith(wanted) for name in self._names()):
-            wanted += "_"
-        return wanted
+    _hidden_name = LatentEstimator._hidden_prefix
 
     def _network(self, n_hidden: Any) -> Network:
         return structures.stack(

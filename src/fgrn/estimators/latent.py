@@ -16,7 +16,8 @@ from ..explanation import Explanation
 from ..labels import Label
 from ..network import Network
 from ..schema import BINS, MOST_LEVELS, Schema
-from ._base import Choosing, LatentEstimator
+from ._base import LatentEstimator
+from ._choosing import Choosing
 
 
 class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc]
@@ -147,10 +148,6 @@ class LatentClassModel(DensityMixin, Choosing, LatentTransformer):  # type: igno
         self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
-
-    def _network(self, n_hidden: int) -> Network:
-        name = self._hidden_name()
-        return structures.lvm(self.schema_.states, hidden=n_hidden, name=name, learn_prior=self.learn_prior)
 
     score = LatentTransformer.score  # that of DensityMixin has no answer
 
@@ -326,11 +323,7 @@ class DiscreteICA(LatentTransformer):
     def _hidden(self) -> list[str]:
         return [f"{self._hidden_name()}{number}" for number in range(1, len(self._sizes()) + 1)]
 
-    def _hidden_name(self) -> str:
-        wanted = "S"
-        while any(name.startswith(wanted) for name in self._names()):
-            wanted += "_"
-        return wanted
+    _hidden_name = LatentEstimator._hidden_prefix
 
     def _network(self, n_hidden: Any) -> Network:
         return structures.dica(self.schema_.states, hidden=self._sizes(), name=self._hidden_name())
@@ -412,8 +405,6 @@ class LatentImputer(OneToOneFeatureMixin, Choosing, LatentTransformer):  # type:
         self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
-
-    _network = LatentClassModel._network
 
     def transform(self, X: Any) -> np.ndarray:
         """The table with its holes filled, as an array.

@@ -23,15 +23,6 @@ from .container import Refused, shown, value_of
 if TYPE_CHECKING:
     from ..estimators._base import LatentEstimator
 
-CLASSES = (
-    "DeepLatentClassifier",
-    "DiscreteICA",
-    "LatentClassModel",
-    "LatentClassifier",
-    "LatentImputer",
-    "NaiveBayesClassifier",
-)
-
 KINDS = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}
 
 
@@ -74,7 +65,7 @@ def restored(document: dict[str, Any], network: Network) -> LatentEstimator:
 
     record = value_of(dict, document, "estimator", "its description")
     name = value_of(str, record, "class", "its estimator")
-    if name not in CLASSES:
+    if name not in estimators.__all__:
         raise Refused(f"there is no estimator {shown(name)}.", "A newer fgrn may know it: pip install --upgrade fgrn.")
     kind = getattr(estimators, name)
     params = value_of(dict, record, "params", "its estimator")
