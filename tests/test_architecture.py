@@ -30,7 +30,10 @@ from fgrn.wiring import Wiring
 
 ROOT = Path(fgrn.__file__).parent
 SOURCES = {path.relative_to(ROOT).as_posix(): path for path in sorted(ROOT.rglob("*.py"))}
-FLOW = ("evidence", "messages", "marginals", "counts", "chains", "parameters", "em", "online", "sampling")
+FLOW = (
+    "evidence", "messages", "marginals", "counts", "chains", "parameters", "em", "online", "sampling",
+    "assignments", "tally",
+)  # fmt: skip
 FLOW_MAY_KNOW = {
     *FLOW,
     "workers",

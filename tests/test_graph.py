@@ -252,7 +252,7 @@ def test_labels_need_not_be_the_same_on_both_sides_of_a_diverter() -> None:
     ("inputs", "size"),
     [
         ([10**12], "1,000,000,000,000"),
-        ([2**12, 2**13], "4096 x 8192 = 33,554,432"),
+        ([2**13, 2**14], "8192 x 16384 = 134,217,728"),
         ([10**6, 10**6, 10**6], "1,000,000,000,000,000,000"),
         ([10] * 30, "1" + ",000" * 10),
     ],
@@ -260,14 +260,14 @@ def test_labels_need_not_be_the_same_on_both_sides_of_a_diverter() -> None:
 def test_a_product_space_beyond_the_limit_is_refused_with_its_size_and_at_once(inputs: list[int], size: str) -> None:
     begin = perf_counter()
     variables = [Variable(f"V{number}", states) for number, states in enumerate(inputs)]
-    with pytest.raises(WiringError, match=f"{size} states; the limit is 16,777,216") as raised:
+    with pytest.raises(WiringError, match=f"{size} states; the limit is 67,108,864") as raised:
         Diverter(variables, [A])
     assert "V0" in str(raised.value)
     assert perf_counter() - begin < 0.1
 
 
 def test_a_product_space_at_the_limit_is_fine() -> None:
-    assert Diverter([Variable("V", 2**24)], [Variable("W", 2**24)]).size == fgrn.graph.PRODUCT_SPACE_LIMIT
+    assert Diverter([Variable("V", 2**26)], [Variable("W", 2**26)]).size == fgrn.graph.PRODUCT_SPACE_LIMIT
 
 
 HUGE = """

@@ -591,12 +591,12 @@ def test_a_diverter_of_many_wide_inputs(refused: Any) -> None:
     names = [f"V{number}" for number in range(20_000)]
     document: Json = {
         "version": 1,
-        "variables": [{"name": name, "states": 2**24} for name in names],
+        "variables": [{"name": name, "states": 2**26} for name in names],
         "blocks": [{"kind": "diverter", "inputs": names[1:], "outputs": names[:1]}],
         "tables": [],
         "priors": [],
     }
-    refused(forged(document, {}), "more than 16,777,216 states", megabytes=40)
+    refused(forged(document, {}), "more than 67,108,864 states", megabytes=40)
     document["blocks"][0]["inputs"] = names[:1] * 20_000
     refused(forged(document, {}), "more than once", megabytes=40)
 

@@ -23,10 +23,11 @@ from .exceptions import (
     WiringError,
 )
 from .frames import states
-from .graph import SISO, Diverter, Source, Variable
+from .graph import SISO, Diverter, Factor, Source
 from .network import Network
 from .schema import Schema
 from .structures import dica, hmm, lvm, naive_bayes, sequences, stack
+from .variable import Variable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,6 +50,7 @@ __all__ = [
     "DiscreteICA",
     "Diverter",
     "EvidenceError",
+    "Factor",
     "FgrnError",
     "ImpossibleEvidence",
     "LatentClassModel",

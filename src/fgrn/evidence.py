@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from . import frames
 from .arrays import numbers
 from .exceptions import EvidenceError, shortened, unknown_name
 from .labels import Labels, takes_codes
-from .plan import Plan
 
 ROWS_AT_ONCE = 2**14
 """Rows of which all columns of numbers are encoded before the next: columns of one matrix share lines of the cache."""
@@ -90,7 +89,23 @@ class Evidence:
         return out
 
 
-def encode(plan: Plan, data: frames.Data, rows: int | None = None) -> Evidence:
+class Variables(Protocol):
+    """Variables by number: a Plan is such, and so are those of any model."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """By number."""
+
+    @property
+    def labels(self) -> tuple[Labels, ...]:
+        """Of the states of each."""
+
+    @property
+    def index(self) -> dict[str, int]:
+        """The number of each name."""
+
+
+def encode(plan: Variables, data: frames.Data, rows: int | None = None) -> Evidence:
     """The evidence in a table. A variable the table does not name is unknown; without any column there is one row."""
     columns = frames.columns(data)
     for name in columns:
@@ -99,7 +114,7 @@ def encode(plan: Plan, data: frames.Data, rows: int | None = None) -> Evidence:
             raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
     if rows is None:
         rows = frames.row_count(columns) if columns else frames.rows_without_columns(data)
-    slot, soft_offset = np.full(plan.edges, -1), np.full(plan.edges, -1)
+    slot, soft_offset = np.full(len(plan.names), -1), np.full(len(plan.names), -1)
     codes = np.full((rows, len(columns)), UNKNOWN, dtype=_code_type(plan, columns), order="F")
     log_scale = np.broadcast_to(np.zeros(1), rows)  # takes no room until there is a distribution
     soft_columns: list[np.ndarray] = []
@@ -130,7 +145,7 @@ def encode(plan: Plan, data: frames.Data, rows: int | None = None) -> Evidence:
     return Evidence(codes, joined, slot, soft_offset, log_scale)
 
 
-def _code_type(plan: Plan, columns: Mapping[str, Any]) -> type[np.signedinteger[Any]]:
+def _code_type(plan: Variables, columns: Mapping[str, Any]) -> type[np.signedinteger[Any]]:
     """The narrowest integers that hold the states of these variables."""
     most = max((len(plan.labels[plan.index[name]]) for name in columns), default=1)
     return np.int8 if most <= 2**7 else np.int16 if most <= 2**15 else np.int32

@@ -82,6 +82,11 @@ def is_bare(column: Any) -> bool:
     return not isinstance(column, (list, np.ndarray, Coded)) or (isinstance(column, np.ndarray) and column.ndim == 0)
 
 
+def is_one_row(data: Data) -> bool:
+    """Whether this is one row of plain values, or nothing at all, and not a table."""
+    return data is None or (isinstance(data, Mapping) and all(is_bare(column) for column in columns(data).values()))
+
+
 def is_frame(data: Data) -> bool:
     """Whether this is a dataframe of some library, and not an array, a list or a mapping."""
     if isinstance(data, (np.ndarray, list, tuple, Mapping)) or data is None:

@@ -1,9 +1,10 @@
-"""What a network is made of: Variable, Source, SISO, Diverter. No arithmetic here.
+"""What a network is made of: Source, Factor, SISO, Diverter. No arithmetic here.
 
 A Variable is an edge that carries two messages; every block sits at the ends of edges. A block *drives* the
 variables it points at and *reads* those that point at it:
 
     Source ──> V          drives its variable
+    Factor ──> V          the same, for a table over the joint states of several variables
     V ──> SISO ──> Y      reads V, drives Y
     inputs ──> Diverter ──> outputs
 
@@ -12,9 +13,7 @@ so a variable has at most one driver and at most one reader. `wiring` joins them
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
@@ -22,139 +21,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arrays import numbers
-from .exceptions import TableError, WiringError, shortened, unknown_name
-from .labels import Label, Labels, takes_codes
+from .exceptions import TableError, WiringError, shortened
+from .tables import check_distribution, checked_support, frozen_array, normalised
+from .variable import Variable, more_than_once
 
-PRODUCT_SPACE_LIMIT = 2**24
-"""Most states the product space of one Diverter may have: one message of that size is 128 MiB."""
-
-ROW_SUM_TOLERANCE = 1e-6
-"""How far the sum of a given distribution may be from one: tables in files are often rounded to 7 digits."""
-
-
-@dataclass(frozen=True, slots=True, init=False, repr=False)
-class Variable:
-    """An edge of the graph: a name and its states, given as a number or as a list of labels.
-
-    Without labels the states are called 0, 1, 2, ... Labels are strings, numbers or booleans, all different.
-    """
-
-    name: str
-    labels: Labels
-
-    def __init__(self, name: str, states: int | Iterable[Label]) -> None:
-        if not isinstance(name, str) or not name.strip():
-            raise WiringError(f"A Variable needs a name, a string that is not blank. Got {name!r} instead.")
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "labels", _checked_labels(name, states))
-
-    @property
-    def cardinality(self) -> int:
-        """The number of states."""
-        return len(self.labels)
-
-    @property
-    def is_labelled(self) -> bool:
-        """Whether the states were given names, and are not just numbered from zero."""
-        return not isinstance(self.labels, range)
-
-    def code(self, state: object) -> int:
-        """The position of a state, given by its label or, where the labels are not numbers, by its position."""
-        if isinstance(state, np.generic):
-            state = state.item()
-        labels = self.labels
-        if isinstance(labels, range):  # not searched: for a word or a fraction it would be walked through
-            whole = isinstance(state, int) or (isinstance(state, float) and state.is_integer())
-            if whole and 0 <= state < len(labels):  # type: ignore[operator]  # a number, as it is whole
-                return int(state)  # type: ignore[call-overload, no-any-return]
-        elif isinstance(state, (str, int, float)) and state in labels:
-            return labels.index(state)
-        elif takes_codes(labels) and isinstance(state, int) and 0 <= state < len(labels):
-            return state
-        raise unknown_name(f"state of {self.name!r} called", state, self.labels)
-
-    def __repr__(self) -> str:
-        states = list(self.labels) if self.is_labelled else self.cardinality
-        return f"Variable({self.name!r}, {states!r})"
-
-
-def _checked_labels(name: str, states: Any) -> Labels:
-    if isinstance(states, (bool, np.bool_, str)) or states is None:
-        raise WiringError(f"Variable {name!r}: the states are a number or a list of labels. Got {states!r} instead.")
-    if isinstance(states, (int, np.integer)):
-        if states < 1:
-            raise WiringError(f"Variable {name!r} needs at least one state. Got {states} instead.")
-        if states > sys.maxsize:
-            raise WiringError(f"Variable {name!r} has {states:,} states, more than can be counted.")
-        return range(int(states))
-    if isinstance(states, range) and states and states == range(len(states)):
-        return states
-    if isinstance(states, (set, frozenset)):
-        raise WiringError(f"Variable {name!r}: a set of labels has no order. Make it a list.")
-    try:
-        labels = tuple(item.item() if isinstance(item, np.generic) else item for item in states)
-    except TypeError:
-        raise WiringError(
-            f"Variable {name!r}: the states are a number or a list of labels. Got {states!r} instead."
-        ) from None
-    if not labels:
-        raise WiringError(f"Variable {name!r} needs at least one state. Got an empty list of labels.")
-    for label in labels:
-        if not isinstance(label, (str, int, float)) or label != label:
-            raise WiringError(
-                f"Variable {name!r}: a label is a string, a number or a boolean; {label!r} is none of them "
-                "(None and NaN stand for 'unknown' in data)."
-            )
-    if len(set(labels)) != len(labels):
-        raise WiringError(f"Variable {name!r} has states with the same label: {shortened(_more_than_once(labels))}.")
-    if labels == tuple(range(len(labels))) and not any(isinstance(label, (bool, float)) for label in labels):
-        return range(len(labels))
-    return labels
-
-
-def _more_than_once(items: Sequence[Label]) -> list[str]:
-    count = Counter(items)
-    return sorted({str(item) for item in items if count[item] > 1})
-
-
-def _frozen_array(values: ArrayLike | None, what: str) -> np.ndarray | None:
-    if values is None:
-        return None
-    try:
-        array = numbers(values)
-    except (TypeError, ValueError):
-        raise TableError(f"{what} is not a rectangular array of numbers.") from None
-    array.setflags(write=False)
-    return array
-
-
-def _check_distribution(array: np.ndarray, what: str, row_names: Sequence[object] = ()) -> None:
-    rows = np.atleast_2d(array)
-    bad = np.argwhere(~np.isfinite(rows) | (rows < 0))
-    if len(bad):
-        at, value = tuple(bad[0]), rows[tuple(bad[0])]
-        where = f" in row {row_names[at[0]]!r}" if len(row_names) else ""
-        raise TableError(f"{what} holds {value}{where}; probabilities are finite and not negative.")
-    sums = rows.sum(axis=1)
-    off = np.flatnonzero(np.abs(sums - 1) > ROW_SUM_TOLERANCE)
-    if len(off):
-        where = f"row {row_names[off[0]]!r}" if len(row_names) else "it"
-        more = f" ({len(off):,} rows are wrong)" if len(off) > 1 else ""
-        hint = " Its columns do: is it transposed?" if _is_transposed(array) else ""
-        raise TableError(f"{what} must sum to 1, but {where} sums to {sums[off[0]]:.9g}{more}.{hint}")
-
-
-def _is_transposed(array: np.ndarray) -> bool:
-    return array.ndim == 2 and bool(np.all(np.abs(array.sum(axis=0) - 1) <= ROW_SUM_TOLERANCE))
-
-
-def _normalised(array: np.ndarray) -> np.ndarray:
-    """Rows that sum to one as nearly as floating point allows, unless they did already."""
-    sums = array.sum(axis=-1, keepdims=True)
-    exact: np.ndarray = np.where(np.abs(sums - 1) < 1e-15, array, array / sums)
-    exact.setflags(write=False)
-    return exact
+PRODUCT_SPACE_LIMIT = 2**26
+"""Most states the product space of one Diverter may have: one message of that size is 512 MiB."""
 
 
 def _restored(self: Any, state: Sequence[Any]) -> None:
@@ -207,13 +79,13 @@ class Source(_Block):
 
     def __init__(self, variable: Variable, prior: ArrayLike | None = None, learn: bool = True) -> None:
         _check_variable(variable, "Source")
-        array = _frozen_array(prior, f"The prior of {variable.name!r}")
+        array = frozen_array(prior, f"The prior of {variable.name!r}")
         if array is not None:
             what = f"The prior of {variable.name!r}"
             if array.shape != (variable.cardinality,):
                 raise TableError(f"{what} must have the shape ({variable.cardinality},). Got {array.shape} instead.")
-            _check_distribution(array, what)
-            array = _normalised(array)
+            check_distribution(array, what)
+            array = normalised(array)
         object.__setattr__(self, "variable", variable)
         object.__setattr__(self, "prior", array)
         object.__setattr__(self, "learn", _checked_learn(learn, type(self).__name__))
@@ -269,8 +141,8 @@ class SISO(_Block):
             raise WiringError(f"SISO {output.name!r}: 'tie' is the name of a shared table. Got {tie!r} instead.")
         what = f"The table of {output.name!r}"
         shape = (input.cardinality, output.cardinality)
-        mask = _checked_support(support, shape, what)
-        array = _frozen_array(table, what)
+        mask = checked_support(support, shape, what)
+        array = frozen_array(table, what)
         if array is not None:
             if array.shape != shape:
                 hint = " It looks transposed." if array.shape == shape[::-1] else ""
@@ -278,10 +150,10 @@ class SISO(_Block):
                     f"{what} must have the shape {shape}: {input.cardinality} states of {input.name!r} by "
                     f"{output.cardinality} of {output.name!r}. Got {array.shape} instead.{hint}"
                 )
-            _check_distribution(array, what, input.labels)
+            check_distribution(array, what, input.labels)
             if mask is not None and np.any(array[~mask] > 0):
                 raise TableError(f"{what} is not zero where its 'support' says it must be.")
-            array = _normalised(array)
+            array = normalised(array)
         object.__setattr__(self, "input", input)
         object.__setattr__(self, "output", output)
         object.__setattr__(self, "table", array)
@@ -299,43 +171,122 @@ class SISO(_Block):
         """The variables it points at."""
         return (self.output,)
 
+    @property
+    def name(self) -> str:
+        """What its table is called by: its output's name."""
+        return self.output.name
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of its table."""
+        return self.input.cardinality, self.output.cardinality
+
     def __repr__(self) -> str:
         extra = ("" if self.table is None else ", table=...") + ("" if self.learn else ", learn=False")
         extra += (f", tie={self.tie!r}" if self.tie else "") + ("" if self.support is None else ", support=...")
         return f"SISO({self.input!r}, {self.output!r}{extra})"
 
 
-def _checked_support(support: ArrayLike | None, shape: tuple[int, int], what: str) -> np.ndarray | None:
-    if support is None:
-        return None
-    try:
-        mask = numbers(support)
-    except (TypeError, ValueError):
-        mask = np.full(shape, np.nan)
-    if not np.isfinite(mask).all():
-        raise TableError(f"{what}: its 'support' is not a rectangular array of True and False.")
-    mask = mask.astype(bool)
-    if mask.shape != shape:
-        raise TableError(f"{what}: its 'support' must have the shape {shape}. Got {mask.shape} instead.")
-    if not mask.any(axis=1).all():
-        raise TableError(f"{what}: its 'support' leaves row {int(np.argmin(mask.any(axis=1)))} without any cell.")
-    mask.setflags(write=False)
-    return mask
+@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
+class Factor(_Block):
+    """A table over the joint states of several variables, which are one variable here: any factor of a model.
+
+    The rows of the table are the slower part of the joint states, its columns the faster. `name` is what it is called
+    by, that of the child of a conditional table. One with `sums_to_one=False` is not a distribution, never learnt, and
+    held with a largest number of 1; the logarithm of what it was divided by is its `log_scale`. `learn`, `tie` and
+    `support` are those of a SISO.
+    """
+
+    variable: Variable
+    name: str
+    shape: tuple[int, int]
+    table: np.ndarray | None
+    learn: bool
+    tie: str | None
+    support: np.ndarray | None
+    sums_to_one: bool
+    log_scale: float
+
+    __setstate__ = _restored
+
+    def __init__(
+        self,
+        variable: Variable,
+        name: str,
+        shape: tuple[int, int],
+        table: ArrayLike | None = None,
+        learn: bool = True,
+        *,
+        tie: str | None = None,
+        support: ArrayLike | None = None,
+        sums_to_one: bool = True,
+    ) -> None:
+        _check_variable(variable, "Factor")
+        what = f"The table of {name!r}"
+        rows, columns = shape
+        if rows * columns != variable.cardinality:
+            raise TableError(
+                f"{what} is {rows} x {columns}, and {variable.name!r} has {variable.cardinality} joint states."
+            )
+        mask = checked_support(support, shape, what)
+        array = frozen_array(table, what)
+        if array is not None and array.shape != shape:
+            raise TableError(f"{what} must have the shape {shape}. Got {array.shape} instead.")
+        if array is not None and sums_to_one:
+            check_distribution(array, what)
+            array = normalised(array)
+        if not sums_to_one and (array is None or not (np.isfinite(array).all() and (array >= 0).all() and array.any())):
+            raise TableError(f"{what} needs numbers that are finite, not negative and not all zero.")
+        log_scale = 0.0
+        if array is not None and not sums_to_one:
+            log_scale = float(np.log(array.max()))
+            array = array / array.max()
+            array.setflags(write=False)
+        given = (variable, name, (rows, columns), array, learn and sums_to_one, tie, mask, sums_to_one, log_scale)
+        for field, value in zip(type(self).__slots__, given, strict=True):
+            object.__setattr__(self, field, value)
+
+    @property
+    def reads(self) -> tuple[Variable, ...]:  # type: ignore[override]
+        """The variables that point at it."""
+        return ()
+
+    @property
+    def drives(self) -> tuple[Variable, ...]:  # type: ignore[override]
+        """The variables it points at."""
+        return (self.variable,)
+
+    def __repr__(self) -> str:
+        extra = ("" if self.table is None else ", table=...") + ("" if self.learn else ", learn=False")
+        extra += (f", tie={self.tie!r}" if self.tie else "") + ("" if self.support is None else ", support=...")
+        extra += "" if self.sums_to_one else ", sums_to_one=False"
+        return f"Factor({self.variable!r}, {self.name!r}, {self.shape!r}{extra})"
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
 class Diverter(_Block):
     """All connected variables are the same; with several inputs, the outputs are their product space.
 
-    The states of a product space are ordered with the first input slowest.
+    The states of a product space are ordered with the first input slowest. With `space`, the names and sizes of what
+    the product space is made of, the first slowest, every variable carries a part of it: `legs` says which, by the
+    variable's name, in the order of the variable's own states. One that is not in `legs` carries all.
     """
 
     inputs: tuple[Variable, ...]
     outputs: tuple[Variable, ...]
+    space: tuple[tuple[str, int], ...]
+    legs: tuple[tuple[int, ...] | None, ...]
 
     __setstate__ = _restored
 
-    def __init__(self, inputs: Iterable[Variable], outputs: Iterable[Variable]) -> None:
+    def __init__(
+        self,
+        inputs: Iterable[Variable],
+        outputs: Iterable[Variable],
+        *,
+        space: Mapping[str, int] | None = None,
+        legs: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
         if isinstance(inputs, Variable) or isinstance(outputs, Variable):
             raise WiringError("A Diverter takes two lists of variables: Diverter([inputs], [outputs]).")
         try:
@@ -350,24 +301,43 @@ class Diverter(_Block):
             raise WiringError(f"{self._title}: a Diverter needs at least one input and one output.")
         names = [variable.name for variable in ins + outs]
         if len(set(names)) != len(names):
-            raise WiringError(f"{self._title}: {shortened(map(repr, _more_than_once(names)))} is on it more than once.")
-        sizes = " x ".join(str(variable.cardinality) for variable in ins)
+            raise WiringError(f"{self._title}: {shortened(map(repr, more_than_once(names)))} is on it more than once.")
+        carried: list[tuple[int, ...] | None]
+        if space is None:
+            parts = tuple((variable.name, variable.cardinality) for variable in ins)
+            carried = [(k,) if len(ins) > 1 else None for k in range(len(ins))]
+            carried += [None] * len(outs)
+        else:
+            parts = tuple((str(name), int(size)) for name, size in space.items())
+            places = {name: place for place, (name, _) in enumerate(parts)}
+            try:
+                carried = [
+                    None if legs is None or name not in legs else tuple(places[part] for part in legs[name])
+                    for name in names
+                ]
+            except KeyError as error:
+                raise WiringError(f"{self._title}: {error.args[0]!r} is not a part of its 'space'.") from None
+        object.__setattr__(self, "space", parts)
+        object.__setattr__(self, "legs", tuple(carried))
+        sizes = " x ".join(str(size) for _, size in parts)
         if self.size > PRODUCT_SPACE_LIMIT:
             raise WiringError(
                 f"{self._title}: the product space of its inputs has {sizes} = {self.size:,} states; the limit is "
                 f"{PRODUCT_SPACE_LIMIT:,}. Join fewer variables, or split them over several Diverters."
             )
-        for variable in outs:
-            if variable.cardinality != self.size:
-                expected = f"{sizes} = {self.size}" if len(ins) > 1 else f"{self.size}, as {ins[0].name!r} has"
+        for variable, axes in zip(ins + outs, carried, strict=True):
+            needed = self.size if axes is None else prod(parts[axis][1] for axis in axes)
+            if variable.cardinality != needed:
+                whole = f"{sizes} = {self.size}" if len(parts) > 1 else f"{self.size}, as {ins[0].name!r} has"
+                expected = whole if axes is None else f"{needed}, as its parts have"
                 raise WiringError(
                     f"{self._title}: output {variable.name!r} has {variable.cardinality} states; it needs {expected}."
                 )
 
     @property
     def size(self) -> int:
-        """The number of states of the product space of the inputs."""
-        return prod(variable.cardinality for variable in self.inputs)
+        """The number of states of the product space."""
+        return prod(size for _, size in self.space)
 
     @property
     def _title(self) -> str:
@@ -385,10 +355,17 @@ class Diverter(_Block):
         return self.outputs
 
     def __repr__(self) -> str:
-        return f"Diverter({list(self.inputs)!r}, {list(self.outputs)!r})"
+        names = [name for name, _ in self.space]
+        parts = {
+            variable.name: [names[axis] for axis in axes]
+            for variable, axes in zip(self.inputs + self.outputs, self.legs, strict=True)
+            if axes is not None
+        }
+        extra = "" if names == [v.name for v in self.inputs] else f", space={dict(self.space)!r}, legs={parts!r}"
+        return f"Diverter({list(self.inputs)!r}, {list(self.outputs)!r}{extra})"
 
 
-Block: TypeAlias = Source | SISO | Diverter
+Block: TypeAlias = Source | Factor | SISO | Diverter
 
 
 def _check_variable(variable: object, where: str) -> None:
@@ -402,6 +379,8 @@ def title(block: Block) -> str:
         return f"Source({block.variable.name})"
     if isinstance(block, SISO):
         return f"SISO({block.input.name} -> {block.output.name})"
+    if isinstance(block, Factor):
+        return f"Factor({block.name})"
     return block._title
 
 
@@ -410,6 +389,9 @@ def line(block: Block) -> str:
     if isinstance(block, Source):
         kept = "" if block.learn else ", fixed"
         return f"Source    {block.variable.name} ({block.variable.cardinality} states{kept})"
+    if isinstance(block, Factor):
+        kept = "" if block.learn else ", fixed"
+        return f"Factor    {block.name} ({block.shape[0]} x {block.shape[1]}{kept})"
     if isinstance(block, Diverter):
         ins = " x ".join(variable.name for variable in block.inputs)
         outs = ", ".join(variable.name for variable in block.outputs[:6])

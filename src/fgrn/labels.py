@@ -14,9 +14,11 @@ def takes_codes(labels: Labels) -> bool:
     """Whether a number may stand for the position of a state: only where it cannot be meant as a label.
 
     Not where labels are numbers, and not where they are numbers written as text: 1 would be taken for the second of
-    "1", "2", "3".
+    "1", "2", "3". Of "0", "1", "2" it is the second either way.
     """
-    return not isinstance(labels, range) and not any(is_number(label) for label in labels)
+    if isinstance(labels, range):
+        return False
+    return not any(is_number(label) for label in labels) or labels == tuple(map(str, range(len(labels))))
 
 
 def is_number(label: Label) -> bool:

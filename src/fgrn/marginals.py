@@ -52,8 +52,8 @@ def _bethe(plan: Plan, values: np.ndarray, evidence: Evidence, messages: Buffers
             total -= _log((forward * backward).sum(axis=1))
             if not plan.reader[edge]:
                 total += _log(into[edge].sum(axis=1))
-    for edge, number in zip(plan.source_edge, plan.source_prior, strict=True):
-        prior = plan.layout.prior(values, int(number))
+    for source, edge in enumerate(plan.source_edge):
+        prior = plan.source_values(values, source)
         total += _log((prior * messages.backward[:, plan.columns(int(edge))]).sum(axis=1))
     for siso, number in enumerate(plan.siso_table):
         table = plan.layout.table(values, int(number))

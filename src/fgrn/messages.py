@@ -130,8 +130,12 @@ def sweep(
     parts: tuple[str, ...] = PARTS,
 ) -> Messages:
     """Two sweeps on a tree, in blocks of rows; what is not kept, of the given variables and parts, is not stored."""
-    everything = len(kept) == plan.edges or evidence.rows <= engine.few_rows
-    program = programs.everything if everything else programs.some(plan.messages_of(kept))
+    if set(parts) <= {"marginal", "likelihood"} and plan.is_factor.any():
+        program = programs.marginals([plan.edge(name) for name in kept])
+    elif len(kept) == plan.edges or evidence.rows <= engine.few_rows:
+        program = programs.everything
+    else:
+        program = programs.some(plan.messages_of(kept))
     prepared = engine.prepare(plan, programs, program, evidence)
     loaded = prepared.load(values)
     width = int(plan.cardinality[program.shown].sum())
@@ -306,7 +310,7 @@ def _boundary(plan: Plan, values: np.ndarray, evidence: Evidence) -> Buffers:
         backward[:, plan.columns(edge)] = marginals.normalised(evidence.weights(edge, cardinality))
         known_backward[:, edge] = evidence.known(edge)
     for source, edge in enumerate(plan.source_edge):
-        prior = plan.layout.prior(values, int(plan.source_prior[source]))
+        prior = plan.source_values(values, source)
         forward[:, plan.columns(int(edge))] = prior
     nothing = np.zeros_like(known_backward)
     return Buffers(forward, backward, forward * backward, nothing, known_backward, np.zeros(evidence.rows))

@@ -7,6 +7,7 @@ flow (evidence -> messages -> marginals -> counts -> parameters).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from .conflicts import explained
 from .counts import InMemory
 from .evidence import Evidence, checked_weights, encode
 from .exceptions import FgrnError, ImpossibleEvidence, LearningError, WiringError, unknown_name
-from .graph import SISO, Block, Diverter, Source, Variable, line
+from .graph import SISO, Block, Diverter, Factor, Source, line
 from .layers import steps
 from .marginals import refuse_impossible
 from .messages import Messages, Round
@@ -27,6 +28,7 @@ from .plan import Plan
 from .queries import Queries
 from .schedule import MOST_PROGRAMS, Programs, special_edges
 from .supervisor import layers_of, make_plan, specification_of
+from .variable import Variable
 from .wiring import Wiring
 
 SMALL_WORK = 2e6
@@ -41,10 +43,10 @@ class Network(Queries):
     """
 
     def __init__(self, blocks: Iterable[Block]) -> None:
-        if isinstance(blocks, (Source, SISO, Diverter)) or not isinstance(blocks, Iterable):
+        if isinstance(blocks, (Source, Factor, SISO, Diverter)) or not isinstance(blocks, Iterable):
             raise WiringError(f"A Network is made of a list of blocks. Got {blocks!r} instead.")
         self._wiring = Wiring(tuple(blocks))
-        self._spec = specification_of(self._wiring)
+        self._spec = specification_of(self._wiring.blocks)
         self._parameters = initial(self._spec)
         self._plans: dict[frozenset[str], Plan] = {}
         self._trained: tuple[dict[str, Any], ...] = ()
@@ -379,20 +381,6 @@ class Network(Queries):
 
     # What it is for: see also `Queries`
 
-    def multiplications(self, data: frames.Data, *, direct: bool = False) -> int:
-        """The multiplications all messages of these rows take, with the linear cascade or by the bare product rule."""
-        from .engines.reference import Reference
-
-        plan = self._plan(())
-        if not plan.is_tree:
-            raise FgrnError("Multiplications are counted for two sweeps, which this network with loops does not have.")
-        encoded = self._encode(plan, data)
-        engine = Reference(direct=direct)
-        programs = self._programs_for(plan, (), encoded)
-        prepared = engine.prepare(plan, programs, programs.everything, encoded)
-        prepared.load(self._parameters.values).propagate(slice(0, encoded.rows))
-        return engine.multiplications
-
     def save(self, path: str | Path) -> None:
         """Write the network to a model file (`.fgrn`); `fgrn.load` reads it back."""
         from .io.model_file import save
@@ -402,7 +390,8 @@ class Network(Queries):
     # Behind the scenes: what a network of another kind does in its own way
 
     def _encode(self, plan: Plan, data: frames.Data) -> Evidence:
-        return encode(plan, data)
+        encoded, scale = encode(plan, data), self._wiring.log_scale
+        return replace(encoded, log_scale=encoded.log_scale + scale) if scale else encoded
 
     def _estep(self, rows: InMemory) -> em.EStep:
         return rows

@@ -119,7 +119,9 @@ class Program(ReadOnlyArrays):
     without a reader whose backward message is the evidence; `shown` those of which both messages will have been
     made, so that there is a marginal. The likelihood of a row is the product of the norms of
     the messages in `inward`, and for each of `roots` of its norm and of its product with what it meets; both
-    hold rows of (edge, is forward).
+    hold rows of (edge, is forward). Where only Diverters and what ends at them make up the network, messages away from
+    the root may be made `by_posteriors`, and are no steps. `believed` are then shown edges that end at a Diverter and
+    have no messages here, only the marginal, which is a part of the posterior; `plain` is a program with messages.
     """
 
     steps: np.ndarray
@@ -131,6 +133,10 @@ class Program(ReadOnlyArrays):
     inward: np.ndarray
     roots: np.ndarray
     for_counts: bool = False  # the likelihood of a piece with a Diverter is then the norm of the root's posterior
+    by_posteriors: bool = False
+    needed: frozenset[int] | None = None  # the Diverters whose posteriors are; None for all
+    believed: np.ndarray = field(default_factory=lambda: frozen([]))
+    plain: Program | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,9 +145,11 @@ class Plan(ReadOnlyArrays):
 
     Edges: `cardinality[e]`; the messages of edge e are columns `offset[e] : offset[e + 1]` of a message buffer;
     `driver[e]` and `reader[e]` say whether a (not paused) block is at that end.
-    Legs: Diverter d has the legs `leg_start[d] : leg_start[d + 1]`, inputs first. A leg of a product space has an
-    index vector, `maps[leg_map[leg] :][: diverter_size[d]]`, which gives its own state for every joint state;
-    `leg_map` is -1 where the leg carries the whole space.
+    Sources: source s sends the values from `source_at[s]` on; a factor is one that says something by itself.
+    Legs: Diverter d has the legs `leg_start[d] : leg_start[d + 1]`, inputs first. A leg that carries a part of the
+    product space has an index vector, its own state for every joint state, which is the sum of two: one per run of
+    `diverter_run[d]` joint states and one per place in the run, both from `maps[leg_map[leg]]` on. `leg_map` is -1
+    where the leg carries the whole space.
     """
 
     names: tuple[str, ...]
@@ -152,7 +160,8 @@ class Plan(ReadOnlyArrays):
     driver: np.ndarray
     reader: np.ndarray
     source_edge: np.ndarray
-    source_prior: np.ndarray
+    source_at: np.ndarray
+    is_factor: np.ndarray
     siso_input: np.ndarray
     siso_output: np.ndarray
     siso_table: np.ndarray
@@ -163,6 +172,7 @@ class Plan(ReadOnlyArrays):
     leg_siso: np.ndarray  # the leaf SISO behind this leg, or -1
     maps: np.ndarray
     diverter_size: np.ndarray
+    diverter_run: np.ndarray
     is_tree: bool
     # (kind, block, parent leg or edge) from the root outwards; empty on a loop
     order: tuple[tuple[int, int, int], ...]
@@ -220,7 +230,17 @@ class Plan(ReadOnlyArrays):
     def leg_index(self, diverter: int, leg: int) -> np.ndarray | None:
         """The index vector of a leg, or None where it carries the whole space."""
         start = int(self.leg_map[leg])
-        return None if start < 0 else self.maps[start : start + int(self.diverter_size[diverter])]
+        if start < 0:
+            return None
+        run = int(self.diverter_run[diverter])
+        first = start + int(self.diverter_size[diverter]) // run
+        index: np.ndarray = (self.maps[start:first, None] + self.maps[first : first + run]).ravel()
+        return index
+
+    def source_values(self, values: np.ndarray, source: int) -> np.ndarray:
+        """The view of what a Source sends, in a flat vector."""
+        start = int(self.source_at[source])
+        return values[start : start + int(self.cardinality[self.source_edge[source]])]
 
     def all_messages(self) -> set[Message]:
         """Both messages of every edge."""

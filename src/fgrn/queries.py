@@ -6,21 +6,31 @@ Everything here is a question to `propagate`, whatever kind of model answers it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from . import explanation, frames, settings
+from .assignments import likeliest, sampled_given
 from .completion import completed
-from .exceptions import EvidenceError
+from .exceptions import EvidenceError, FgrnError, ImpossibleEvidence
 from .labels import Label, named
 from .sampling import sampled
 
 if TYPE_CHECKING:
-    from .graph import Variable
+    from .evidence import Evidence
     from .messages import Messages
     from .parameters import Parameters, Specification
     from .plan import Plan
+    from .schedule import Programs
+    from .variable import Variable
+
+
+class MostProbable(NamedTuple):
+    """The labels of variables that are likeliest together, and the log-probability of that and what is known."""
+
+    labels: dict[str, Any]
+    log_probability: Any
 
 
 class Queries:
@@ -33,6 +43,9 @@ class Queries:
     propagate: Callable[..., Messages]
     variable: Callable[[str], Variable]
     _plan: Callable[[Collection[str]], Plan]
+    _encode: Callable[[Plan, frames.Data], Evidence]
+    _programs_for: Callable[[Plan, Collection[str], Evidence], Programs]
+    _explained: Callable[..., ImpossibleEvidence]
 
     @property
     def observed(self) -> tuple[str, ...]:
@@ -118,15 +131,81 @@ class Queries:
         named_values = values or {key: column for key, column in columns.items() if key in known}
         return explanation.explain(named_values, known, posterior, name, variable.labels, code, orders)
 
-    def sample(self, rows: int = 1, *, seed: int = 0, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
-        """New rows, drawn along the blocks, causes first: the labels of some variables, those observed unless named."""
+    def most_probable(self, evidence: frames.Data = None, *, names: Collection[str] | None = None) -> MostProbable:
+        """The states of all variables that are likeliest together, given what is known, and their log-probability.
+
+        For one row of plain values the answer has plain labels, for a table it has a column of each.
+
+        Args:
+            evidence: see `propagate`.
+            names: the variables to name, all that are observed unless given; the others are chosen all the same.
+        """
+        plan, encoded, programs = self._swept_plan(evidence)
+        edges = {name: plan.edge(name) for name in self._asked(names)}
+        try:
+            codes, found = likeliest(plan, programs, self._parameters.values, encoded)
+        except ImpossibleEvidence as error:
+            raise self._explained(error, plan, programs, self._parameters.values, encoded) from None
+        labels = {name: named(plan.labels[edge], codes[:, edge]) for name, edge in edges.items()}
+        if frames.is_one_row(evidence):
+            return MostProbable({name: column.tolist()[0] for name, column in labels.items()}, float(found[0]))
+        return MostProbable(labels, found)
+
+    def sample(
+        self,
+        rows: int = 1,
+        evidence: frames.Data = None,
+        seed: int = 0,
+        *,
+        names: Collection[str] | None = None,
+    ) -> dict[str, np.ndarray]:
+        """New rows: the labels of some variables, those observed unless named.
+
+        Without evidence they are drawn along the blocks, causes first; with it, given what is known: so many for each
+        row of the evidence, one after the other.
+        """
         settings.whole("rows", rows, 0)
         settings.whole("seed", seed, 0)
-        wanted = self.observed if names is None else settings.names("names", names)
-        plan = self._plan(())
-        edges = {name: plan.edge(name) for name in wanted}
-        codes = self._sampled(plan, rows, np.random.default_rng(seed))
+        plan, generator = self._plan(()), np.random.default_rng(seed)
+        edges = {name: plan.edge(name) for name in self._asked(names)}
+        if evidence is None and not plan.is_factor.any():
+            codes = self._sampled(plan, rows, generator)
+        else:
+            codes = self._sampled_given(evidence, rows, generator)
         return {name: named(plan.labels[edge], codes[:, edge]) for name, edge in edges.items()}
+
+    def _sampled_given(self, evidence: frames.Data, rows: int, generator: np.random.Generator) -> np.ndarray:
+        plan, encoded, programs = self._swept_plan(evidence)
+        which = np.repeat(np.arange(encoded.rows), rows)
+        try:
+            return sampled_given(plan, programs, self._parameters.values, encoded, which, generator)
+        except ImpossibleEvidence as error:
+            raise self._explained(error, plan, programs, self._parameters.values, encoded) from None
+
+    def _asked(self, names: Collection[str] | None) -> tuple[str, ...]:
+        return self.observed if names is None else settings.names("names", names)
+
+    def _swept_plan(self, evidence: frames.Data) -> tuple[Plan, Evidence, Programs]:
+        """The plan, if two sweeps are exact on it, with the evidence for it."""
+        plan = self._plan(())
+        if not plan.is_tree:
+            raise FgrnError("This network has loops, on which only sums of messages are approximated.")
+        encoded = self._encode(plan, evidence)
+        return plan, encoded, self._programs_for(plan, (), encoded)
+
+    def multiplications(self, data: frames.Data, *, direct: bool = False) -> int:
+        """The multiplications all messages of these rows take, with the linear cascade or by the bare product rule."""
+        from .engines.reference import Reference
+
+        plan = self._plan(())
+        if not plan.is_tree:
+            raise FgrnError("Multiplications are counted for two sweeps, which this network with loops does not have.")
+        encoded = self._encode(plan, data)
+        engine = Reference(direct=direct)
+        programs = self._programs_for(plan, (), encoded)
+        prepared = engine.prepare(plan, programs, programs.everything, encoded)
+        prepared.load(self._parameters.values).propagate(slice(0, encoded.rows))
+        return engine.multiplications
 
     def _sampled(self, plan: Plan, rows: int, generator: np.random.Generator) -> np.ndarray:
         return sampled(plan, self._parameters.values, rows, generator, {})

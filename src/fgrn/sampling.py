@@ -26,7 +26,7 @@ def sampled(
             codes[:, edge] = generator.integers(0, plan.cardinality[edge], rows)
     for source, edge in enumerate(plan.source_edge.tolist()):
         if edge not in given:
-            prior = plan.layout.prior(values, int(plan.source_prior[source]))
+            prior = plan.source_values(values, source)
             codes[:, edge] = _drawn(prior[None], np.zeros(rows, dtype=np.int64), generator)
     for kind, block in waiting:
         if kind == "siso":

@@ -7,6 +7,7 @@ reached it in the round before, and serve on loops.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -28,6 +29,7 @@ class Programs:
         self._plan = plan
         self._special = frozenset(special)
         self._some: dict[frozenset[Message], Program] = {}
+        self._believed: dict[frozenset[int], Program] = {}
 
     @cached_property
     def everything(self) -> Program:
@@ -41,7 +43,14 @@ class Programs:
         A gathered leaf and a Source on a Diverter are counted from the Diverter's posterior, for which the
         message on the way from the root is enough; every other SISO needs the messages at its two ends.
         """
+        if is_tree_of_clusters(self._plan):
+            return replace(sweeps(self._plan, (), self._special, for_counts=True), by_posteriors=True)
         return sweeps(self._plan, counting_messages(self._plan, self._special), self._special, for_counts=True)
+
+    @cached_property
+    def inward(self) -> Program:
+        """One sweep, towards the roots, that leaves every message on the way behind."""
+        return sweeps(self._plan, (), self._special, gather=False)
 
     @cached_property
     def round(self) -> Program:
@@ -56,6 +65,43 @@ class Programs:
                 self._some.clear()
             self._some[key] = sweeps(self._plan, key, self._special)
         return self._some[key]
+
+    def marginals(self, edges: Collection[int]) -> Program:
+        """Two sweeps that leave at least the marginals of these edges behind.
+
+        Where all end at a Diverter, as the variables of a tree of clusters do, the messages on them are not made.
+        """
+        key = frozenset(edges)
+        plain = self.some({Message(edge, way) for edge in key for way in (True, False)})
+        if not key or not is_tree_of_clusters(self._plan) or self._plan.reader[list(key)].any():
+            return plain
+        if key not in self._believed:
+            if len(self._believed) >= MOST_PROGRAMS:
+                self._believed.clear()
+            self._believed[key] = believing(self._plan, key, self._special, plain)
+        return self._believed[key]
+
+
+def is_tree_of_clusters(plan: Plan) -> bool:
+    """Whether there are only factors, Diverters, and variables that end at these."""
+    return plan.is_tree and not len(plan.siso_table) and bool(plan.is_factor.all()) and plan.diverters > 0
+
+
+def believing(plan: Plan, edges: frozenset[int], special: Collection[int], plain: Program) -> Program:
+    """One sweep towards the root, and posteriors on the way back to the Diverters that these edges end at."""
+    needed: set[int] = set()
+    onwards: set[int] = set()  # edges that lead on to one of them
+    for kind, block, parent in reversed(plan.order):
+        if kind == DIVERT:
+            ends = plan.leg_edge[plan.legs(block)].tolist()
+            if parent < 0 or not edges.isdisjoint(ends) or not onwards.isdisjoint(ends):
+                needed.add(block)
+                onwards.add(parent)
+    program = sweeps(plan, (), special, for_counts=True)
+    return replace(
+        program, shown=plain.shown, believed=frozen(sorted(edges)), for_counts=False, by_posteriors=True,
+        needed=frozenset(needed), plain=plain,
+    )  # fmt: skip
 
 
 def special_edges(plan: Plan, evident: Collection[int], soft: Collection[int]) -> frozenset[int]:
@@ -84,14 +130,20 @@ def counting_messages(plan: Plan, special: Collection[int]) -> set[Message]:
     return wanted
 
 
-def sweeps(plan: Plan, wanted: Collection[Message], special: Collection[int] = (), for_counts: bool = False) -> Program:
+def sweeps(
+    plan: Plan,
+    wanted: Collection[Message],
+    special: Collection[int] = (),
+    for_counts: bool = False,
+    gather: bool = True,
+) -> Program:
     """The two sweeps of a tree: inwards whole, since the likelihood needs it; outwards only what `wanted` needs.
 
     The backward message of a plain leaf SISO is a column of its table, gathered when the Diverter makes its
     product, unless somebody wants to see a message of that leaf.
     """
     wanted = set(wanted)
-    gathered = _gathered(plan, wanted, special)
+    gathered = _gathered(plan, wanted, special) if gather else np.full(len(plan.leg_edge), -1)
     skipped = {int(siso) for siso in gathered if siso >= 0}
     inward: list[Message] = []
     steps: list[_Step] = []

@@ -16,9 +16,10 @@ import numpy as np
 from . import settings
 from .chain import Chain
 from .exceptions import WiringError, shortened, unknown_name
-from .graph import SISO, Block, Diverter, Source, Variable
+from .graph import SISO, Block, Diverter, Source
 from .labels import Label
 from .network import Network
+from .variable import Variable
 
 States: TypeAlias = int | Iterable[Label]
 

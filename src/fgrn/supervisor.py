@@ -6,28 +6,31 @@ trained one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
+from math import prod
 
 import numpy as np
 
 from .arrays import frozen
 from .exceptions import WiringError
-from .graph import SISO, Block, Diverter, Source
+from .graph import SISO, Block, Diverter, Factor, Source
 from .parameters import Specification
 from .plan import DIVERT, FORWARD, SOURCE, Layout, Plan
 from .wiring import Wiring
 
+LONGEST_RUN = 2**12
+"""Joint states of one run of a product space, at most, unless its last part has more: the index stays in the cache."""
 
-def layout_of(wiring: Wiring) -> Layout:
-    """One table per SISO block, or per tie, and one prior per Source."""
+
+def layout_of(blocks: Iterable[Block]) -> Layout:
+    """One table per SISO block or Factor, or per tie, and one prior per Source."""
     tables: dict[str, tuple[list[str], tuple[int, int]]] = {}
     priors: dict[str, int] = {}
-    for block in wiring.blocks:
-        if isinstance(block, SISO):
+    for block in blocks:
+        if isinstance(block, (SISO, Factor)):
             # a tie and an output may have the same name and still be two tables
-            key = f"tie {block.tie}" if block.tie else f"output {block.output.name}"
-            shape = (block.input.cardinality, block.output.cardinality)
-            tables.setdefault(key, ([], shape))[0].append(block.output.name)
+            key = f"tie {block.tie}" if block.tie else f"output {block.name}"
+            tables.setdefault(key, ([], block.shape))[0].append(block.name)
         elif isinstance(block, Source):
             priors[block.variable.name] = block.variable.cardinality
     return Layout(
@@ -39,11 +42,11 @@ def layout_of(wiring: Wiring) -> Layout:
     )
 
 
-def specification_of(wiring: Wiring) -> Specification:
+def specification_of(blocks: Sequence[Block]) -> Specification:
     """Where every table and prior starts, and what it may become."""
-    layout = layout_of(wiring)
-    sisos = {block.output.name: block for block in wiring.blocks if isinstance(block, SISO)}
-    sources = {block.variable.name: block for block in wiring.blocks if isinstance(block, Source)}
+    layout = layout_of(blocks)
+    sisos = {block.name: block for block in blocks if isinstance(block, (SISO, Factor))}
+    sources = {block.variable.name: block for block in blocks if isinstance(block, Source)}
     first = [sisos[names[0]] for names in layout.table_names]
     return Specification(
         layout,
@@ -57,15 +60,15 @@ def specification_of(wiring: Wiring) -> Specification:
 
 def make_plan(wiring: Wiring, paused: Collection[str] = ()) -> Plan:
     """The Plan of a graph, cut at the SISO blocks whose outputs are named in `paused`."""
-    layout = layout_of(wiring)
+    layout = layout_of(wiring.blocks)
     edge = {name: number for number, name in enumerate(wiring.variables)}
     table = {name: number for number, names in enumerate(layout.table_names) for name in names}
     cardinality = [variable.cardinality for variable in wiring.variables.values()]
-    sources: list[Source] = []
+    sources: list[Source | Factor] = []
     sisos: list[SISO] = []
     diverters: list[Diverter] = []
     for block in wiring.blocks:
-        if isinstance(block, Source):
+        if isinstance(block, (Source, Factor)):
             sources.append(block)
         elif isinstance(block, Diverter):
             diverters.append(block)
@@ -83,24 +86,21 @@ def make_plan(wiring: Wiring, paused: Collection[str] = ()) -> Plan:
     siso_of_input = {edge[block.input.name]: number for number, block in enumerate(sisos)}
     leg_start, leg_edge, leg_is_input, leg_map, leg_siso = [0], [], [], [], []
     maps: list[np.ndarray] = []
+    runs: list[int] = []
     mapped = 0
     for diverter in diverters:
-        sizes = [variable.cardinality for variable in diverter.inputs]
-        for position, variable in enumerate(diverter.inputs):
-            leg_edge.append(edge[variable.name])
-            leg_is_input.append(True)
-            leg_siso.append(-1)
-            leg_map.append(-1 if len(sizes) == 1 else mapped)
-            if len(sizes) > 1:
-                maps.append(np.unravel_index(np.arange(diverter.size), sizes)[position])
-                mapped += diverter.size
-        for variable in diverter.outputs:
-            number = edge[variable.name]
-            siso = siso_of_input.get(number, -1)
+        sizes = [size for _, size in diverter.space]
+        runs.append(_run(sizes))
+        for position, (variable, axes) in enumerate(zip(diverter.reads + diverter.drives, diverter.legs, strict=True)):
+            number, into = edge[variable.name], position < len(diverter.reads)
+            siso = -1 if into else siso_of_input.get(number, -1)
             leg_edge.append(number)
-            leg_is_input.append(False)
-            leg_map.append(-1)
+            leg_is_input.append(into)
             leg_siso.append(siso if siso >= 0 and reader[edge[sisos[siso].output.name]] < 0 else -1)
+            leg_map.append(-1 if axes is None else mapped)
+            if axes is not None:
+                maps += _index_vectors(sizes, axes, runs[-1])
+                mapped += len(maps[-2]) + len(maps[-1])
         leg_start.append(len(leg_edge))
 
     order, roots = _order(blocks, edge, driver, reader)
@@ -113,7 +113,13 @@ def make_plan(wiring: Wiring, paused: Collection[str] = ()) -> Plan:
         driver=frozen(driver >= 0, bool),
         reader=frozen(reader >= 0, bool),
         source_edge=frozen(edge[block.variable.name] for block in sources),
-        source_prior=frozen(range(len(sources))),
+        source_at=frozen(
+            layout.prior_offsets[layout.prior_number(block.variable.name)]
+            if isinstance(block, Source)
+            else layout.table_offsets[table[block.name]]
+            for block in sources
+        ),
+        is_factor=frozen([isinstance(block, Factor) for block in sources], bool),
         siso_input=frozen(edge[block.input.name] for block in sisos),
         siso_output=frozen(edge[block.output.name] for block in sisos),
         siso_table=frozen(table[block.output.name] for block in sisos),
@@ -124,10 +130,38 @@ def make_plan(wiring: Wiring, paused: Collection[str] = ()) -> Plan:
         leg_siso=frozen(leg_siso),
         maps=frozen(np.concatenate(maps) if maps else []),
         diverter_size=frozen(block.size for block in diverters),
+        diverter_run=frozen(runs),
         is_tree=order is not None,
         order=tuple(order or ()),
         root=frozen(roots),
     )
+
+
+def _run(sizes: Sequence[int]) -> int:
+    """How many joint states make a run: those of the last parts of a space, as many as the cache likes."""
+    run = 1
+    for size in reversed(sizes):
+        if run > 1 and run * size > LONGEST_RUN:
+            break
+        run *= size
+    return run
+
+
+def _index_vectors(sizes: Sequence[int], axes: Sequence[int], run: int) -> list[np.ndarray]:
+    """The state of some parts of a space, per run of joint states, and what is added to it per place in the run."""
+    strides = [0] * len(sizes)
+    for position, axis in enumerate(axes):
+        strides[axis] = prod(sizes[other] for other in axes[position + 1 :])
+    split = len(sizes)
+    while prod(sizes[split:]) < run:
+        split -= 1
+    index = []
+    for part in (slice(0, split), slice(split, None)):
+        total = np.zeros(1, dtype=np.int64)
+        for size, stride in zip(sizes[part], strides[part], strict=True):
+            total = (total[:, None] + stride * np.arange(size)).ravel()
+        index.append(total)
+    return index
 
 
 def _order(
@@ -139,7 +173,7 @@ def _order(
     Blocks are numbered within their kind. None for the order if a loop is met.
     """
     edges_of = [[edge[variable.name] for variable in (*block.reads, *block.drives)] for block in blocks]
-    first_siso = sum(isinstance(block, Source) for block in blocks)
+    first_siso = sum(isinstance(block, (Source, Factor)) for block in blocks)
     first_diverter = first_siso + sum(isinstance(block, SISO) for block in blocks)
     starts = [*range(first_diverter, len(blocks)), *range(first_diverter)]
     seen = [False] * len(blocks)

@@ -9,7 +9,8 @@ from functools import cached_property
 from math import prod
 
 from .exceptions import WiringError, shortened
-from .graph import SISO, Block, Diverter, Source, Variable, same, title
+from .graph import SISO, Block, Diverter, Factor, Source, same, title
+from .variable import Variable
 
 TABLE_LIMIT = 2**28
 """Most cells of one table: 2 GiB, and learning holds a few copies."""
@@ -28,7 +29,7 @@ class Wiring:
         if not self.blocks:
             raise WiringError("A Network needs at least one block.")
         for block in self.blocks:
-            if not isinstance(block, (Source, SISO, Diverter)):
+            if not isinstance(block, (Source, Factor, SISO, Diverter)):
                 raise WiringError(f"A Network is made of Source, SISO and Diverter blocks. Got {block!r} instead.")
         object.__setattr__(self, "variables", self._joined_variables())
         object.__setattr__(self, "drivers", {})
@@ -40,6 +41,7 @@ class Wiring:
                         raise self._joint_error(variable.name)
                     side[variable.name] = number
         self._check_connected()
+        self._check_factors()
         self._check_ties()
         self._check_sizes()
 
@@ -88,22 +90,22 @@ class Wiring:
                 f"{shortened(rest, 5)}. Make a Network of each, or join them."
             )
 
-    def _check_ties(self) -> None:
-        first: dict[str, SISO] = {}
+    def _check_factors(self) -> None:
         for block in self.blocks:
-            if isinstance(block, SISO) and block.tie is not None:
+            if isinstance(block, Factor):
+                reader = self.readers.get(block.variable.name)
+                if reader is None or not isinstance(self.blocks[reader], Diverter):
+                    raise WiringError(f"{title(block)} stands alone: a Diverter has to read its variable.")
+
+    def _check_ties(self) -> None:
+        first: dict[str, SISO | Factor] = {}
+        for block in self.blocks:
+            if isinstance(block, (SISO, Factor)) and block.tie is not None:
                 one = first.setdefault(block.tie, block)
-                mine = (
-                    block.table,
-                    block.learn,
-                    block.support,
-                    block.input.cardinality,
-                    block.output.cardinality,
-                )
-                theirs = (one.table, one.learn, one.support, one.input.cardinality, one.output.cardinality)
-                if not all(same(a, b) for a, b in zip(mine, theirs, strict=True)):
+                pairs = [(getattr(block, part), getattr(one, part)) for part in ("table", "learn", "support", "shape")]
+                if type(one) is not type(block) or not all(same(a, b) for a, b in pairs):
                     raise WiringError(
-                        f"The SISO blocks of {one.output.name!r} and {block.output.name!r} are tied as "
+                        f"The {type(block).__name__} blocks of {one.name!r} and {block.name!r} are tied as "
                         f"{block.tie!r} but differ in shape, table, support or 'learn'; tied blocks share one table."
                     )
 
@@ -138,6 +140,11 @@ class Wiring:
 
     def _reached_from(self, start: str) -> set[str]:
         return set(self._distances_from(start))
+
+    @cached_property
+    def log_scale(self) -> float:
+        """The logarithm of what was taken out of the factors, which enters the likelihood of every row."""
+        return sum(block.log_scale for block in self.blocks if isinstance(block, Factor))
 
     @cached_property
     def is_tree(self) -> bool:

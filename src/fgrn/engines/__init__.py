@@ -157,6 +157,13 @@ class Engine(Protocol):
         """Expected counts from held messages with the given tables (the paper's ML cycle)."""
 
 
+def tracer(largest: bool) -> Any:
+    """The engine that can choose states of all variables; `largest`: by largest products where others add."""
+    from .reference import Reference
+
+    return Reference(largest=largest)
+
+
 def is_warm() -> bool:
     """Whether the kernels of the CPU engine are in place, so that it is quick from the first row on."""
     kernels = sys.modules.get(f"{__name__}.kernels")

@@ -19,6 +19,7 @@ from . import BlockCounts, Buffers, Engine, Room, Scan, kernels
 from .cycles import Held, held, recount, transposed_tables
 from .kernels.basics import FAINT, LOG_TWO
 from .packs import Known, aligned_zeros, joint_tables, known_entries, padded, unpacked_counts
+from .products import with_products
 from .stars import Ray, base_of, ray_of
 from .tape import tape_for
 
@@ -101,6 +102,7 @@ class Prepared:
         self.maps = _plain(plan.maps, np.uint64)
         self.ray = ray_of(plan, program, evidence) if len(self.tape.regions) == 1 and not program.for_counts else None
         self.places = self._shown_places()
+        self.width = 0 if program.for_counts else int(plan.cardinality[program.shown].sum())
         self.block = int(np.clip(BLOCK_BYTES // max(1, 8 * self.tape.width), 8, 256))
         self.parts = np.cumsum(
             [0, self.tape.joint_size, padded(self.tape.posteriors), plan.layout.size, plan.layout.size]
@@ -111,7 +113,7 @@ class Prepared:
             enough = max(COUNTED_CELLS, VISITS * cells) // visited
             self.rows_at_once = max(enough, -(-evidence.rows // COUNTED_BLOCKS))
         else:
-            shown = 24 * int(self.places[:, 3].sum()) + 16
+            shown = 24 * self.width + 16
             self.rows_at_once = int(
                 np.clip(MESSAGE_BYTES // shown, 1, MOST_ROWS if self.ray is None else MOST_RAY_ROWS)
             )
@@ -164,7 +166,7 @@ class Prepared:
     def _shown_places(self) -> np.ndarray:
         """Per shown edge: its forward and backward message in the workspace, its place among the shown, its length."""
         places, at = [], 0
-        for edge in [] if self.program.for_counts else self.program.shown.tolist():
+        for edge in [] if self.program.for_counts or len(self.program.believed) else self.program.shown.tolist():
             count = int(self.plan.cardinality[edge])
             places.append((self.tape.forward_at[edge], self.tape.backward_at[edge], at, count))
             at += count
@@ -183,6 +185,7 @@ class Loaded:
         self.prepared = prepared
         self.values = _plain(values, np.float64)
         self.joint = joint_tables(plan, tape.regions, values)
+        self.with_products, self.is_deep = with_products(plan, tape.products, self.values)
 
     @cached_property
     def transposed(self) -> np.ndarray:
@@ -191,7 +194,7 @@ class Loaded:
 
     def _tables(self) -> tuple[Any, ...]:
         tables, shifts, deep = self.joint
-        return np.uint64(self.prepared.tape.width), deep, self.values, self.transposed, tables, shifts
+        return np.uint64(self.prepared.tape.width), deep, self.with_products, self.transposed, tables, shifts
 
     def _evidence(self, rows: slice) -> tuple[np.ndarray, ...]:
         """What is known in some rows: entries and their bounds, index vectors, codes, distributions."""
@@ -233,11 +236,12 @@ class Loaded:
     ) -> tuple[Buffers, np.ndarray]:
         """Run the tape on some rows, and count if there are weights: what it shows, and which rows are doubtful."""
         mine, tape = self.prepared, self.prepared.tape
-        count, edges, width = rows.stop - rows.start, mine.plan.edges, int(mine.places[:, 3].sum())
-        forward, backward, marginal = (np.empty((count, width)) for _ in range(3))
-        known_forward, known_backward = np.zeros((2, 0 if len(weights) else count, edges), dtype=np.bool_)
+        count, edges, width = rows.stop - rows.start, mine.plan.edges, mine.width
+        forward, backward = (np.empty((count, width if len(mine.places) else 0)) for _ in range(2))
+        marginal = np.empty((count, width))
+        known_forward, known_backward = np.zeros((2, count if len(mine.places) else 0, edges), dtype=np.bool_)
         scale, rest, margin = np.zeros(count), np.ones(count), np.full(count, np.inf)
-        doubtful = np.zeros(count, dtype=np.bool_)
+        doubtful = np.full(count, self.is_deep)
         kernels.tree(
             tape.sweep, tape.count, mine.places, count, block, *self._tables(), *self._evidence(rows), read, write,
             known_in, known_out, scale, rest, margin, doubtful, *self._room(), np.uint64(width), forward.ravel(),
@@ -268,7 +272,7 @@ class Loaded:
             out[edge] = message
         scale += np.log(rest)
         if ray.prior >= 0:
-            forward, backward = plan.layout.prior(self.values, ray.prior), out[ray.leg]
+            forward, backward = plan.source_values(self.values, ray.prior), out[ray.leg]
             norm = np.einsum("ij,j->i", backward, forward)
             doubtful |= norm < FAINT  # a state that was lost may matter now
             norm[doubtful] = 1.0
@@ -294,7 +298,8 @@ class Loaded:
             judge, blocks = self._judge(mine.evidence.take(rows).take(where))
             for block in blocks:
                 for ours, theirs in zip(buffers, judge.propagate(block), strict=True):
-                    ours[where[block]] = theirs
+                    if ours.size or not theirs.size:  # some programs leave marginals and the likelihood only
+                        ours[where[block]] = theirs
         return buffers, doubtful
 
     def _judge(self, evidence: Evidence) -> tuple[Any, list[slice]]:

@@ -89,5 +89,5 @@ def _places(plan: Plan) -> np.ndarray:
 def _sources(plan: Plan) -> np.ndarray:
     """Per Source: its variable in a row of messages and its states, its prior."""
     edges = plan.source_edge
-    places = (plan.offset[edges], plan.cardinality[edges], plan.layout.prior_offsets[plan.source_prior])
+    places = (plan.offset[edges], plan.cardinality[edges], plan.source_at)
     return np.stack(places, axis=1).astype(np.uint64).reshape(-1, 3)

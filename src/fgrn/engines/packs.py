@@ -218,7 +218,7 @@ def unpacked_counts(
                     plan.layout.table(out, int(plan.siso_table[siso]))[...] += table * posterior[:, None]
             source = source_of.get(int(plan.leg_edge[leg]))
             if source is not None:
-                prior = plan.layout.prior(out, int(plan.source_prior[source]))
+                prior = plan.source_values(out, source)
                 index = plan.leg_index(diverter, leg)
                 prior += posterior if index is None else np.bincount(index, posterior, minlength=len(prior))
     return out

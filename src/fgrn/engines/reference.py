@@ -6,11 +6,13 @@ likelihood is the sum of forward times backward on any edge. It can count its mu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from . import BACKWARD, FORWARD, SOURCE, BlockCounts, Buffers, Room, Scan
+from .tracing import Choice, traced
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -45,25 +47,33 @@ def distribution(log_weights: np.ndarray) -> np.ndarray:
 
 
 class Held(NamedTuple):
-    """Logarithms of the messages at both ends of every SISO, the posterior of every Source."""
+    """Logarithms of the messages at both ends of every SISO and Factor, the posterior of every other Source."""
 
     into: list[np.ndarray]  # forward times evidence at the input, (rows, input states)
     back: list[np.ndarray]  # backward at the output, (rows, output states)
     known: list[np.ndarray]  # whether evidence lies behind it, (rows,)
-    source: list[np.ndarray]  # (rows, states)
+    source: list[np.ndarray]  # (rows, states): of a Factor, the logarithm of its backward message
     log_likelihood: np.ndarray
 
 
 class Reference:
-    """The engine. `direct=True` makes every outgoing message of a Diverter by the bare product rule."""
+    """The engine. `direct=True` makes every outgoing message of a Diverter by the bare product rule.
+
+    `largest=True` takes the largest where others add: messages are those of the likeliest states of everything else.
+    """
 
     name = "reference"
     parallel = False
     few_rows = 0
 
-    def __init__(self, direct: bool = False) -> None:
-        self.direct = direct
+    def __init__(self, direct: bool = False, largest: bool = False) -> None:
+        self.direct, self.largest = direct, largest
         self.multiplications = 0
+
+    def added(self, values: np.ndarray, axis: int) -> np.ndarray:
+        """The sum, in logarithms, of what leads to the same state."""
+        out: np.ndarray = values.max(axis=axis) if self.largest else log_sum(values, axis)
+        return out
 
     def prepare(self, plan: Plan, programs: Programs, program: Program, evidence: Evidence) -> Prepared:
         """See `Engine`."""
@@ -122,8 +132,11 @@ class Reference:
             shape = joint.shape
             share = distribution(joint.reshape(shape[0], -1)).reshape(shape)
             plan.layout.table(counts, int(table))[...] += np.tensordot(rows, share, 1)
-        for source, prior in enumerate(plan.source_prior):
-            plan.layout.prior(counts, int(prior))[...] += weights @ held.source[source]
+        for source in range(len(plan.source_edge)):
+            share = held.source[source]
+            if plan.is_factor[source]:
+                share = distribution(share + logarithm(plan.source_values(values, source)))
+            plan.source_values(counts, source)[...] += weights @ share
         return BlockCounts.of_rows(counts, held.log_likelihood, weights)
 
 
@@ -131,9 +144,9 @@ class Prepared:
     """Evidence as it is: the reference engine lays nothing out."""
 
     def __init__(self, engine: Reference, plan: Plan, programs: Programs, program: Program, evidence: Evidence) -> None:
-        self.engine, self.plan, self.programs, self.program = engine, plan, programs, program
+        self.engine, self.plan, self.programs, self.program = engine, plan, programs, program.plain or program
         self.evidence = evidence
-        cells = max([plan.states, *(rows * columns for rows, columns in plan.layout.table_shapes)])
+        cells = max([plan.states, *plan.diverter_size, *(rows * columns for rows, columns in plan.layout.table_shapes)])
         self.rows_at_once = max(1, CELLS_AT_ONCE // cells)
 
     def load(self, values: np.ndarray) -> Loaded:
@@ -147,10 +160,10 @@ class Loaded:
     def __init__(self, prepared: Prepared, values: np.ndarray) -> None:
         self.prepared, self.values = prepared, values
 
-    def _state(self, rows: slice | None = None, before: Buffers | None = None) -> _State:
+    def _state(self, rows: slice | None = None, before: Buffers | None = None) -> State:
         mine = self.prepared
         evidence = mine.evidence if rows is None else mine.evidence.take(rows)
-        return _State(mine.engine, mine.plan, self.values, evidence, before)
+        return State(mine.engine, mine.plan, self.values, evidence, before)
 
     def propagate(self, rows: slice, beliefs: bool = True, room: Room | None = None) -> Buffers:
         """See `Loaded` of the package."""
@@ -176,6 +189,15 @@ class Loaded:
         """See `Loaded` of the package."""
         return counts, 0.0
 
+    def trace(self, rows: slice, which: np.ndarray, choose: Choice) -> tuple[np.ndarray, np.ndarray]:
+        """The states of all edges, chosen outwards from the root (see `tracing`), and the rows' log-likelihood."""
+        program = self.prepared.programs.inward
+        state = self._state(rows)
+        state.run(program)
+        likelihood = state.log_likelihood(program)
+        impossible = np.isneginf(likelihood[which])
+        return traced(state, which[~impossible], choose), likelihood
+
     def hold(self, rows: slice) -> Held:
         """See `Loaded` of the package."""
         plan, program = self.prepared.plan, self.prepared.programs.everything
@@ -185,12 +207,15 @@ class Loaded:
             [state.into_reader(int(edge)) for edge in plan.siso_input],
             [state.backward[:, plan.columns(int(edge))].copy() for edge in plan.siso_output],
             [state.known_backward[:, edge].copy() for edge in plan.siso_output],
-            [distribution(state.belief(int(edge))) for edge in plan.source_edge],
+            [
+                state.backward[:, plan.columns(edge)].copy() if factor else distribution(state.belief(edge))
+                for edge, factor in zip(plan.source_edge.tolist(), plan.is_factor.tolist(), strict=True)
+            ],
             state.log_likelihood(program),
         )
 
 
-class _State:
+class State:
     """The log messages of a block of rows while a program runs. `before`: read from these, as in a parallel round."""
 
     def __init__(
@@ -224,13 +249,14 @@ class _State:
         return [int(edge) for edge in np.flatnonzero(self.evidence.slot >= 0)]
 
     def run(self, program: Program) -> None:
+        """Take all steps."""
         for edge in program.boundary:
             self._write_backward(int(edge), 0.0, np.zeros(self.evidence.rows, dtype=bool))
         for kind, block, first, last in program.steps.tolist():
             if kind == SOURCE:
                 edge = int(self.plan.source_edge[block])
-                prior = self.plan.layout.prior(self.values, int(self.plan.source_prior[block]))
-                self.forward[:, self.plan.columns(edge)] = logarithm(prior)
+                self.forward[:, self.plan.columns(edge)] = logarithm(self.plan.source_values(self.values, block))
+                self.known_forward[:, edge] = self.plan.is_factor[block]
             elif kind == FORWARD:
                 self._siso_forward(block)
             elif kind == BACKWARD:
@@ -248,17 +274,20 @@ class _State:
         return message
 
     def belief(self, edge: int) -> np.ndarray:
+        """The logarithm of forward times backward."""
         columns = self.plan.columns(edge)
         out: np.ndarray = self.forward[:, columns] + self.backward[:, columns]
         return out
 
     def log_likelihood(self, program: Program) -> np.ndarray:
+        """Of each row, from its roots."""
         total = np.zeros(self.evidence.rows)
         for edge in program.roots[:, 0]:
-            total += log_sum(self.belief(int(edge)), axis=1)
+            total += self.engine.added(self.belief(int(edge)), axis=1)
         return total
 
     def buffers(self, program: Program, log_likelihood: np.ndarray) -> Buffers:
+        """What a program shows, each message summing to one."""
         columns = [self.plan.columns(int(edge)) for edge in program.shown]
         parts = []
         for messages in (self.forward, self.backward, self.forward + self.backward):
@@ -278,49 +307,52 @@ class _State:
             self.backward[:, columns] += self.soft[edge]
             self.known_backward[:, edge] |= self.evidence.known(edge)
 
-    def _table(self, siso: int) -> np.ndarray:
+    def table(self, siso: int) -> np.ndarray:
+        """The logarithms of the table of a SISO."""
         return logarithm(self.plan.layout.table(self.values, int(self.plan.siso_table[siso])))
 
     def _siso_forward(self, siso: int) -> None:
         source, target = int(self.plan.siso_input[siso]), int(self.plan.siso_output[siso])
-        table, message = self._table(siso), self.into_reader(source)
+        table, message = self.table(siso), self.into_reader(source)
         self._count(table.size, np.ones(self.evidence.rows))
-        self.forward[:, self.plan.columns(target)] = log_sum(message[:, :, None] + table[None], axis=1)
+        self.forward[:, self.plan.columns(target)] = self.engine.added(message[:, :, None] + table[None], axis=1)
         self.known_forward[:, target] = self.old_known_forward[:, source] | self.evidence.known(source)
 
     def _siso_backward(self, siso: int) -> tuple[np.ndarray, np.ndarray]:
         """The message to the input: ones, and nothing multiplied, in rows where nothing is known behind it."""
         output = int(self.plan.siso_output[siso])
-        table = self._table(siso)
+        table = self.table(siso)
         known = self.old_known_backward[:, output]
         message = np.zeros((self.evidence.rows, len(table)))
         beyond = self.old_backward[known, self.plan.columns(output)]
         self._count(table.size, known)
-        message[known] = log_sum(beyond[:, None, :] + table[None], axis=2)
+        message[known] = self.engine.added(beyond[:, None, :] + table[None], axis=2)
         return message, known
+
+    def incoming(self, diverter: int, gathered: np.ndarray | None = None) -> Iterator[np.ndarray]:
+        """What comes in on every leg of a Diverter, over its product space; in `gathered`, leaves read from tables."""
+        for leg in self.plan.legs(diverter):
+            edge, index = int(self.plan.leg_edge[leg]), self.plan.leg_index(diverter, leg)
+            if self.plan.leg_is_input[leg]:
+                message = self.into_reader(edge)
+            elif gathered is not None and gathered[leg] >= 0:
+                message, self.old_known_backward[:, edge] = self._leaf(int(gathered[leg]))
+            else:
+                message = self.old_backward[:, self.plan.columns(edge)]
+            yield message if index is None else message[:, index]
 
     def _divert(self, diverter: int, targets: list[int], gathered: np.ndarray) -> None:
         legs = list(self.plan.legs(diverter))
-        incoming, known, carries = [], [], []
+        incoming = list(self.incoming(diverter, gathered))
+        known, carries = [], []
         for leg in legs:
             edge = int(self.plan.leg_edge[leg])
             if self.plan.leg_is_input[leg]:
-                message = self.into_reader(edge)
-                index = self.plan.leg_index(diverter, leg)
-                incoming.append(message if index is None else message[:, index])
                 known.append(self.old_known_forward[:, edge] | self.evidence.known(edge))
                 carries.append(np.ones(self.evidence.rows, dtype=bool))
             else:
-                if gathered[leg] >= 0:
-                    message, rows = self._leaf(int(gathered[leg]))
-                else:
-                    message, rows = (
-                        self.old_backward[:, self.plan.columns(edge)],
-                        self.old_known_backward[:, edge],
-                    )
-                incoming.append(message)
-                known.append(rows)
-                carries.append(rows)
+                known.append(self.old_known_backward[:, edge].copy())
+                carries.append(known[-1])
         positions = [leg - legs[0] for leg in targets]
         products = self._direct if self.engine.direct else self._cascade
         tally = np.sum(known, axis=0)
@@ -328,11 +360,11 @@ class _State:
             leg = legs[position]
             edge = int(self.plan.leg_edge[leg])
             others = tally > known[position]
+            index = self.plan.leg_index(diverter, leg)
+            if index is not None:  # sum the joint states that share a state of this leg
+                order = np.argsort(index, kind="stable").reshape(int(self.plan.cardinality[edge]), -1)
+                product = self.engine.added(product[:, order], axis=2)
             if self.plan.leg_is_input[leg]:
-                index = self.plan.leg_index(diverter, leg)
-                if index is not None:  # sum the joint states that share a state of this input
-                    order = np.argsort(index, kind="stable").reshape(int(self.plan.cardinality[edge]), -1)
-                    product = log_sum(product[:, order], axis=2)
                 product = np.where(others[:, None], product, 0.0)  # nothing known elsewhere: ones
                 self._write_backward(edge, product, others)
             else:

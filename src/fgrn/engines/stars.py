@@ -35,7 +35,7 @@ class Ray:
 def ray_of(plan: Plan, program: Program, evidence: Evidence) -> Ray | None:
     """The only leg a program shows, if the network is a star and all other legs are priors and gathered leaves."""
     shown = set(program.shown.tolist())
-    if plan.diverters != 1 or not shown or any(evidence.slot[edge] >= 0 for edge in shown):
+    if plan.diverters != 1 or not shown or any(evidence.slot[edge] >= 0 for edge in shown) or plan.is_factor.any():
         return None
     sources = plan.source_of
     if any(edge in sources and evidence.slot[edge] >= 0 for edge in plan.leg_edge.tolist()):
@@ -63,6 +63,6 @@ def base_of(plan: Plan, values: np.ndarray, without: int = -1) -> np.ndarray:
     for leg in plan.legs(0):
         source = sources.get(int(plan.leg_edge[leg]))
         if source is not None and source != without:
-            prior, index = plan.layout.prior(values, source), plan.leg_index(0, leg)
+            prior, index = plan.source_values(values, source), plan.leg_index(0, leg)
             base[:size] *= prior if index is None else prior[index]
     return base

@@ -15,7 +15,9 @@ import numpy as np
 
 from .. import engines
 from .kernels.basics import (
+    ALONE,
     BACKWARD,
+    BELIEF_LENGTH,
     BOUNDARY,
     CONSTANT,
     DIVERT,
@@ -29,10 +31,14 @@ from .kernels.basics import (
     LEG_PRIOR,
     LONE_SOURCE,
     MEET,
+    ONWARD_LENGTH,
+    PASSING,
     POSTERIOR,
+    ROOT,
     SCATTER,
 )
 from .packs import Pack, Region, padded
+from .products import Product
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -46,6 +52,9 @@ MORE_CODES = 640
 
 MOST_TAPES = 64
 """Tapes of one program that are kept: they are quick to write again."""
+
+MOST_FACTOR_CELLS = 2**24
+"""Cells of the products of factors of one tape: 128 MiB."""
 
 ROWS_PER_CODE = 8
 """Rows of data for every code of a pack, at least: its joint table is made anew in every epoch."""
@@ -68,6 +77,7 @@ class Tape:
     largest_message: int = 1
     most_targets: int = 1
     is_star: bool = False  # one Diverter with Sources and gathered leaves is everything
+    products: list[Product] = field(default_factory=list)
 
     @property
     def joint_size(self) -> int:
@@ -138,10 +148,18 @@ class _Writer:
         self.operations: set[int] = set()
         legs = np.flatnonzero(program.gathered >= 0).tolist()
         self.leaf_codes = dict(zip(legs, shape.codes, strict=True))
+        self.product_of: dict[int, Product] = {}
+        self.believed = set(program.believed.tolist())
+        # edges between two Diverters, whose message away from the root is made from a posterior
+        self.onward = {int(edge) for edge in plan.leg_edge[~plan.leg_is_input]} & self.read_by_diverter
         self._places()
         self._pack()
+        self._multiply()
         self._sweep()
         self.tape.sweep = self._written()
+        if len(program.believed):
+            self._posteriors()
+            self.tape.count = self._written()
         if program.for_counts:
             self._posteriors()
             self._counts()
@@ -181,6 +199,7 @@ class _Writer:
     def _made(self) -> set[tuple[int, bool]]:
         made = {(int(edge), False) for edge in self.program.boundary}
         made |= {(int(edge), True) for edge in np.flatnonzero(~self.plan.driver)}
+        made |= {(edge, True) for edge in self.onward if self.program.by_posteriors}
         for kind, block, first, last in self.program.steps.tolist():
             if kind == engines.SOURCE:
                 edge = int(self.plan.source_edge[block])
@@ -262,7 +281,7 @@ class _Writer:
     def _sweep(self) -> None:
         plan, tape = self.plan, self.tape
         for edge in np.flatnonzero(~plan.driver).tolist():
-            self._put(CONSTANT, tape.forward_at[edge], plan.cardinality[edge], self._known_forward(edge), -1)
+            self._put(CONSTANT, tape.forward_at[edge], plan.cardinality[edge], self._known_forward(edge), -1, 0, 0)
         for edge in self.program.boundary.tolist():
             place = (tape.backward_at[edge], plan.cardinality[edge], self._known_backward(edge))
             self._put(BOUNDARY, *place, *self._evidence(edge))
@@ -286,9 +305,9 @@ class _Writer:
     def _source(self, block: int) -> None:
         edge = int(self.plan.source_edge[block])
         if edge in self.tape.forward_at:
-            prior = self.plan.layout.prior_offsets[self.plan.source_prior[block]]
             place = (self.tape.forward_at[edge], self.plan.cardinality[edge], self._known_forward(edge))
-            self._put(CONSTANT, *place, prior)
+            factor = int(self.plan.is_factor[block])
+            self._put(CONSTANT, *place, self.plan.source_at[block], factor, self._is_inward(edge, True))
 
     def _siso(self, block: int, forward: bool) -> None:
         plan, tape = self.plan, self.tape
@@ -318,17 +337,21 @@ class _Writer:
         if diverter in self.leaves_at:
             at, known = self.leaves_at[diverter]
             records += [LEG_BACKWARD, at, known, -1, -1, -1]
+        product = self.product_of.get(diverter)
+        if product is not None:
+            records += [LEG_PRIOR, product.at, 0, -1, -1, -1]
+        done = set() if product is None else {leg for _, leg in product.sources}
         for leg in self.plan.legs(diverter):
-            if self.program.gathered[leg] >= 0:
+            if self.program.gathered[leg] >= 0 or leg in done:
                 continue
             edge, index = int(self.plan.leg_edge[leg]), int(self.plan.leg_map[leg])
             position[leg] = len(records) // LEG_LENGTH
             if not self.plan.leg_is_input[leg]:
                 place = [LEG_BACKWARD, self.tape.backward_at.get(edge, -1), self._known_backward(edge)]
-                records += [*place, -1, -1, -1]
+                records += [*place, index, -1, -1]
             elif (source := self._prior_leg(edge)) is not None:
-                prior = int(self.plan.layout.prior_offsets[self.plan.source_prior[source]])
-                records += [LEG_PRIOR, prior, -1, index, -1, -1]
+                known = 0 if self.plan.is_factor[source] else -1
+                records += [LEG_PRIOR, int(self.plan.source_at[source]), known, index, -1, -1]
             else:
                 place = [LEG_FORWARD, self.tape.forward_at.get(edge, -1), self._known_forward(edge), index]
                 records += [*place, *self._evidence(edge)]
@@ -346,21 +369,58 @@ class _Writer:
             out.append(self._is_inward(edge, not into))
         legs, count = len(records) // LEG_LENGTH, len(targets)
         self.tape.most_targets = max(self.tape.most_targets, count)
-        self._put(DIVERT, int(self.plan.diverter_size[diverter]), legs, count, *records, *out)
+        size, run = int(self.plan.diverter_size[diverter]), int(self.plan.diverter_run[diverter])
+        self._put(DIVERT, size, run, legs, count, *records, *out)
+
+    def _multiply(self) -> None:
+        """Let the factors of a Diverter be multiplied once for all rows, unless there are too many cells."""
+        at = self.plan.layout.size
+        for diverter in range(self.plan.diverters):
+            found = []
+            for leg in self.plan.legs(diverter):
+                source = self._prior_leg(int(self.plan.leg_edge[leg])) if self.plan.leg_is_input[leg] else None
+                if source is not None and self.plan.is_factor[source]:
+                    found.append((source, leg))
+            size = int(self.plan.diverter_size[diverter])
+            if found and at + size - self.plan.layout.size <= MOST_FACTOR_CELLS:
+                product = self.product_of[diverter] = Product(diverter, tuple(found), at + 1)
+                self.tape.products.append(product)
+                at += 1 + size
 
     # counts
 
     def _posteriors(self) -> None:
-        """The posterior over the space of every Diverter, which is also the likelihood at a root."""
-        for position, (kind, diverter, _) in enumerate(self.plan.order):
-            if kind != engines.DIVERT:
+        """The posterior over the space of every Diverter that is needed, and what is made of it.
+
+        A record says where it is kept for the counts, or nowhere; then come what comes in, the messages that lead on
+        from it (where they go, what came in there, what is known), and the marginals it holds (where they go).
+        """
+        plan, program = self.plan, self.program
+        places = dict(
+            zip(program.shown.tolist(), np.cumsum([0, *plan.cardinality[program.shown]]).tolist(), strict=False)
+        )
+        needed = program.needed
+        for position, (kind, diverter, parent) in enumerate(plan.order):
+            if kind != engines.DIVERT or (needed is not None and diverter not in needed):
                 continue
-            size = int(self.plan.diverter_size[diverter])
             records, _ = self._legs(diverter)
-            self.tape.posterior_at[diverter] = self._room(size)
-            root = int(position in self.plan.root)
-            place = (self.tape.posterior_at[diverter], size, root, len(records) // LEG_LENGTH)
-            self._put(POSTERIOR, *place, *records)
+            onwards: list[int] = []
+            beliefs: list[int] = []
+            for leg in plan.legs(diverter):
+                edge, index = int(plan.leg_edge[leg]), int(plan.leg_map[leg])
+                count = int(plan.cardinality[edge])
+                if program.by_posteriors and edge != parent and edge in self.onward:
+                    place = (self.tape.forward_at[edge], count, self.tape.backward_at[edge], self._known_forward(edge))
+                    onwards += [index, *place]
+                elif edge in self.believed:
+                    beliefs += [index, places[edge], count]
+            size, run = int(plan.diverter_size[diverter]), int(plan.diverter_run[diverter])
+            store = self._room(size) if program.for_counts else -1
+            self.tape.posterior_at[diverter] = store
+            role = ROOT if position in plan.root else PASSING if program.by_posteriors else ALONE
+            head = (store, size, run, role, len(records) // LEG_LENGTH)
+            counts = (len(onwards) // ONWARD_LENGTH, len(beliefs) // BELIEF_LENGTH)
+            self._put(POSTERIOR, *head, *counts, *records, *onwards, *beliefs)
 
     def _counts(self) -> None:
         plan, tape = self.plan, self.tape
@@ -382,6 +442,5 @@ class _Writer:
             tape.posteriors += size
         for source, edge in enumerate(plan.source_edge.tolist()):
             if edge not in self.read_by_diverter:
-                prior = plan.layout.prior_offsets[plan.source_prior[source]]
                 place = (tape.forward_at[edge], tape.backward_at[edge], plan.cardinality[edge])
-                self._put(LONE_SOURCE, *place, prior)
+                self._put(LONE_SOURCE, *place, plan.source_at[source])

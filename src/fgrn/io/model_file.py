@@ -31,11 +31,13 @@ import numpy as np
 from .._version import __version__
 from ..chain import Chain
 from ..exceptions import FgrnError, ModelFileError
-from ..graph import PRODUCT_SPACE_LIMIT, ROW_SUM_TOLERANCE, SISO, Block, Diverter, Source, Variable
+from ..graph import PRODUCT_SPACE_LIMIT, SISO, Block, Diverter, Factor, Source
 from ..labels import Label
 from ..network import Network
 from ..parameters import Parameters
 from ..supervisor import layout_of
+from ..tables import ROW_SUM_TOLERANCE
+from ..variable import Variable
 from ..wiring import Wiring
 from .container import Container, Readable, Refused, opened, packed, reason, shown, value_of, write
 from .estimator_file import described, restored
@@ -138,6 +140,8 @@ def _block_record(block: Block, number: int, tensors: dict[str, np.ndarray]) -> 
     if isinstance(block, Diverter):
         inputs, outputs = ([one.name for one in side] for side in (block.inputs, block.outputs))
         return {"kind": "diverter", "inputs": inputs, "outputs": outputs}
+    if isinstance(block, Factor):
+        raise Refused("it is a tree of clusters.", "Save the model it was made from, or write that with fgrn.write.")
     record: dict[str, object]
     if isinstance(block, Source):
         record = {"kind": "source", "variable": block.variable.name}
@@ -165,7 +169,7 @@ def _decoded(file: Readable) -> tuple[Network, dict[str, Any]]:
     records = _records(document, "blocks")
     blocks = [_bare_block(record, variables) for record in records]
     with _wiring_errors():
-        layout = layout_of(Wiring(tuple(blocks)))
+        layout = layout_of(Wiring(tuple(blocks)).blocks)
     for block, record in zip(blocks, records, strict=True):
         _want_given(container, block, record)
     shapes = [(size,) for size in layout.prior_sizes]
@@ -318,7 +322,7 @@ def _check_rows(rows: np.ndarray, first: int, what: str) -> None:
 
 def _with_given(block: Block, record: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Block:
     """The block with its start and support, which are those of the file to the last bit."""
-    if isinstance(block, Diverter):
+    if isinstance(block, (Diverter, Factor)):
         return block
     start = arrays[record["start"]] if "start" in record else None
     full: Source | SISO

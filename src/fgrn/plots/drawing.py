@@ -11,7 +11,8 @@ import numpy as np
 from .. import frames, settings
 from ..chain import Chain
 from ..exceptions import FgrnError
-from ..graph import Block, Diverter, Source, Variable
+from ..graph import Block, Diverter, Factor, Source
+from ..variable import Variable
 from .placement import GAP, Node, is_straight, layered, place, port, shown_blocks, wire_of
 from .style import BACKWARD, BELIEF, FORWARD, GREY, INK, LINE, PALE, PAPER, fitted, percent, readable, width_of, wrapped
 
@@ -176,6 +177,9 @@ class Sketch:
         if isinstance(block, Source):
             notes.insert(0, f"{block.variable.cardinality} state{'s' * (block.variable.cardinality > 1)}")
             node.title = [f"P({fitted(block.variable.name, room - width_of('P()', size), size)})"]
+        elif isinstance(block, Factor):
+            notes.insert(0, f"{block.shape[0]} × {block.shape[1]}")
+            node.title = [fitted(block.variable.name, room, size)]
         else:
             notes.insert(0, f"{block.input.cardinality} × {block.output.cardinality}")
             notes += ["tied"] if block.tie else []

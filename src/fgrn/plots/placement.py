@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..graph import Block, Diverter, Variable
+from ..graph import Block, Diverter
+from ..variable import Variable
 
 if TYPE_CHECKING:
     from ..network import Network

@@ -14,7 +14,8 @@ stands where there is nothing.
 
 Arrays, by the names all kernels use:
     tape                   the records; `at` is where the operands of the current one begin
-    values, transposed     parameters in the plan's layout; the same with every table transposed
+    values, transposed     parameters in the plan's layout, and products of factors behind them (see `tape`); the same
+                           with every table transposed
     codes, soft            evidence, see `fgrn.evidence`
     entries, bounds        what is known of gathered leaves, see `packs.Known`
     joint, shifts, deep    their joint tables, see `packs.Joint`
@@ -55,7 +56,7 @@ from .products import divert, posterior_of
 from .sisos import boundary, constant, joint_add, joint_norm, lone_source, meet, siso_backward, siso_forward
 from .vectors import copied, crossed, dot, filled, increased, multiplied, projected, scaled, scattered, summed, times
 
-PARTS = "d72dcbf0d482"
+PARTS = "f4db35973e6a"
 
 
 @once
@@ -69,7 +70,7 @@ def sweep(
         operation, length = tape[at], np.int64(tape[at + 1])
         at += 2
         if operation == CONSTANT:
-            constant(tape, at, rows, width, values, write, known_out)
+            constant(tape, at, first, rows, width, values, write, known_out, scale, rest, margin, doubtful)
         elif operation == BOUNDARY:
             boundary(tape, at, first, rows, width, codes, soft, write, known_out, margin, doubtful)
         elif operation == FORWARD:
@@ -140,7 +141,7 @@ def tree(
                 places, first, rows, width, write, known_out, margin, doubtful, out_width, forward, backward, marginal,
                 edges, known_forward, known_backward,
             )  # fmt: skip
-        for stage in range(2 if len(count_tape) else 0):
+        for stage in range(0 if not len(count_tape) else 2 if len(weights) else 1):
             if stage == 1:
                 for r in range(rows):
                     sure[r] = 0.0 if doubtful[first + r] else weights[first + r]
@@ -152,7 +153,7 @@ def tree(
                     if operation == POSTERIOR:
                         posterior_of(
                             count_tape, at, first, rows, width, values, maps, codes, soft, write, known_out, scale,
-                            rest, margin, doubtful, mantissa, exponent, scratch,
+                            rest, margin, doubtful, mantissa, exponent, scratch, out_width, marginal,
                         )  # fmt: skip
                     elif operation == JOINT_NORM:
                         joint_norm(

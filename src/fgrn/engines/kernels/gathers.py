@@ -22,10 +22,10 @@ def shift_of(shifts, first, entries, begin, end):
 def gathered_carefully(joint, start, stride, size, entries, begin, end, mantissa, exponent, out, at):
     """The same product by states with exponents of their own, times what is in `out`; see `levelled`."""
     ones(mantissa, exponent, ZERO, size)
-    times_carefully(mantissa, exponent, ZERO, out, at, entries, NONE, size)
+    times_carefully(mantissa, exponent, ZERO, out, at, entries, NONE, size, size)
     for entry in range(begin, end):
         cell = start + np.uint64(entries[entry]) * stride
-        times_carefully(mantissa, exponent, ZERO, joint, cell, entries, NONE, size)
+        times_carefully(mantissa, exponent, ZERO, joint, cell, entries, NONE, size, size)
     return levelled(mantissa, exponent, ZERO, size, out, at)
 
 

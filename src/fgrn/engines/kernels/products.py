@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .basics import (
+    BELIEF_LENGTH,
     DROP,
     FAINT,
     LEG_BACKWARD,
@@ -16,6 +17,8 @@ from .basics import (
     LOST,
     NONE,
     ONE,
+    ONWARD_LENGTH,
+    ROOT,
     SMALL,
     SMALLEST,
     SMALLEST_PRODUCT,
@@ -31,7 +34,7 @@ from .basics import (
     note,
     settle_backward,
 )
-from .vectors import copied, filled, least, summed, times
+from .vectors import copied, filled, least, least_positive, summed, times
 
 
 @inner
@@ -42,11 +45,27 @@ def ones(mantissa, exponent, own, size):
         exponent[own + i] = 0
 
 
+@inlined
+def place_of(state, maps, index, size, run):
+    """The state of a leg for a joint state, by its index vector."""
+    return maps[index + state // run] + maps[index + size // run + state % run]
+
+
+@inlined
+def times_spread(x, own, size, run, y, place, maps, index):
+    """Multiply a product, from `own` on, by a message that its index vector spreads over the product space."""
+    runs = size // run
+    for k in range(runs):
+        at, first = own + k * run, place + maps[index + k]
+        for i in range(run):
+            x[at + i] *= y[first + maps[index + runs + i]]
+
+
 @inner
-def times_carefully(mantissa, exponent, own, x, at, maps, index, size):
+def times_carefully(mantissa, exponent, own, x, at, maps, index, size, run):
     """Multiply the running product, from `own` on, by a message (spread over the product space by its index vector)."""
     for i in range(size):
-        value = x[at + (i if index == NONE else maps[index + i])]
+        value = x[at + (i if index == NONE else place_of(np.uint64(i), maps, index, size, run))]
         before = mantissa[own + i]
         product = before * value
         if product < SMALL and before > 0.0 and value > 0.0:
@@ -95,23 +114,22 @@ def levelled(mantissa, exponent, own, size, out, at):
 
 @inner
 def times_leg_carefully(
-    mantissa, exponent, own, size, tape, leg, r, row, base, values, maps, codes, soft, read, known_in, scratch
+    mantissa, exponent, own, size, run, tape, leg, r, row, base, values, maps, codes, soft, read, known_in, scratch
 ):
     """Multiply the running product by what comes in on a leg; an unknown one is skipped."""
     kind, place, known, index = tape[leg], tape[leg + 1], tape[leg + 2], tape[leg + 3]
     if kind == LEG_PRIOR:
-        times_carefully(mantissa, exponent, own, values, place, maps, index, size)
+        times_carefully(mantissa, exponent, own, values, place, maps, index, size, run)
     elif kind == LEG_BACKWARD:
         if known_in[r, known]:
-            times_carefully(mantissa, exponent, own, read, base + place, maps, NONE, size)
+            times_carefully(mantissa, exponent, own, read, base + place, maps, index, size, run)
     elif is_known(codes, row, tape[leg + 4]):
-        count = size
-        if index != NONE:
-            count = maps[index + size - ONE] + ONE  # the last joint state has the last state of every input
+        # the last joint state has the last state of every leg
+        count = size if index == NONE else place_of(size - ONE, maps, index, size, run) + ONE
         into_reader(read, base + place, count, scratch, codes, soft, row, tape[leg + 4], tape[leg + 5])
-        times_carefully(mantissa, exponent, own, scratch, ZERO, maps, index, size)
+        times_carefully(mantissa, exponent, own, scratch, ZERO, maps, index, size, run)
     else:
-        times_carefully(mantissa, exponent, own, read, base + place, maps, index, size)
+        times_carefully(mantissa, exponent, own, read, base + place, maps, index, size, run)
 
 
 @inlined
@@ -120,37 +138,56 @@ def leg_is_known(tape, leg, r, row, codes, known_in):
     kind, known = tape[leg], tape[leg + 2]
     if kind == LEG_FORWARD:
         return known_in[r, known] or is_known(codes, row, tape[leg + 4])
-    return kind == LEG_BACKWARD and known_in[r, known]
+    if kind == LEG_BACKWARD:
+        return known_in[r, known]
+    return known != NONE  # a factor
 
 
 @inlined
-def times_leg(x, own, size, tape, leg, r, row, base, values, maps, codes, soft, read, known_in, scratch):
+def times_leg(x, own, size, run, tape, leg, r, row, base, values, maps, codes, soft, read, known_in, scratch):
     """Multiply a plain product, from `own` on, by what comes in on a leg; an unknown one is skipped."""
     kind, place, index = tape[leg], tape[leg + 1], tape[leg + 3]
     if kind == LEG_BACKWARD:
-        if known_in[r, tape[leg + 2]]:
+        if not known_in[r, tape[leg + 2]]:
+            return
+        if index == NONE:
             times(x, own, read, base + place, size)
+        else:
+            times_spread(x, own, size, run, read, base + place, maps, index)
     elif kind == LEG_PRIOR:
         if index == NONE:
             times(x, own, values, place, size)
         else:
-            for i in range(size):
-                x[own + i] *= values[place + maps[index + i]]
+            times_spread(x, own, size, run, values, place, maps, index)
     else:
-        count = size if index == NONE else maps[index + size - ONE] + ONE  # the last joint state is the last of all
+        # the last joint state has the last state of every leg
+        count = size if index == NONE else place_of(size - ONE, maps, index, size, run) + ONE
         into_reader(read, base + place, count, scratch, codes, soft, row, tape[leg + 4], tape[leg + 5])
         if index == NONE:
             times(x, own, scratch, ZERO, size)
         else:
-            for i in range(size):
-                x[own + i] *= scratch[maps[index + i]]
+            times_spread(x, own, size, run, scratch, ZERO, maps, index)
+
+
+@inlined
+def least_of_leg(size, run, tape, leg, r, base, values, maps, read, known_in):
+    """What a product is multiplied by, at least, on a leg that does not forbid a state: 0 if that is not known."""
+    kind, place, index = tape[leg], tape[leg + 1], tape[leg + 3]
+    if kind == LEG_BACKWARD and not known_in[r, tape[leg + 2]]:
+        return 1.0
+    if kind == LEG_PRIOR:
+        # that of the product of all factors lies before it
+        return values[place - ONE] if index == NONE and tape[leg + 2] != NONE else 0.0
+    if index == NONE or tape[leg + 4] != NONE:
+        return 0.0
+    return least_positive(read, base + place, place_of(size - ONE, maps, index, size, run) + ONE)
 
 
 @inner
-def leg_forbids(state, tape, leg, r, row, base, values, maps, codes, soft, read, known_in):
+def leg_forbids(state, size, run, tape, leg, r, row, base, values, maps, codes, soft, read, known_in):
     """Whether what comes in on a leg is zero in a state of the space."""
     kind, place, index = tape[leg], tape[leg + 1], tape[leg + 3]
-    own = state if index == NONE else maps[index + state]
+    own = state if index == NONE else place_of(state, maps, index, size, run)
     if kind == LEG_BACKWARD:
         return known_in[r, tape[leg + 2]] and read[base + place + own] == 0.0
     if kind == LEG_PRIOR:
@@ -165,7 +202,7 @@ def leg_forbids(state, tape, leg, r, row, base, values, maps, codes, soft, read,
 
 @inlined
 def plain_products(
-    tape, leg_at, legs, targets, size, r, row, base, values, maps, codes, soft, read, known_in, x, scratch
+    tape, leg_at, legs, targets, size, run, r, row, base, values, maps, codes, soft, read, known_in, x, scratch
 ):
     """The product of all legs but that of target k, in the k-th piece of `x`, for all targets of a Diverter.
 
@@ -174,13 +211,17 @@ def plain_products(
     """
     target_at = leg_at + legs * LEG_LENGTH
     running = np.uint64(targets) * size
+    bound = 1.0  # no product is below this, unless it is zero
+    for leg in range(legs):
+        if bound > SMALLEST_PRODUCT:
+            bound *= least_of_leg(size, run, tape, leg_at + leg * LEG_LENGTH, r, base, values, maps, read, known_in)
     filled(x, running, 1.0, size)
     leg = np.int64(0)
     for number in range(targets):
         position = np.int64(tape[target_at + number * TARGET_LENGTH])
         while leg != position:
             times_leg(
-                x, running, size, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps, codes, soft, read,
+                x, running, size, run, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps, codes, soft, read,
                 known_in, scratch,
             )  # fmt: skip
             leg += 1
@@ -191,22 +232,22 @@ def plain_products(
         position, left = np.int64(tape[target_at + number * TARGET_LENGTH]), np.uint64(number) * size
         while leg != position:
             times_leg(
-                x, running, size, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps, codes, soft, read,
+                x, running, size, run, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps, codes, soft, read,
                 known_in, scratch,
             )  # fmt: skip
             leg -= 1
         times(x, left, x, running, size)
         if summed(x, left, size) < FAINT:
             return False
-        if least(x, left, size) > SMALLEST_PRODUCT:
+        if bound > SMALLEST_PRODUCT or least(x, left, size) > SMALLEST_PRODUCT:
             continue
         for i in range(size):
             if x[left + i] < SMALLEST_PRODUCT:
                 forbidden = False
                 for other in range(legs):
                     forbidden |= other != position and leg_forbids(
-                        np.uint64(i), tape, leg_at + other * LEG_LENGTH, r, row, base, values, maps, codes, soft, read,
-                        known_in,
+                        np.uint64(i), size, run, tape, leg_at + other * LEG_LENGTH, r, row, base, values, maps, codes,
+                        soft, read, known_in,
                     )  # fmt: skip
                 if not forbidden:
                     return False
@@ -215,7 +256,7 @@ def plain_products(
 
 @inner
 def careful_products(
-    tape, leg_at, legs, targets, size, r, row, base, values, maps, codes, soft, read, known_in, mantissa, exponent,
+    tape, leg_at, legs, targets, size, run, r, row, base, values, maps, codes, soft, read, known_in, mantissa, exponent,
     scratch,
 ):  # fmt: skip
     """The same, each state with an exponent of its own."""
@@ -229,8 +270,8 @@ def careful_products(
             position, left = np.int64(tape[target_at + number * TARGET_LENGTH]), np.uint64(number) * size
             while leg != position:
                 times_leg_carefully(
-                    mantissa, exponent, running, size, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps,
-                    codes, soft, read, known_in, scratch,
+                    mantissa, exponent, running, size, run, tape, leg_at + leg * LEG_LENGTH, r, row, base, values,
+                    maps, codes, soft, read, known_in, scratch,
                 )  # fmt: skip
                 leg += 1 if way == 0 else -1
             if way == 0:
@@ -248,21 +289,21 @@ def divert(
     doubtful, mantissa, exponent, scratch,
 ):  # fmt: skip
     """The outgoing messages of a Diverter."""
-    size, legs, targets = tape[at], np.int64(tape[at + 1]), np.int64(tape[at + 2])
-    leg_at = at + 3
+    size, run, legs, targets = tape[at], tape[at + 1], np.int64(tape[at + 2]), np.int64(tape[at + 3])
+    leg_at = at + 4
     for r in range(rows):
         row, base = first + r, np.uint64(r) * width
         known = 0
         for leg in range(legs):
             known += leg_is_known(tape, leg_at + leg * LEG_LENGTH, r, row, codes, known_in)
         careful = not plain_products(
-            tape, leg_at, legs, targets, size, r, row, base, values, maps, codes, soft, read, known_in, mantissa,
+            tape, leg_at, legs, targets, size, run, r, row, base, values, maps, codes, soft, read, known_in, mantissa,
             scratch,
         )  # fmt: skip
         if careful:
             careful_products(
-                tape, leg_at, legs, targets, size, r, row, base, values, maps, codes, soft, read, known_in, mantissa,
-                exponent, scratch,
+                tape, leg_at, legs, targets, size, run, r, row, base, values, maps, codes, soft, read, known_in,
+                mantissa, exponent, scratch,
             )  # fmt: skip
         for number in range(targets):
             target = leg_at + legs * LEG_LENGTH + number * TARGET_LENGTH
@@ -272,7 +313,7 @@ def divert(
             if careful:
                 taken, lost = levelled(mantissa, exponent, own, size, mantissa, own)
             norm = write_target(
-                tape, target, r, row, base, size, others, mantissa, own, maps, codes, soft, write, known_out
+                tape, target, r, row, base, size, run, others, mantissa, own, maps, codes, soft, write, known_out
             )  # fmt: skip
             if others or not tape[target + 4]:
                 lost |= is_faint(write, base + tape[target + 1], tape[target + 2])
@@ -286,7 +327,18 @@ def divert(
 
 
 @inlined
-def write_target(tape, target, r, row, base, size, others, level, own, maps, codes, soft, write, known_out):
+def summed_parts(x, own, size, run, maps, index, out, place, count):
+    """Sum over the joint states that share a state of a leg."""
+    filled(out, place, 0.0, count)
+    runs = size // run
+    for k in range(runs):
+        at, first = own + k * run, place + maps[index + k]
+        for i in range(run):
+            out[first + maps[index + runs + i]] += x[at + i]
+
+
+@inlined
+def write_target(tape, target, r, row, base, size, run, others, level, own, maps, codes, soft, write, known_out):
     """Write the product of the other legs on a target leg, summed over the product space; returns the norm."""
     place, count, known, into = base + tape[target + 1], tape[target + 2], tape[target + 3], tape[target + 4]
     index, column, soft_at = tape[target + 5], tape[target + 6], tape[target + 7]
@@ -294,9 +346,7 @@ def write_target(tape, target, r, row, base, size, others, level, own, maps, cod
         if index == NONE:
             copied(level, own, write, place, count)
         else:
-            filled(write, place, 0.0, count)
-            for i in range(size):
-                write[place + maps[index + i]] += level[own + i]
+            summed_parts(level, own, size, run, maps, index, write, place, count)
     if not into:
         known_out[r, known] = others
         return normalise(write, place, count)
@@ -304,38 +354,77 @@ def write_target(tape, target, r, row, base, size, others, level, own, maps, cod
     return settle_backward(write, place, count, others, codes, soft, row, column, soft_at)
 
 
+@inlined
+def product_of_all(
+    tape, leg_at, legs, size, run, r, row, base, values, maps, codes, soft, read, known_in, mantissa, exponent, scratch
+):
+    """The product of everything that comes in to a Diverter; returns the logarithm of what was taken out of it."""
+    filled(mantissa, ZERO, 1.0, size)
+    for leg in range(legs):
+        times_leg(
+            mantissa, ZERO, size, run, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps, codes, soft, read,
+            known_in, scratch,
+        )  # fmt: skip
+    if summed(mantissa, ZERO, size) >= LOST:
+        return 0.0
+    ones(mantissa, exponent, ZERO, size)
+    for leg in range(legs):
+        times_leg_carefully(
+            mantissa, exponent, ZERO, size, run, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps, codes,
+            soft, read, known_in, scratch,
+        )  # fmt: skip
+    return levelled(mantissa, exponent, ZERO, size, mantissa, ZERO)[0]
+
+
 @inner
 def posterior_of(
     tape, at, first, rows, width, values, maps, codes, soft, work, known, scale, rest, margin, doubtful, mantissa,
-    exponent, scratch,
+    exponent, scratch, out_width, marginal,
 ):  # fmt: skip
-    """The product of everything that comes in to a Diverter; its norm is the likelihood where it is a root."""
-    size, root, legs = tape[at + 1], tape[at + 2], np.int64(tape[at + 3])
-    leg_at = at + 4
+    """The product of everything that comes in to a Diverter, and what is made of it; see `tape`.
+
+    Its norm is the likelihood where the Diverter is a root. The message on an edge that leads on from it is what the
+    posterior says of the edge, divided by what came in there: exact wherever that is not zero, and where it is zero the
+    posterior behind the edge is zero too. A state that gets lost here has no share of the posterior worth the name, and
+    no books are kept unless `role` says so: at a root, or where messages that lead on are not made here.
+    """
+    store, size, run, role, legs = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], np.int64(tape[at + 4])
+    onwards, beliefs, leg_at = np.int64(tape[at + 5]), np.int64(tape[at + 6]), at + 7
+    onward_at = leg_at + legs * LEG_LENGTH
+    belief_at = onward_at + onwards * ONWARD_LENGTH
     for r in range(rows):
-        row, base = first + r, np.uint64(r) * width
-        place = base + tape[at]
-        filled(mantissa, ZERO, 1.0, size)
-        for leg in range(legs):
-            times_leg(
-                mantissa, ZERO, size, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps, codes, soft, work,
-                known, scratch,
-            )  # fmt: skip
-        taken = 0.0
-        if summed(mantissa, ZERO, size) < LOST:
-            ones(mantissa, exponent, ZERO, size)
-            for leg in range(legs):
-                times_leg_carefully(
-                    mantissa, exponent, ZERO, size, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps, codes,
-                    soft, work, known, scratch,
-                )  # fmt: skip
-            taken, _ = levelled(mantissa, exponent, ZERO, size, mantissa, ZERO)
-        copied(mantissa, ZERO, work, place, size)
-        norm = normalise(work, place, size)
-        if taken > -np.inf:
+        row, base, out_base = first + r, np.uint64(r) * width, np.uint64(first + r) * out_width
+        taken = product_of_all(
+            tape, leg_at, legs, size, run, r, row, base, values, maps, codes, soft, work, known, mantissa, exponent,
+            scratch,
+        )  # fmt: skip
+        norm = normalise(mantissa, ZERO, size)
+        if role != ZERO and taken > -np.inf:
             margin[row] += taken
-            if root:
-                scale[row] += taken
-        note(row, norm, False, margin, doubtful)
-        if root:
+        if role != ZERO or norm == 0.0:
+            note(row, norm, False, margin, doubtful)
+        if role == ROOT:
+            scale[row] += taken if taken > -np.inf else 0.0
             account(row, norm, scale, rest)
+        if store != NONE:
+            copied(mantissa, ZERO, work, base + store, size)
+        for number in range(onwards):
+            target = onward_at + number * ONWARD_LENGTH
+            index, place, count, back = tape[target], base + tape[target + 1], tape[target + 2], base + tape[target + 3]
+            spread_out(mantissa, size, run, maps, index, work, place, count)
+            for i in range(count):
+                work[place + i] = work[place + i] / work[back + i] if work[back + i] > 0.0 else 0.0
+            normalise(work, place, count)
+            known[r, tape[target + 4]] = True
+        for number in range(beliefs):
+            target = belief_at + number * BELIEF_LENGTH
+            spread_out(mantissa, size, run, maps, tape[target], marginal, out_base + tape[target + 1], tape[target + 2])
+
+
+@inlined
+def spread_out(x, size, run, maps, index, out, place, count):
+    """What a posterior says of a leg."""
+    if index == NONE:
+        copied(x, ZERO, out, place, count)
+    else:
+        summed_parts(x, ZERO, size, run, maps, index, out, place, count)

@@ -22,16 +22,21 @@ from .vectors import copied, dot, filled, increased
 
 
 @inner
-def constant(tape, at, rows, width, values, write, known_out):
-    """A forward message that is the same in every row: a prior, or uniform."""
-    place, count, known, start = tape[at], tape[at + 1], tape[at + 2], tape[at + 3]
+def constant(tape, at, first, rows, width, values, write, known_out, scale, rest, margin, doubtful):
+    """A forward message that is the same in every row: a prior, a factor, or uniform."""
+    place, count, known, start, factor = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
     for r in range(rows):
-        known_out[r, known] = False
+        known_out[r, known] = factor != ZERO
         target = np.uint64(r) * width + place
         if start == NONE:
             filled(write, target, 1.0 / count, count)
-        else:
-            copied(values, start, write, target, count)
+            continue
+        copied(values, start, write, target, count)
+        if factor:
+            norm = normalise(write, target, count)
+            note(first + r, norm, is_faint(write, target, count), margin, doubtful)
+            if tape[at + 5]:
+                account(first + r, norm, scale, rest)
 
 
 @inner

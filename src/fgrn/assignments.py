@@ -1,0 +1,47 @@
+"""One state for every variable: the most probable ones together, or drawn ones, given what is known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .engines import tracer
+from .engines.tracing import best, drawn
+from .evidence import Evidence
+from .marginals import refuse_impossible
+from .plan import Plan
+from .schedule import Programs
+from .workers import blocks_of_rows
+
+
+def likeliest(plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
+    """The states of all edges that are likeliest together in each row, (rows, edges), and their log-probability."""
+    prepared = tracer(largest=True).prepare(plan, programs, programs.inward, evidence)
+    loaded = prepared.load(values)
+    codes, found = [np.zeros((0, plan.edges), dtype=np.int64)], [np.zeros(0)]
+    for rows in blocks_of_rows(evidence.rows, prepared.rows_at_once):
+        mine, likelihood = loaded.trace(rows, np.arange(rows.stop - rows.start), best)
+        refuse_impossible(rows.start + np.flatnonzero(np.isneginf(likelihood)))
+        codes.append(mine)
+        found.append(likelihood)
+    return np.concatenate(codes), np.concatenate(found) + evidence.log_scale
+
+
+def sampled_given(
+    plan: Plan,
+    programs: Programs,
+    values: np.ndarray,
+    evidence: Evidence,
+    which: np.ndarray,
+    generator: np.random.Generator,
+) -> np.ndarray:
+    """The states of all edges, (samples, edges), each drawn given the row of evidence that `which` says; in order."""
+    prepared = tracer(largest=False).prepare(plan, programs, programs.inward, evidence)
+    loaded = prepared.load(values)
+    choose = drawn(generator)
+    codes = [np.zeros((0, plan.edges), dtype=np.int64)]
+    for rows in blocks_of_rows(evidence.rows, prepared.rows_at_once):
+        mine = which[(which >= rows.start) & (which < rows.stop)] - rows.start
+        states, likelihood = loaded.trace(rows, mine, choose)
+        refuse_impossible(rows.start + np.flatnonzero(np.isneginf(likelihood)))
+        codes.append(states)
+    return np.concatenate(codes)

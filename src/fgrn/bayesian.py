@@ -1,0 +1,289 @@
+"""BayesianNetwork: a directed graph without circles, and a table for every variable given its parents."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import prod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from . import em, frames, settings
+from .document import Document
+from .evidence import checked_weights, encode
+from .exceptions import LearningError, TableError, WiringError, shortened, unknown_name
+from .factored import FactoredModel
+from .labels import Label
+from .parameters import Smoothing, free_parameters
+from .realisation import Part, shape_of
+from .tables import normalised
+from .tally import Tally, is_complete
+from .variable import Variable
+
+Arcs = Mapping[str, Sequence[str]] | Iterable[tuple[str, str]]
+"""The parents of each variable that has some, or pairs (parent, child)."""
+
+
+class BayesianNetwork(FactoredModel):
+    """A discrete Bayesian network: variables, the parents of each, and its table given them.
+
+    Args:
+        variables: every variable with its states, a number or a list of labels; or a list of `Variable`s.
+        arcs: the parents of each variable that has some, as a mapping; or pairs (parent, child).
+        tables: P(variable | parents) by name, one axis for each parent in their order and the last for the variable, or
+            with the axes of all parents in one. One that is not given is uniform until `learn` draws a random start.
+        frozen: the names of tables that are never learnt.
+        ties: tables that are the same for several variables: a name for each group, by variable.
+        supports: by name, which cells may be other than zero, in the shape of the table.
+        name: of the network.
+        properties: text about each variable, and under "" about the network, for files.
+    """
+
+    def __init__(
+        self,
+        variables: Mapping[str, int | Iterable[Label]] | Iterable[Variable],
+        arcs: Arcs = (),
+        tables: Mapping[str, ArrayLike] | None = None,
+        *,
+        frozen: Collection[str] = (),
+        ties: Mapping[str, str] | None = None,
+        supports: Mapping[str, ArrayLike] | None = None,
+        name: str = "",
+        properties: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        known = checked_variables(variables)
+        parents = _checked_parents(known, arcs)
+        _refuse_circles(parents)
+        given, masks, groups = dict(tables or {}), dict(supports or {}), dict(ties or {})
+        for what in (given, masks, groups, settings.names("frozen", frozen)):
+            for key in what:
+                if key not in known:
+                    raise unknown_name("variable", key, known)
+        parts = []
+        self._as_given: dict[str, np.ndarray] = {}
+        for child in known:
+            scope = (*parents[child], child)
+            table, mask = (_shaped(known, scope, source.get(child)) for source in (given, masks))
+            if table is not None:
+                self._as_given[child] = table
+            parts.append(Part(child, scope, table, child not in frozen, groups.get(child), mask))
+        super().__init__(known, parts, name, properties)
+
+    @classmethod
+    def from_document(cls, document: Document) -> Self:
+        """The network that a file tells of."""
+        variables = variables_of(document)
+        parents = {factor.scope[-1]: factor.scope[:-1] for factor in document.factors}
+        tables = {factor.scope[-1]: factor.values for factor in document.factors}
+        return cls(variables, parents, tables, name=document.name, properties=document.properties)
+
+    @classmethod
+    def from_data(
+        cls, arcs: Arcs, data: frames.Data, *, states: Mapping[str, Any] | None = None, **options: Any
+    ) -> Self:
+        """A network with these arcs, its states and tables learnt from a table.
+
+        Args:
+            arcs: see the class; a column that is in none of them is a variable by itself.
+            data: the rows, with one column for each variable that is seen; it may have holes.
+            states: of variables that no row has (hidden ones), or that have states no row has.
+            options: those of `learn`.
+        """
+        hidden = dict(states or {})
+        columns = {key: column for key, column in frames.columns(data).items() if key not in hidden}
+        network = cls({**frames.states(columns), **hidden}, arcs)
+        network.learn(data, **options)
+        return network
+
+    # What it is
+
+    def parents(self, name: str) -> tuple[str, ...]:
+        """The parents of a variable, in the order of its table's axes."""
+        self.variable(name)
+        return self.scope(name)[:-1]
+
+    def children(self, name: str) -> tuple[str, ...]:
+        """The variables that have this one as a parent."""
+        self.variable(name)
+        return tuple(part.name for part in self._parts if name in part.scope[:-1])
+
+    @property
+    def arcs(self) -> tuple[tuple[str, str], ...]:
+        """All pairs (parent, child)."""
+        return tuple((parent, part.name) for part in self._parts for parent in part.scope[:-1])
+
+    def prior(self, name: str) -> np.ndarray:
+        """The distribution of a variable without parents, (states,); read-only."""
+        if self.parents(name):
+            raise unknown_name("prior", name, [part.name for part in self._parts if len(part.scope) == 1])
+        row: np.ndarray = self.table(name)[0]
+        return row
+
+    @property
+    def free_parameters(self) -> int:
+        """How many numbers learning may choose: cells of tables, less one for every row."""
+        return free_parameters(self._spec)
+
+    def __repr__(self) -> str:
+        title = f"BayesianNetwork {self.name!r}" if self.name else "BayesianNetwork"
+        lines = [f"{title} of {len(self._variables)} variables and {len(self.arcs)} arcs"]
+        for part in self._parts[:40]:
+            given = f" | {', '.join(part.scope[:-1])}" if len(part.scope) > 1 else ""
+            lines.append(f"  P({part.name}{given}): {' x '.join(map(str, shape_of(self._variables, part.scope)))}")
+        if len(self._parts) > 40:
+            lines.append(f"  ... {len(self._parts) - 40:,} more")
+        return "\n".join(lines)
+
+    _directed = True
+
+    def _written(self) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
+        """As they were given, to the last digit, unless they were learnt since."""
+        for part in self._parts:
+            given, now = self._as_given.get(part.name), self.table(part.name)
+            values = given if given is not None and np.array_equal(normalised(given), now) else now
+            yield part.scope, values.reshape([self._variables[name].cardinality for name in part.scope])
+
+    # Learning
+
+    def learn(
+        self,
+        data: frames.Data,
+        epochs: int = 20,
+        cycles: int = 1,
+        smoothing: float | Mapping[str, float] = 0.0,
+        weights: Any = None,
+        holes: str = "expect",
+        seed: int = 0,
+        *,
+        starts: int = 1,
+        tolerance: float = 0.0,
+        only: Collection[str] | None = None,
+        watch: em.Watcher | None = None,
+        **options: Any,
+    ) -> em.History:
+        """Maximum likelihood from rows with hidden variables, holes and soft evidence; see `Network.learn`.
+
+        Rows in which everything is known are counted in one pass, and no tree of clusters is needed. Other options are
+        those of `Network.learn`: cycle_tolerance, hold, engine, threads, merge, online.
+        """
+        if holes != "expect":
+            raise LearningError(
+                "Only the leaves of a Network can ignore their holes: here unknown values are expected."
+            )
+        encoded = encode(self, self._checked(data))
+        if not options.get("online") and is_complete(encoded, len(self._variables)) and encoded.rows:
+            rule = em.Rule(epochs, cycles, tolerance, starts=starts, seed=seed)
+            spec = self._spec if only is None else self._spec.restricted(settings.names("only", only))
+            if not any(spec.learnt_tables):
+                raise LearningError("Nothing here may be learnt: every table is frozen.")
+            rows = Tally(spec.layout, self._cells(), encoded, checked_weights(weights, encoded.rows))
+            learnt = em.learn(rows, spec, self._parameters, rule, Smoothing.of(spec, smoothing), watch)
+            self._parameters, history = learnt
+            self._trained += (em.record(history, encoded.rows, rule, smoothing, holes),)
+            return history
+        network = self._tree_network()
+        history = network.learn(
+            data, epochs, cycles, smoothing, weights, holes, seed, starts=starts, tolerance=tolerance, only=only,
+            watch=watch, **options,
+        )  # fmt: skip
+        self._parameters = network._parameters
+        self._trained += network._trained[-1:]
+        return history
+
+    def _cells(self) -> list[tuple[int, list[int], list[int]]]:
+        """Every table with its variables and their sizes."""
+        found = []
+        for part in self._parts:
+            variables = [self.index[name] for name in part.scope]
+            sizes = [self._variables[name].cardinality for name in part.scope]
+            found.append((self._spec.layout.table_number(part.name), variables, sizes))
+        return found
+
+
+def variables_of(document: Document) -> list[Variable]:
+    """The variables of a document; where neither they nor their states have names, the states are numbers."""
+    numbered = all(
+        name == f"x{number}" and labels == tuple(map(str, range(len(labels))))
+        for number, (name, labels) in enumerate(document.states.items())
+    )
+    return [Variable(name, len(labels) if numbered else labels) for name, labels in document.states.items()]
+
+
+def checked_variables(variables: Any) -> dict[str, Variable]:
+    """Variables by name, from a mapping to their states or a list of them."""
+    if isinstance(variables, Mapping):
+        variables = [Variable(name, states) for name, states in variables.items()]
+    known: dict[str, Variable] = {}
+    for variable in settings.names("variables", variables, WiringError):
+        if not isinstance(variable, Variable):
+            raise WiringError(f"The variables are a mapping to their states, or Variables. Got {variable!r} instead.")
+        if variable.name in known:
+            raise WiringError(f"Two variables are called {variable.name!r}.")
+        known[variable.name] = variable
+    if not known:
+        raise WiringError("A model needs at least one variable.")
+    return known
+
+
+def _checked_parents(known: Mapping[str, Variable], arcs: Any) -> dict[str, tuple[str, ...]]:
+    parents: dict[str, list[str]] = {name: [] for name in known}
+    if isinstance(arcs, Mapping):
+        pairs = [
+            (parent, child) for child, some in arcs.items() for parent in settings.names("arcs", some, WiringError)
+        ]
+        pairs += [(None, child) for child, some in arcs.items() if not some]
+    else:
+        pairs = list(settings.names("arcs", arcs, WiringError))
+    for pair in pairs:
+        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+            raise WiringError(f"An arc is a pair (parent, child). Got {pair!r} instead.")
+        parent, child = pair
+        for end in (child,) if parent is None else (parent, child):
+            if end not in known:
+                raise unknown_name("variable", end, known)
+        if parent is None:
+            continue
+        if parent in parents[child]:
+            raise WiringError(f"The arc {parent!r} -> {child!r} is there twice.")
+        parents[child].append(parent)
+    return {name: tuple(some) for name, some in parents.items()}
+
+
+def _refuse_circles(parents: Mapping[str, Sequence[str]]) -> None:
+    """Take away variables without parents until none is left; what stays is on circles, or behind them."""
+    waiting = {name: len(some) for name, some in parents.items()}
+    children: dict[str, list[str]] = {name: [] for name in parents}
+    for child, some in parents.items():
+        for parent in some:
+            children[parent].append(child)
+    free = [name for name, count in waiting.items() if not count]
+    for name in free:  # grows while it is walked
+        for child in children[name]:
+            waiting[child] -= 1
+            if not waiting[child]:
+                free.append(child)
+    if len(free) < len(parents):
+        here = next(name for name in parents if waiting[name])
+        path: list[str] = []
+        while here not in path:
+            path.append(here)
+            here = next(parent for parent in parents[here] if waiting[parent])
+        circle = [here, *reversed(path[path.index(here) :])]
+        raise WiringError(f"The arcs run in a circle: {shortened(circle, 12).replace(', ', ' -> ')}.")
+
+
+def _shaped(known: Mapping[str, Variable], scope: Sequence[str], table: Any) -> np.ndarray | None:
+    """A table with all parents in one axis."""
+    if table is None:
+        return None
+    shape = tuple(known[name].cardinality for name in scope)
+    try:
+        array = np.asarray(table, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TableError(f"The table of {scope[-1]!r} is not a rectangular array of numbers.") from None
+    whole = (prod(shape[:-1]), shape[-1])
+    if array.shape not in (shape, whole):
+        names = " x ".join(f"{name} ({size})" for name, size in zip(scope, shape, strict=True))
+        raise TableError(f"The table of {scope[-1]!r} must have the shape {shape}: {names}. Got {array.shape} instead.")
+    return array.reshape(whole)

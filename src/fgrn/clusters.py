@@ -1,0 +1,218 @@
+"""Clusters: which variables to join so that a network with loops becomes a tree. Names and sizes only.
+
+Variables are eliminated one after the other; each, with its neighbours at that time, is a cluster, and is joined to the
+cluster of the first of these neighbours to go. Clusters inside others are merged with them. A good order makes small
+clusters: some greedy rules are tried, and the order with the fewest joint states is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from heapq import heapify, heappop, heappush
+from math import log, prod
+from random import Random
+
+MANY_VARIABLES = 3_000
+"""With more of them the first rule has to do."""
+
+SMALL_TOTAL, TRIES = 50_000, 6
+"""With more joint states than the first it pays to look for a better order, so many times."""
+
+Neighbours = list[set[int]]
+Steps = list[tuple[int, frozenset[int]]]
+Rule = Callable[[Neighbours, Sequence[int], int], float]
+
+
+@dataclass(frozen=True)
+class ClusterTree:
+    """Sets of variables so that every scope lies in one of them, joined to a tree in which each variable is connected.
+
+    Edges are pairs of clusters with the variables they share, possibly none.
+    """
+
+    sizes: Mapping[str, int]
+    clusters: tuple[tuple[str, ...], ...]
+    edges: tuple[tuple[int, int, tuple[str, ...]], ...]
+    states: tuple[int, ...] = field(init=False)  # the joint states of each cluster
+
+    def __post_init__(self) -> None:
+        states = tuple(prod(self.sizes[name] for name in cluster) for cluster in self.clusters)
+        object.__setattr__(self, "states", states)
+
+    @property
+    def total(self) -> int:
+        """The joint states of all clusters."""
+        return sum(self.states)
+
+    @property
+    def largest(self) -> int:
+        """The number of the cluster with the most joint states."""
+        return max(range(len(self.clusters)), key=self.states.__getitem__)
+
+    @cached_property
+    def _where(self) -> dict[str, list[int]]:
+        where: dict[str, list[int]] = {name: [] for name in self.sizes}
+        for number, cluster in enumerate(self.clusters):
+            for name in cluster:
+                where[name].append(number)
+        return where
+
+    def holding(self, scope: Iterable[str]) -> int:
+        """The smallest cluster that holds all these variables."""
+        names = sorted(set(scope), key=lambda name: len(self._where[name]))
+        found = set(self._where[names[0]]) if names else set(range(len(self.clusters)))
+        for name in names[1:]:
+            found.intersection_update(self._where[name])
+        return min(found, key=lambda number: (self.states[number], number))
+
+    def outwards(self, root: int) -> list[tuple[int, int, tuple[str, ...]]]:
+        """Every cluster after the one that leads to it from a root: (cluster, the one before, what they share)."""
+        beside: list[list[tuple[int, tuple[str, ...]]]] = [[] for _ in self.clusters]
+        for a, b, shared in self.edges:
+            beside[a].append((b, shared))
+            beside[b].append((a, shared))
+        order: list[tuple[int, int, tuple[str, ...]]] = [(root, -1, ())]
+        for number, before, _ in order:  # grows while it is walked
+            order += [(other, number, shared) for other, shared in beside[number] if other != before]
+        return order
+
+
+def cluster_tree(sizes: Mapping[str, int], scopes: Iterable[Sequence[str]]) -> ClusterTree:
+    """A tree of clusters for factors with these scopes, with as few joint states as the rules find."""
+    names = list(sizes)
+    number = {name: place for place, name in enumerate(names)}
+    counts = [sizes[name] for name in names]
+    neighbours: Neighbours = [set() for _ in names]
+    for scope in scopes:
+        members = {number[name] for name in scope}
+        for one in members:
+            neighbours[one] |= members
+    for one, others in enumerate(neighbours):
+        others.discard(one)
+    few = len(names) <= MANY_VARIABLES
+
+    def total(steps: Steps) -> int:
+        return sum(prod(counts[k] for k in (one, *others)) for one, others in steps)
+
+    best = min((_eliminated(neighbours, counts, rule) for rule in (RULES if few else RULES[:1])), key=total)
+    again = Random(0)
+    for _ in range(TRIES if few and total(best) > SMALL_TOTAL else 0):  # equals in another order
+        ranks = again.sample(range(len(names)), len(names))
+        best = min(best, *(_eliminated(neighbours, counts, rule, ranks) for rule in RULES[:2]), key=total)
+    return _joined(names, sizes, best)
+
+
+def _missing(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
+    """The neighbours that would have to be joined."""
+    mine = neighbours[one]
+    return float(sum(len(mine) - 1 - len(mine & neighbours[other]) for other in mine) // 2)
+
+
+def _weighted(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
+    """The same, each pair by its joint states."""
+    mine = neighbours[one]
+    total = 0.0
+    for other in mine:
+        total += counts[other] * sum(counts[third] for third in mine - neighbours[other] if third != other)
+    return total / 2
+
+
+def _states(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
+    """The logarithm of the joint states of the cluster."""
+    return log(counts[one]) + sum(log(counts[other]) for other in neighbours[one])
+
+
+RULES: tuple[Rule, ...] = (_missing, _weighted, _states)
+"""Who goes next: the variable for which this is least."""
+
+
+def _eliminated(neighbours: Neighbours, counts: Sequence[int], rule: Rule, ranks: Sequence[int] | None = None) -> Steps:
+    """All variables in the order in which they go, each with its neighbours at that time; equals go by rank."""
+    now = [set(others) for others in neighbours]
+    cost = [rule(now, counts, one) for one in range(len(now))]
+
+    def entry(one: int) -> tuple[float, int, int]:
+        return cost[one], len(now[one]) if ranks is None else ranks[one], one
+
+    heap = [entry(one) for one in range(len(now))]
+    heapify(heap)
+    gone = [False] * len(now)
+    steps: Steps = []
+    while heap:
+        value, _, one = heappop(heap)
+        if gone[one] or value != cost[one]:
+            continue  # an old entry
+        gone[one] = True
+        mine = now[one]
+        steps.append((one, frozenset(mine)))
+        touched = set(mine)
+        for other in mine:
+            theirs = now[other]
+            new = mine - theirs
+            if len(new) > 1:  # itself is always among them
+                touched |= theirs  # pairs of their neighbours may have been joined
+            theirs |= mine
+            theirs.discard(other)
+            theirs.discard(one)
+        touched.discard(one)
+        for other in touched:
+            if gone[other]:
+                continue
+            value = rule(now, counts, other)
+            if value != cost[other]:
+                cost[other] = value
+                heappush(heap, entry(other))
+    return steps
+
+
+def _joined(names: Sequence[str], sizes: Mapping[str, int], steps: Steps) -> ClusterTree:
+    """The tree of the clusters, without those that lie inside another."""
+    when = {one: place for place, (one, _) in enumerate(steps)}
+    home = list(range(len(steps)))  # the cluster a step was merged into
+    members: dict[int, set[int]] = {}
+    parent: dict[int, int] = {}  # of a cluster: the step its separator goes to, -1 if it is empty
+    shared: dict[int, frozenset[int]] = {}
+    waiting: list[list[int]] = [[] for _ in steps]  # clusters whose separator goes to this step
+    for place, (one, others) in enumerate(steps):
+        whole = {one, *others}
+        into = next((child for child in waiting[place] if len(shared[child]) == len(whole)), None)
+        if into is None:
+            into = place
+            members[place] = whole
+        home[place] = into
+        shared[into] = others
+        parent[into] = min((when[other] for other in others), default=-1)
+        if parent[into] >= 0:
+            waiting[parent[into]].append(into)
+    numbers = {place: number for number, place in enumerate(members)}
+    clusters = tuple(tuple(names[one] for one in sorted(members[place])) for place in members)
+    edges: list[tuple[int, int, tuple[str, ...]]] = []
+    tops: list[int] = []
+    for place in members:
+        if parent[place] < 0:
+            tops.append(numbers[place])
+            continue
+        common = tuple(names[one] for one in sorted(shared[place]))
+        edges.append((numbers[place], numbers[home[parent[place]]], common))
+    edges += [(top, tops[0], ()) for top in tops[1:]]  # pieces that have nothing in common
+    return _spread(ClusterTree(dict(sizes), clusters, tuple(edges)))
+
+
+def _spread(tree: ClusterTree) -> ClusterTree:
+    """The same clusters, with neighbours of a large one moved to a smaller neighbour that holds what they share."""
+    below: dict[int, list[tuple[int, tuple[str, ...]]]] = {}
+    order = tree.outwards(tree.largest)
+    for number, before, shared in order[1:]:
+        below.setdefault(before, []).append((number, shared))
+    edges: list[tuple[int, int, tuple[str, ...]]] = []
+    for number, _, _ in order:
+        hosts: list[int] = []
+        for other, shared in sorted(below.get(number, ()), key=lambda one: (-len(one[1]), tree.states[one[0]], one[0])):
+            wanted = set(shared)
+            host = next((one for one in hosts if wanted.issubset(tree.clusters[one])), number)
+            edges.append((other, host, shared))
+            if host == number and tree.states[other] < tree.states[number]:
+                hosts.append(other)
+    return ClusterTree(tree.sizes, tree.clusters, tuple(edges))

@@ -1,0 +1,102 @@
+"""One state for every variable, chosen block by block outwards from the root: the likeliest ones, or drawn ones.
+
+The messages towards the root say what lies behind every edge. At the root a joint state is chosen by all that comes in;
+every further block is given the state of the edge that leads to it, and chooses the rest. With messages of largest
+products and the best choice this is the most probable explanation; with sums and a random choice it is a fair sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from . import DIVERT, FORWARD
+
+if TYPE_CHECKING:
+    from .reference import State
+
+Choice = Callable[[np.ndarray], np.ndarray]
+"""From logarithms of weights, (rows, choices), to one choice for each row."""
+
+CELLS_AT_ONCE = 2**22
+
+
+def best(log_weights: np.ndarray) -> np.ndarray:
+    """The first of the largest."""
+    found: np.ndarray = log_weights.argmax(axis=1)
+    return found
+
+
+def drawn(generator: np.random.Generator) -> Choice:
+    """A choice at random, by the weights."""
+
+    def choose(log_weights: np.ndarray) -> np.ndarray:
+        upto = np.exp(log_weights - log_weights.max(axis=1, keepdims=True)).cumsum(axis=1)
+        draw = generator.random(len(upto)) * upto[:, -1]  # below the last: what has no weight is never passed
+        found: np.ndarray = (upto <= draw[:, None]).sum(axis=1)
+        return found
+
+    return choose
+
+
+def traced(state: State, which: np.ndarray, choose: Choice) -> np.ndarray:
+    """The state of every edge, (choices, edges); `which` is the row of messages that each choice goes by."""
+    plan = state.plan
+    codes = np.full((len(which), plan.edges), -1, dtype=np.int64)
+    for kind, block, parent in plan.order:
+        if kind == DIVERT:
+            _at_diverter(state, block, parent, which, choose, codes)
+        elif kind == FORWARD:
+            _at_siso(state, block, parent, which, choose, codes)
+        elif parent < 0:  # a Source with nothing but its variable
+            edge = int(plan.source_edge[block])
+            codes[:, edge] = choose(state.belief(edge)[which])
+    return codes
+
+
+def _at_siso(state: State, siso: int, parent: int, which: np.ndarray, choose: Choice, codes: np.ndarray) -> None:
+    plan = state.plan
+    source, output = int(plan.siso_input[siso]), int(plan.siso_output[siso])
+    table = state.table(siso)
+    into, back = state.into_reader(source), state.backward[:, plan.columns(output)]
+    if parent == source:
+        codes[:, output] = choose(table[codes[:, source]] + back[which])
+    elif parent == output:
+        codes[:, source] = choose(table.T[codes[:, output]] + into[which])
+    else:
+        joint = (into[:, :, None] + table + back[:, None, :]).reshape(len(into), -1)
+        codes[:, source], codes[:, output] = np.divmod(choose(joint[which]), table.shape[1])
+
+
+def _at_diverter(
+    state: State, diverter: int, parent: int, which: np.ndarray, choose: Choice, codes: np.ndarray
+) -> None:
+    plan = state.plan
+    legs = list(plan.legs(diverter))
+    edges = [int(plan.leg_edge[leg]) for leg in legs]
+    total = np.zeros((state.evidence.rows, int(plan.diverter_size[diverter])))
+    for edge, message in zip(edges, state.incoming(diverter), strict=True):
+        if edge != parent:
+            total += message
+    if parent < 0:
+        cells = np.arange(total.shape[1])[None]
+        given = np.zeros(len(which), dtype=np.int64)
+    else:
+        index = plan.leg_index(diverter, legs[edges.index(parent)])
+        states = int(plan.cardinality[parent])
+        order = np.arange(states) if index is None else np.argsort(index, kind="stable")
+        cells = order.reshape(states, -1)
+        given = codes[:, parent]
+    chosen = np.empty(len(which), dtype=np.int64)
+    step = max(1, CELLS_AT_ONCE // cells.shape[1])
+    for first in range(0, len(which), step):
+        part = slice(first, first + step)
+        mine = cells[given[part]]
+        pick = choose(total[which[part, None], mine])
+        chosen[part] = mine[np.arange(len(mine)), pick]
+    for leg, edge in zip(legs, edges, strict=True):
+        if edge != parent:
+            index = plan.leg_index(diverter, leg)
+            codes[:, edge] = chosen if index is None else index[chosen]

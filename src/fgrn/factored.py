@@ -1,0 +1,249 @@
+"""Models given by tables over a few variables each, and what people do with them: thin calls to the Network they are.
+
+`to_network` realises a model in reduced normal form; all inference and learning happens there, with the same Plan,
+engines and Counts as for any other Network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from math import prod
+from typing import Any, Self
+
+import numpy as np
+
+from . import frames, settings
+from .clusters import ClusterTree
+from .document import Document
+from .document import Factor as Written
+from .exceptions import EvidenceError, unknown_name
+from .graph import Factor
+from .labels import Labels
+from .messages import Messages
+from .network import Network
+from .parameters import Parameters, initial
+from .queries import MostProbable, Queries
+from .realisation import Part, exact, factor_of, lonely, loopy, tree_of
+from .supervisor import specification_of
+from .variable import Variable
+
+METHODS = ("exact", "loopy")
+
+MOST_NETWORKS = 16
+"""Networks of one model that are kept, with some variables in one cluster: they can be made again."""
+
+JOINT = "joint"
+
+
+class FactoredModel(Queries):
+    """Variables and tables over them. See `BayesianNetwork` and `MarkovNetwork`."""
+
+    def __init__(
+        self,
+        variables: Mapping[str, Variable],
+        parts: Sequence[Part],
+        name: str = "",
+        properties: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        self.name = name
+        self.properties = {key: dict(value) for key, value in (properties or {}).items()}
+        self._variables = dict(variables)
+        self._given = tuple(parts)
+        self._parts = (*parts, *lonely(variables, parts))
+        self._spec = specification_of([factor_of(variables, part) for part in self._parts])
+        self._parameters: Parameters = initial(self._spec)
+        self._trained: tuple[dict[str, Any], ...] = ()
+        self._networks: dict[tuple[str, ...], Network] = {}
+
+    # What it is
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """All variables, in order."""
+        return tuple(self._variables.values())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all variables, in order."""
+        return tuple(self._variables)
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """The names of all variables: each of them may be."""
+        return self.names
+
+    @property
+    def labels(self) -> tuple[Labels, ...]:
+        """The labels of the states of all variables, in order."""
+        return tuple(variable.labels for variable in self._variables.values())
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """The number of every variable."""
+        return {name: number for number, name in enumerate(self._variables)}
+
+    def variable(self, name: str) -> Variable:
+        """A variable by name."""
+        try:
+            return self._variables[name]
+        except (KeyError, TypeError):
+            raise unknown_name("variable", name, self._variables) from None
+
+    def table(self, name: str) -> np.ndarray:
+        """A table by name, (joint states of all its variables but the last, states of the last); read-only.
+
+        The rows are in the order of `scope`, the first variable slowest.
+        """
+        return self._spec.layout.table(self._parameters.values, self._spec.layout.table_number(name))
+
+    def scope(self, name: str) -> tuple[str, ...]:
+        """The variables of a table, the last of which has its columns."""
+        found = next((part.scope for part in self._given if part.name == name), None)
+        if found is None:
+            raise unknown_name("table", name, [part.name for part in self._given])
+        return found
+
+    @property
+    def trained(self) -> tuple[dict[str, Any], ...]:
+        """How it was taught: one mapping for each time, with rows, settings and likelihood."""
+        return self._trained
+
+    @cached_property
+    def tree(self) -> ClusterTree:
+        """The clusters of variables that exact inference joins; an error if they are too large."""
+        return tree_of(self._variables, [part.scope for part in self._parts])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FactoredModel) or type(other) is not type(self):
+            return NotImplemented
+        mine, theirs = ([(part.name, part.scope) for part in model._given] for model in (self, other))
+        return self.variables == other.variables and mine == theirs and self._parameters == other._parameters
+
+    __hash__ = None  # type: ignore[assignment]  # learning changes it
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_networks": {}}
+
+    def copy(self) -> Self:
+        """The same model, to be taught something else."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__getstate__())
+        return other
+
+    def to_document(self) -> Document:
+        """The model as files tell it."""
+        states = {name: tuple(str(label) for label in variable.labels) for name, variable in self._variables.items()}
+        factors = tuple(Written(scope, values) for scope, values in self._written())
+        return Document(states, factors, self._directed, self.name, self.properties)
+
+    _directed = False
+
+    def _written(self) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
+        """The variables and numbers of every table, one axis for each variable."""
+        raise NotImplementedError
+
+    # As a Network
+
+    def to_network(self, method: str = "exact") -> Network:
+        """The model in reduced normal form.
+
+        Args:
+            method: "exact", a tree of clusters, whose two sweeps are exact; or "loopy", the model as it is: on loops
+                messages go round until they come to rest, and beliefs are approximations.
+        """
+        settings.choice("method", method, METHODS)
+        parts = [replace(part, table=self.table(part.name)) if part.conditional else part for part in self._parts]
+        if method == "loopy":
+            return Network(loopy(self._variables, parts))
+        return Network(exact(self._variables, parts, self.tree))
+
+    def propagate(
+        self,
+        evidence: frames.Data = None,
+        *,
+        keep: Collection[str] | None = None,
+        parts: Collection[str] = ("marginal", "likelihood"),
+        method: str = "exact",
+        **options: Any,
+    ) -> Messages:
+        """The marginals of all variables and the log-likelihood of every row of evidence.
+
+        The log-likelihood is the natural logarithm of the sum, over everything unknown, of the product of all tables:
+        of a Bayesian network the probability of the evidence, of any other model its partition function.
+
+        Args:
+            evidence: a mapping of columns or a dataframe; a value is a label, a code, unknown, or a distribution: the
+                likelihood of each state. A variable that is not named is unknown.
+            keep: the variables whose marginals to keep; all of them unless given.
+            parts: which of "forward", "backward", "marginal" and "likelihood" to keep.
+            method: "exact" or "loopy", see `to_network`.
+            options: those of `Network.propagate`: impossible, engine, threads; for loops rounds, damping, tolerance.
+        """
+        settings.choice("method", method, METHODS)
+        kept = self.names if keep is None else settings.names("keep", keep)
+        for name in kept:
+            self.variable(name)
+        network = self._tree_network() if method == "exact" else self.to_network(method)
+        return network.propagate(self._checked(evidence), keep=kept, parts=parts, **options)
+
+    def joint(self, evidence: frames.Data, names: Sequence[str], **options: Any) -> np.ndarray:
+        """The joint distribution of a few variables in each row, (rows, states of the first, of the second, ...)."""
+        wanted = settings.names("names", names)
+        sizes = [self.variable(name).cardinality for name in wanted]
+        if len(set(wanted)) < len(wanted) or not wanted:
+            raise EvidenceError(f"The joint distribution is that of some variables, each named once. Got {wanted!r}.")
+        network = self._tree_network(wanted)
+        block = next(one for one in network.blocks if isinstance(one, Factor) and one.name == JOINT)
+        name = block.variable.name
+        found = network.propagate(self._checked(evidence), keep=[name], parts=["marginal"], **options).marginal(name)
+        return found.reshape(len(found), *sizes)
+
+    def most_probable(self, evidence: frames.Data = None, *, names: Collection[str] | None = None) -> MostProbable:
+        """See `Queries`."""
+        return self._tree_network().most_probable(self._checked(evidence), names=self._asked(names))
+
+    def sample(
+        self,
+        rows: int = 1,
+        evidence: frames.Data = None,
+        seed: int = 0,
+        *,
+        names: Collection[str] | None = None,
+    ) -> dict[str, np.ndarray]:
+        """New rows: the labels of all variables, or those named, given what is known.
+
+        There are so many for each row of the evidence, one after the other.
+        """
+        return self._tree_network().sample(rows, self._checked(evidence), seed, names=self._asked(names))
+
+    def _checked(self, evidence: frames.Data) -> frames.Data:
+        """The evidence, if all of it is on variables of the model, and not on those between clusters."""
+        for name in frames.columns(evidence):
+            if name not in self._variables:
+                near = unknown_name("variable", name, self._variables)
+                raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
+        return evidence
+
+    def _tree_network(self, together: tuple[str, ...] = ()) -> Network:
+        """The tree of clusters with the tables as they are now, made once.
+
+        Variables `together` are joined in one cluster, by a table of ones over them.
+        """
+        ones = np.ones(prod(self._variables[name].cardinality for name in together)) if together else np.zeros(0)
+        if together not in self._networks:
+            parts, tree = self._parts, self.tree if not together else None
+            if tree is None:
+                columns = self._variables[together[-1]].cardinality
+                parts = (*parts, Part(JOINT, together, ones.reshape(-1, columns), False, conditional=False))
+                tree = tree_of(self._variables, [part.scope for part in parts])
+            if len(self._networks) >= MOST_NETWORKS:
+                self._networks.clear()
+            self._networks[together] = Network(exact(self._variables, parts, tree))
+        network = self._networks[together]
+        values = self._parameters.values
+        network._parameters = (
+            replace(self._parameters, values=np.concatenate([values, ones])) if together else self._parameters
+        )
+        return network

@@ -1,0 +1,74 @@
+"""What a table must be: numbers, of the right shape, whose rows are distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .arrays import numbers
+from .exceptions import TableError
+
+ROW_SUM_TOLERANCE = 1e-6
+"""How far the sum of a given distribution may be from one: tables in files are often rounded to 7 digits."""
+
+
+def frozen_array(values: ArrayLike | None, what: str) -> np.ndarray | None:
+    """Numbers that were given as a table, read-only; None stays None."""
+    if values is None:
+        return None
+    try:
+        array = numbers(values)
+    except (TypeError, ValueError):
+        raise TableError(f"{what} is not a rectangular array of numbers.") from None
+    array.setflags(write=False)
+    return array
+
+
+def check_distribution(array: np.ndarray, what: str, row_names: Sequence[object] = ()) -> None:
+    """Refuse a table of which a row is not a distribution."""
+    rows = np.atleast_2d(array)
+    bad = np.argwhere(~np.isfinite(rows) | (rows < 0))
+    if len(bad):
+        at, value = tuple(bad[0]), rows[tuple(bad[0])]
+        where = f" in row {row_names[at[0]]!r}" if len(row_names) else ""
+        raise TableError(f"{what} holds {value}{where}; probabilities are finite and not negative.")
+    sums = rows.sum(axis=1)
+    off = np.flatnonzero(np.abs(sums - 1) > ROW_SUM_TOLERANCE)
+    if len(off):
+        where = f"row {row_names[off[0]]!r}" if len(row_names) else "it"
+        more = f" ({len(off):,} rows are wrong)" if len(off) > 1 else ""
+        hint = " Its columns do: is it transposed?" if _is_transposed(array) else ""
+        raise TableError(f"{what} must sum to 1, but {where} sums to {sums[off[0]]:.9g}{more}.{hint}")
+
+
+def _is_transposed(array: np.ndarray) -> bool:
+    return array.ndim == 2 and bool(np.all(np.abs(array.sum(axis=0) - 1) <= ROW_SUM_TOLERANCE))
+
+
+def normalised(array: np.ndarray) -> np.ndarray:
+    """Rows that sum to one as nearly as floating point allows, unless they did already."""
+    sums = array.sum(axis=-1, keepdims=True)
+    exact: np.ndarray = np.where(np.abs(sums - 1) < 1e-15, array, array / sums)
+    exact.setflags(write=False)
+    return exact
+
+
+def checked_support(support: ArrayLike | None, shape: tuple[int, int], what: str) -> np.ndarray | None:
+    """A mask of the cells that may be filled, read-only; None stays None."""
+    if support is None:
+        return None
+    try:
+        mask = numbers(support)
+    except (TypeError, ValueError):
+        mask = np.full(shape, np.nan)
+    if not np.isfinite(mask).all():
+        raise TableError(f"{what}: its 'support' is not a rectangular array of True and False.")
+    mask = mask.astype(bool)
+    if mask.shape != shape:
+        raise TableError(f"{what}: its 'support' must have the shape {shape}. Got {mask.shape} instead.")
+    if not mask.any(axis=1).all():
+        raise TableError(f"{what}: its 'support' leaves row {int(np.argmin(mask.any(axis=1)))} without any cell.")
+    mask.setflags(write=False)
+    return mask
