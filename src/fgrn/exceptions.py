@@ -9,6 +9,7 @@
     ├── SchemaError            a column that cannot be read as levels or bins
     ├── LearningError          learning that was asked for in a way that cannot be done
     ├── TableFileError         a file with a table that cannot be read or written
+    ├── NetworkFileError       a network in a format of other programs that cannot be read or written
     └── ModelFileError         a model file that cannot be read or written
 
     FgrnWarning
@@ -69,6 +70,17 @@ class LearningError(FgrnError, ValueError):
 
 class TableFileError(FgrnError, OSError):
     """A file with a table that cannot be read or written."""
+
+
+class NetworkFileError(FgrnError, OSError):
+    """A network in a format of other programs that cannot be read or written; `line` is where, None for all of it."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+    def __reduce__(self) -> tuple[type[NetworkFileError], tuple[str, int | None]]:
+        return type(self), (str(self), self.line)
 
 
 class ModelFileError(FgrnError, OSError):

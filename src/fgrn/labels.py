@@ -18,7 +18,7 @@ def takes_codes(labels: Labels) -> bool:
     """
     if isinstance(labels, range):
         return False
-    return not any(is_number(label) for label in labels) or labels == tuple(map(str, range(len(labels))))
+    return all(label == str(position) or not is_number(label) for position, label in enumerate(labels))
 
 
 def is_number(label: Label) -> bool:

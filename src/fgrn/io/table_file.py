@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..exceptions import TableFileError, shortened
+from ..exceptions import FgrnError, TableFileError, shortened
 from . import container
 
 FORMATS = {
@@ -105,7 +105,7 @@ def write(columns: Mapping[str, Any] | Any, path: str | os.PathLike[str], *, for
     put(name, gzip.compress(data) if name.endswith(".gz") else data)
 
 
-def put(name: str, data: bytes) -> None:
+def put(name: str, data: bytes, failure: type[FgrnError] = TableFileError) -> None:
     """Write bytes to a file: all of them or, where that fails, nothing."""
     place = Path(name)
     try:
@@ -113,7 +113,7 @@ def put(name: str, data: bytes) -> None:
     except (OSError, RuntimeError, ValueError) as error:
         missing = isinstance(error, FileNotFoundError)
         why = f"there is no folder {str(place.parent)!r}" if missing else container.reason(error)
-        raise TableFileError(f"{name!r} cannot be written: {why}. An older file is as it was.") from error
+        raise failure(f"{name!r} cannot be written: {why}. An older file is as it was.") from error
 
 
 def _bytes(name: str) -> bytes:

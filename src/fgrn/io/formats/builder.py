@@ -1,0 +1,244 @@
+"""What all parsers share: a document put together piece by piece, every check made once, with the line of the file.
+
+A file is read as if an enemy had written it: no array is made before the numbers that fill it have been found in the
+file, but for tables that a format may abbreviate, which together have at most `EXPANSION_LIMIT` values.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+import numpy as np
+
+from ...document import Document, Factor
+from ...exceptions import NetworkFileError, shortened, unknown_name
+from ..container import shown
+
+ROW_SUM_TOLERANCE = 1e-4
+"""How far from one a row may sum up: files round to six digits, and a row may have a hundred of them."""
+
+EXPANSION_LIMIT = 2**24
+"""Most values that a file may leave unwritten (default rows, functions of the parents), all tables together."""
+
+MOST_AXES = 60
+"""Most variables in one table: NumPy takes 64."""
+
+
+def counted(number: int) -> str:
+    """A whole number as people read it; beyond all tables that can be, only that."""
+    return f"{number:,}" if number < 10**18 else "more than 10^18"
+
+
+class Builder:
+    """A document that grows. Variables come first, then tables or factors; `finish` gives it.
+
+    Args:
+        file: its name, for messages.
+    """
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.states: dict[str, tuple[str, ...]] = {}
+        self._lines: dict[str, int] = {}
+        self._factors: list[Factor] = []
+        self._tables: dict[str, int] = {}  # child -> line
+        self._properties: dict[str, dict[str, str]] = {}
+        self._expanded = 0
+
+    def error(self, line: int | None, text: str) -> NetworkFileError:
+        """The error for something in this file."""
+        where = self.file if line is None else f"{self.file}, line {line}"
+        return NetworkFileError(f"{where}: {text}", line)
+
+    def numbers(self, text: str, line: int) -> list[float]:
+        """The numbers of a list, separated by blanks or commas."""
+        words = text.replace(",", " ").split()
+        try:
+            if "_" not in text:  # which Python takes between digits
+                return [float(word) for word in words]
+        except ValueError:
+            pass
+        return [self._number(word, text, line) for word in words]
+
+    def _number(self, word: str, text: str, line: int) -> float:
+        try:
+            if "_" not in word:
+                return float(word)
+        except ValueError:
+            pass
+        line += text.count("\n", 0, text.find(word))
+        raise self.error(line, f"{shown(word)} is no number. Probabilities are written like 0.25 or 2.5e-1.")
+
+    # Variables
+
+    def add_variable(self, name: str, states: Sequence[str], line: int) -> None:
+        """A variable and the labels of its states."""
+        if not name.strip():
+            raise self.error(line, "a variable has no name. Give it one.")
+        if name in self.states:
+            first = self._lines[name]
+            raise self.error(line, f"variable {shown(name)} is there twice, first in line {first}. Rename one of them.")
+        if not states:
+            raise self.error(line, f"variable {shown(name)} has no states. It needs at least one.")
+        if len(set(states)) < len(states):
+            twice = next(label for label, count in Counter(states).items() if count > 1)
+            raise self.error(line, f"variable {shown(name)} has the state {shown(twice)} twice. Rename one of them.")
+        self.states[name] = tuple(states)
+        self._lines[name] = line
+
+    def add_property(self, name: str, key: str, value: str) -> None:
+        """Something else that was said of a variable, or of the network, "", which is carried along."""
+        self._properties.setdefault(name, {})[key] = value
+
+    # Tables
+
+    def sizes(self, scope: Sequence[str], line: int, what: str) -> list[int]:
+        """The numbers of states of variables, which are all there, and each once."""
+        for name in scope:
+            if name not in self.states:
+                # near names are sought among some of them only: hostile ones could be long and many
+                known = [other[:100] for other in islice(self.states, 2000)]
+                near = unknown_name("variable", name[:100], known)
+                raise self.error(line, f"{what} names {shown(name)}, which is not declared. {near}")
+        if len(set(scope)) < len(scope):
+            twice = next(name for name, count in Counter(scope).items() if count > 1)
+            raise self.error(line, f"{what} names {shown(twice)} twice. Each variable of a table is named once.")
+        if len(scope) > MOST_AXES:
+            raise self.error(line, f"{what} joins {len(scope)} variables; the most is {MOST_AXES}.")
+        return [len(self.states[name]) for name in scope]
+
+    def product(self, sizes: Iterable[int]) -> int:
+        """How many values a table has; beyond 10^18 only that they are more."""
+        total = 1
+        for size in sizes:
+            total = min(total * size, 10**18)
+        return total
+
+    def expand(self, count: int, line: int, what: str) -> None:
+        """Ask for a table of values of which the file holds only a few."""
+        self._expanded = min(self._expanded + count, 10**18)
+        if self._expanded > EXPANSION_LIMIT:
+            raise self.error(
+                line,
+                f"{what} stands for {counted(count)} values that the file does not hold; all such tables together may "
+                f"have {EXPANSION_LIMIT:,}. Write the table out, or give the variable fewer parents.",
+            )
+
+    def add_table(
+        self,
+        child: str,
+        parents: Sequence[str],
+        values: Sequence[float] | np.ndarray,
+        line: int,
+        row_lines: Sequence[int] | None = None,
+    ) -> None:
+        """The table of a child given its parents, the first parent slowest, the child fastest.
+
+        Args:
+            child: whose table it is.
+            parents: in the order of the table.
+            values: all of them, in one row.
+            line: where the table begins.
+            row_lines: where each row of it is, if the format writes them apart.
+        """
+        what = f"the table of {shown(child)}"
+        scope = (*parents, child)
+        sizes = self.sizes(scope, line, what)
+        if child in self._tables:
+            first = self._tables[child]
+            raise self.error(line, f"{what} is there twice, first in line {first}. Remove one of them.")
+        array = self._array(scope, sizes, values, line, what)
+        rows = array.reshape(-1, sizes[-1])
+        with np.errstate(over="ignore"):
+            sums = rows.sum(axis=1)
+        off = np.flatnonzero(~(np.abs(sums - 1) <= ROW_SUM_TOLERANCE))
+        if len(off):
+            row = int(off[0])
+            of = f" for {self._configuration(parents, sizes[:-1], row)}" if parents else ""
+            more = f" ({len(off):,} rows do)" if len(off) > 1 else ""
+            at = row_lines[row] if row_lines is not None else line
+            raise self.error(at, f"{what}{of} sums to {sums[row]:.9g}, not to 1{more}. Correct its numbers.")
+        self._tables[child] = line
+        self._factors.append(Factor(scope, array))
+
+    def add_factor(self, scope: Sequence[str], values: Sequence[float] | np.ndarray, line: int) -> None:
+        """A table over some variables, the first slowest; of any numbers that are not negative."""
+        what = f"the factor of {shortened(map(shown, scope), 4) or 'no variable'}"
+        sizes = self.sizes(scope, line, what)
+        self._factors.append(Factor(tuple(scope), self._array(scope, sizes, values, line, what)))
+
+    def _array(
+        self,
+        scope: Sequence[str],
+        sizes: Sequence[int],
+        values: Sequence[float] | np.ndarray,
+        line: int,
+        what: str,
+    ) -> np.ndarray:
+        expected = self.product(sizes)
+        if len(values) != expected:
+            how = " × ".join(f"{size} of {shown(name)}" for name, size in islice(zip(scope, sizes, strict=True), 8))
+            how = f"the product of the states, {how}{' × ...' if len(sizes) > 8 else ''}" if sizes else "a constant"
+            raise self.error(line, f"{what} has {len(values):,} values instead of {counted(expected)} ({how}).")
+        array = np.array(values, dtype=np.float64)
+        bad = np.flatnonzero(~np.isfinite(array) | (array < 0))
+        if len(bad):
+            place = f"value {int(bad[0]) + 1} of {what}"
+            raise self.error(line, f"{place} is {array[bad[0]]}. Values of tables are finite and not negative.")
+        array = array.reshape(tuple(sizes))
+        array.setflags(write=False)
+        return array
+
+    def _configuration(self, parents: Sequence[str], sizes: Sequence[int], row: int) -> str:
+        codes = np.unravel_index(row, tuple(sizes))
+        pairs = zip(parents, codes, strict=True)
+        return shortened((f"{name}={self.states[name][int(code)]}" for name, code in pairs), 6)[:300]
+
+    def configuration(self, parents: Sequence[str], row: int, line: int) -> str:
+        """The states of the parents in a row of a table, as people read them."""
+        return self._configuration(parents, self.sizes(parents, line, "the table"), row)
+
+    # The whole
+
+    def finish(self, name: str = "", directed: bool = True) -> Document:
+        """The document, once all is there: each variable has its table, and none is its own ancestor."""
+        if not self.states:
+            raise self.error(None, "it holds no variables. Is it complete, and is it the right file?")
+        if directed:
+            for variable, line in self._lines.items():
+                if variable not in self._tables:
+                    raise self.error(line, f"variable {shown(variable)} has no table. Is the file complete?")
+            self._check_cycles()
+            places = {variable: place for place, variable in enumerate(self.states)}
+            self._factors.sort(key=lambda factor: places[factor.scope[-1]])
+        factors = tuple(self._factors)
+        return Document(self.states, factors, directed, name, self._properties)
+
+    def _check_cycles(self) -> None:
+        parents = {factor.scope[-1]: factor.scope[:-1] for factor in self._factors}
+        children: dict[str, list[str]] = {name: [] for name in parents}
+        waiting = {name: len(above) for name, above in parents.items()}
+        for name, above in parents.items():
+            for parent in above:
+                children[parent].append(name)
+        ready = [name for name, count in waiting.items() if not count]
+        while ready:
+            name = ready.pop()
+            del waiting[name]
+            for child in children[name]:
+                waiting[child] -= 1
+                if not waiting[child]:
+                    ready.append(child)
+        if not waiting:
+            return
+        path: dict[str, None] = {}
+        name = next(iter(waiting))
+        while name not in path:  # each that waits has a parent that waits, so this comes back to where it was
+            path[name] = None
+            name = next(parent for parent in parents[name] if parent in waiting)
+        cycle = list(path)[list(path).index(name) :][::-1]
+        arrows = " -> ".join(map(shown, [cycle[-1], *cycle][:12])) + (" -> ..." if len(cycle) > 11 else "")
+        line = self._tables[cycle[0]]
+        raise self.error(line, f"the network has a cycle: {arrows}. Remove one of its arrows.")
