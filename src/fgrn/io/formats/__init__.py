@@ -47,13 +47,10 @@ PACKED_LIMIT = 200
 CHUNK = 2**20
 
 _SIGNS = (
-    ("xdsl", re.compile(r"\s*<(?:[?!][^>]*>|[^s>]|s(?!mile\b))*?<?smile\b", re.I)),
-    ("xmlbif", re.compile(r"\s*<")),
     ("uai", re.compile(r"\s*(?:BAYES|MARKOV)\b", re.I)),
-    ("net", re.compile(r"(?:\s|%[^\n]*\n)*(?:net|class|node|potential)\b")),
-    ("bif", re.compile(r"(?:\s|//[^\n]*\n|/\*.*?\*/)*(?:network|variable|probability)\b", re.S)),
+    ("net", re.compile(r"(?:\s|%[^\n]*\n)*+(?:net|class|node|potential)\b")),
+    ("bif", re.compile(r"(?:\s|//[^\n]*\n|/\*(?>.*?\*/))*+(?:network|variable|probability)\b", re.S)),
 )
-_BINARY = "it is not a text file."
 
 
 def read_document(path: str | os.PathLike[str], format: str | None = None) -> Document:
@@ -134,6 +131,8 @@ def _failed(place: Path, why: str) -> NetworkFileError:
 
 def _sniffed(text: str) -> str | None:
     """The format of a text, by how it begins."""
+    if text.lstrip().startswith("<"):
+        return "xdsl" if "<smile" in text else "xmlbif"
     return next((kind for kind, sign in _SIGNS if sign.match(text)), None)
 
 
@@ -143,11 +142,11 @@ def _sniffed(text: str) -> str | None:
 def _bytes(place: Path) -> bytes:
     try:
         with opened(place) as file:
-            data = file.read(TEXT_LIMIT + 1)
+            data = _limited(place, file.read(TEXT_LIMIT + 1))
             if not data.startswith(b"\x1f\x8b"):
                 if _is_packed_name(place) and data:
                     raise _failed(place, "its name ends in .gz, but it is not gzipped. Rename it.")
-                return _limited(place, data)
+                return data
             return _unpacked(place, data)
     except Refused as problem:
         raise _failed(place, problem.args[0]) from problem
@@ -206,7 +205,7 @@ def _text(data: bytes, place: Path, kind: str | None) -> str:
             break
     else:
         if b"\x00" in data[:4096]:
-            raise _failed(place, _BINARY)
+            raise _failed(place, "it is not a text file.")
         if data.lstrip()[:5] == b"<?xml":
             encoding = declared_encoding(data[:200].decode("latin-1")) or encoding
     try:

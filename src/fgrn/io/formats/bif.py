@@ -57,6 +57,7 @@ _SCOPE_ITEM = re.compile(r'"([^"\n]*)"|([^\s,|"]+)|(\|)')
 _ROW = re.compile(r'\(([^()"]*)\)([^()"]*);')
 _ANY_ROW = re.compile(r'(?s)\((.*)\)([^()"]*);')
 _BARE = re.compile(r'(?!.*//)(?!.*/\*)[^\s,;{}()\[\]|"]+')
+_BARE_PROPERTY = re.compile(r"(?!.*//)(?!.*/\*)[A-Za-z_][A-Za-z0-9_]* = [^;{}\"]+")
 _WORDS = {
     "_NETWORK": "'network'",
     "_VARIABLE": "'variable'",
@@ -265,14 +266,18 @@ def _rows(
         first = next(place for place in range(total) if place not in found)
         which = builder.configuration(parents, first, line)
         raise builder.error(line, f"{what} has {len(found):,} rows of {total:,}; there is none for {which}.")
+    rest: list[float] = []
+    line_of_rest = line
     if defaults:
-        at = _line(defaults[0])
+        line_of_rest = _line(defaults[0])
+        rest = _checked_row(builder, defaults[0][len("default") : -1], width, line_of_rest, what)
         if total > len(found):
-            builder.expand(min(total * width, 10**18), at, what)
-        rest = (_checked_row(builder, defaults[0][len("default") : -1], width, at, what), at)
-        found = {place: found.get(place, rest) for place in range(total)}
-    values = np.array([found[place][0] for place in range(total)]).ravel()
-    builder.add_table(child, parents, values, line, [found[place][1] for place in range(total)])
+            builder.expand(min(total * width, 10**18), line_of_rest, what)
+    values = np.empty((total, width))
+    if len(found) < total:
+        values[:] = rest
+    values[list(found)] = [row for row, _ in found.values()] or np.empty((0, width))
+    builder.add_table(child, parents, values.ravel(), line, lambda row: found[row][1] if row in found else line_of_rest)
 
 
 def _row(builder: Builder, token: Token, count: int, what: str) -> tuple[list[str], str]:
@@ -336,7 +341,8 @@ def _properties(document: Document, name: str) -> Iterator[str]:
     for key, value in document.properties.get(name, {}).items():
         text = joined_property(key, value)
         if text is not None and is_plain(text) and _can_quote(text):
-            yield f'  property "{text}";'
+            bare = _BARE_PROPERTY.fullmatch(text)  # which programs read that know no quotation marks
+            yield f"  property {text};" if bare else f'  property "{text}";'
 
 
 def _can_quote(text: str) -> bool:

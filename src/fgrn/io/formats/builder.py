@@ -7,7 +7,7 @@ file, but for tables that a format may abbreviate, which together have at most `
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 import numpy as np
@@ -132,7 +132,7 @@ class Builder:
         parents: Sequence[str],
         values: Sequence[float] | np.ndarray,
         line: int,
-        row_lines: Sequence[int] | None = None,
+        line_of_row: Callable[[int], int] | None = None,
     ) -> None:
         """The table of a child given its parents, the first parent slowest, the child fastest.
 
@@ -141,7 +141,7 @@ class Builder:
             parents: in the order of the table.
             values: all of them, in one row.
             line: where the table begins.
-            row_lines: where each row of it is, if the format writes them apart.
+            line_of_row: where a row of it is, if the format writes them apart.
         """
         what = f"the table of {shown(child)}"
         scope = (*parents, child)
@@ -158,7 +158,7 @@ class Builder:
             row = int(off[0])
             of = f" for {self._configuration(parents, sizes[:-1], row)}" if parents else ""
             more = f" ({len(off):,} rows do)" if len(off) > 1 else ""
-            at = row_lines[row] if row_lines is not None else line
+            at = line_of_row(row) if line_of_row is not None else line
             raise self.error(at, f"{what}{of} sums to {sums[row]:.9g}, not to 1{more}. Correct its numbers.")
         self._tables[child] = line
         self._factors.append(Factor(scope, array))
@@ -205,7 +205,7 @@ class Builder:
     def finish(self, name: str = "", directed: bool = True) -> Document:
         """The document, once all is there: each variable has its table, and none is its own ancestor."""
         if not self.states:
-            raise self.error(None, "it holds no variables. Is it complete, and is it the right file?")
+            raise self.error(1, "there are no variables. Is it complete, and is it the right file?")
         if directed:
             for variable, line in self._lines.items():
                 if variable not in self._tables:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -115,7 +115,7 @@ def parse(text: str, file: str) -> Document:
         if not _is_whole(words.words[at]):  # some programs append a query or an order, which is of whole numbers
             more = f"{shown(words.words[at])} follows the last factor. Is the number of factors, {count:,}, right?"
             raise builder.error(words.line(at), more)
-    directed = kind == "BAYES" and not _has_empty_rows((values, sizes[scope[-1]]) for scope, values, _ in tables)
+    directed = kind == "BAYES" and not _is_reduced([(values, sizes[scope[-1]]) for scope, values, _ in tables])
     for scope, values, line in tables:
         if directed:
             builder.add_table(scope[-1], scope[:-1], values, line)
@@ -124,19 +124,19 @@ def parse(text: str, file: str) -> Document:
     return builder.finish(directed=directed)
 
 
-def _has_empty_rows(tables: Iterable[tuple[list[float], int]]) -> bool:
-    """Whether rows of tables, given with the width of a row, are zero, and all others as they should be.
+def _is_reduced(tables: Sequence[tuple[list[float], int]]) -> bool:
+    """Whether evidence has been put into the tables of a Bayesian network; each is given with the width of a row.
 
-    Pedigrees are written so, with BAYES, where a case of the parents cannot be. That is no Bayesian network, but a
-    product of factors all the same.
+    Pedigrees are written so: observed variables are left with one state, cases that cannot be have rows of zeros, and
+    other rows sum to what is left of one. That is no Bayesian network any more, but a product of factors all the same.
     """
-    empty = False
-    for values, width in tables:
-        sums = np.array(values).reshape(-1, width).sum(axis=1)
-        if not ((sums == 0) | (np.abs(sums - 1) <= ROW_SUM_TOLERANCE)).all():
-            return False
-        empty |= bool((sums == 0).any())
-    return empty
+    sums = [np.array(values).reshape(-1, width).sum(axis=1) for values, width in tables]
+    marked = any(width == 1 for _, width in tables) or any((one == 0).any() for one in sums)
+    return (
+        marked
+        and all((one <= 1 + ROW_SUM_TOLERANCE).all() for one in sums)
+        and any((one < 1 - ROW_SUM_TOLERANCE).any() for one in sums)
+    )
 
 
 def _variables(builder: Builder, words: _Words) -> None:

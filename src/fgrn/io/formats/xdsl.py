@@ -76,7 +76,7 @@ def _drawn(builder: Builder, element: Element) -> None:
             order[name] = None
             for tag, key in _DRAWN.items():
                 found = node.first(tag)
-                if found is not None and name in builder.states and found.text:
+                if found is not None and name in builder.states and found.text not in ("", name):
                     builder.add_property(name, key, " ".join(found.text.split()) if tag == "position" else found.text)
     if order.keys() == builder.states.keys():  # nodes have their parents before them, and this is how they were given
         builder.states = {name: builder.states[name] for name in order}
@@ -193,7 +193,11 @@ def serialise(document: Document) -> str:
     for variable in document.states:
         known = document.properties.get(variable, {})
         lines.append(f'      <node id="{variable}">')
-        lines += [written(tag, known[key], 4) for tag, key in _DRAWN.items() if _is_drawn(key, known.get(key, ""))]
+        for tag, key in _DRAWN.items():
+            if _is_drawn(variable, key, known.get(key, "")):
+                lines.append(written(tag, known[key], 4))
+            elif tag == "name":  # which every node has
+                lines.append(written(tag, variable, 4))
         lines.append("      </node>")
     return "\n".join([*lines, "    </genie>", "  </extensions>", "</smile>", ""])
 
@@ -219,15 +223,15 @@ def _is_id(text: str) -> bool:
     return bool(_IDENTIFIER.fullmatch(text))
 
 
-def _is_drawn(key: str, value: str) -> bool:
-    """Whether a property is one that GeNIe draws."""
+def _is_drawn(variable: str, key: str, value: str) -> bool:
+    """Whether a property is one that GeNIe draws; a label that is the name itself would be taken for none."""
     if key == "position":
         return bool(_POSITION.fullmatch(value))
-    return key in _DRAWN.values() and bool(value) and value == value.strip() and is_plain(value)
+    return key in _DRAWN.values() and value not in ("", variable) and value == value.strip() and is_plain(value)
 
 
 def _written_properties(document: Document, name: str, indent: int) -> Iterator[str]:
     for key, value in document.properties.get(name, {}).items():
-        drawn = bool(name) and _is_drawn(key, value)
+        drawn = bool(name) and _is_drawn(name, key, value)
         if not drawn and _is_id(key) and is_plain(value) and value == value.strip():
             yield f'{"  " * indent}<property id="{key}">{escape(value)}</property>'
