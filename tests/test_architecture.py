@@ -49,6 +49,7 @@ FLOW_MAY_KNOW = {
 }
 HEAVY = (
     "numba", "torch", "dask", "sklearn", "pandas", "polars", "pyarrow", "matplotlib", "scipy", "narwhals",
+    "lark",
 )  # fmt: skip
 LONGEST_FILE = 450
 
@@ -172,11 +173,18 @@ def test_the_kernels_hold_the_digest_of_their_parts() -> None:
     assert digest == kernels.PARTS, f'the kernels have changed: write PARTS = "{digest}" in engines/kernels/__init__.py'
 
 
+@pytest.mark.parametrize("name", [name for name in SOURCES if name.startswith("io/formats/")])
+def test_formats_know_documents_and_nothing_of_networks(name: str) -> None:
+    known = {"document", "exceptions", "settings", "io.container", "io.table_file"}
+    strangers = {one for one in of_the_package(imports_of(name)) - known if not one.startswith("io.formats")}
+    assert not strangers, f"{name} imports {sorted(strangers)}"
+
+
 def files_importing(library: str) -> set[str]:
     return {name for name in SOURCES if any(module.split(".")[0] == library for module in imports_of(name))}
 
 
-@pytest.mark.parametrize("library", ["torch", "dask"])
+@pytest.mark.parametrize("library", ["torch", "dask", "lark"])
 def test_a_heavy_library_is_imported_in_one_file_at_most(library: str) -> None:
     assert len(files_importing(library)) <= 1
 
