@@ -346,7 +346,7 @@ TABLES = "probability ( a ) { table 0.5, 0.5; }\nprobability ( b | a ) { (x) 0.1
         ("variable b", "variable a", 2, "variable 'a' is there twice, first in line 1"),
         ("{ x, y }; }\nvariable b", "{ x, x }; }\nvariable b", 1, "variable 'a' has the state 'x' twice"),
         ("[ 2 ] { x, y }; }\nvariable b", "[ 3 ] { x, y }; }\nvariable b", 1, "should have 3 states, but 2 are named"),
-        ("discrete [ 2 ] { x, y }; }\nvariable b", "real [ 2 ] { x, y }; }\nvariable b", 1, "is real; only discrete"),
+        ("discrete [ 2 ] { x, y }; }\nvariable b", "real [ 2 ] { x, y }; }\nvariable b", 1, "is 'real'; only discrete"),
         ("probability ( a ) { table 0.5, 0.5; }\n", "", 1, "variable 'a' has no table"),
         ("( b | a )", "( bb | a )", 4, "names 'bb', which is not declared.*Did you mean 'b'"),
         ("( b | a )", "( b | A )", 4, "names 'A', which is not declared.*Did you mean 'a'"),

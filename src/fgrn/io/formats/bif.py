@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...document import Document, Factor
-from ...exceptions import NetworkFileError
 from ..container import shown
 from .builder import Builder
 from .names import check_directed, check_names, is_plain, joined_property, numbers_text, split_property
@@ -30,18 +29,14 @@ if TYPE_CHECKING:
 GRAMMAR = r"""
     start: (network | variable | probability)*
     network: _NETWORK NAME? "{" PROPERTY* "}"
-    variable: _VARIABLE NAME "{" (type | PROPERTY)* "}"
-    type: _TYPE KIND "[" COUNT "]" STATES ";"
+    variable: _VARIABLE NAME "{" (TYPE | PROPERTY)* "}"
     probability: _PROBABILITY SCOPE "{" (TABLE | DEFAULT | ROW | PROPERTY)* "}"
 
     _NETWORK: /network\b/
     _VARIABLE: /variable\b/
     _PROBABILITY: /probability\b/
-    _TYPE: /type\b/
-    KIND: /[A-Za-z]+/
     NAME: /"[^"\n]*"|[^\s{}";]+/
-    COUNT: /[0-9]+/
-    STATES: /\{[^{}"]*(?:"[^"\n]*"[^{}"]*)*\}/
+    TYPE: /type\b[^{};"]*\{[^{}"]*(?:"[^"\n]*"[^{}"]*)*\}\s*;/
     SCOPE: /\([^{}";]*(?:"[^"\n]*"[^{}";]*)*\)/
     ROW: /\([^;{}"]*(?:"[^"\n]*"[^;{}"]*)*;/
     TABLE: /table\b[^;{}]*;/
@@ -52,6 +47,7 @@ GRAMMAR = r"""
 
 # A comment begins where a word could not go on, lest a label or an address with slashes be cut.
 _COMMENT = re.compile(r'"[^"\n]*"|(?<![^\s{};,()\[\]|"0-9])(?://[^\n]*|/\*(?:.*?\*/|.*\Z))', re.S)
+_TYPE = re.compile(r"(?s)type\s+([^\s\[]+)\s*\[\s*([0-9]+)\s*\]\s*\{(.*)\}\s*;")
 _ITEM = re.compile(r'"([^"\n]*)"|([^\s,"]+)')
 _SCOPE_ITEM = re.compile(r'"([^"\n]*)"|([^\s,|"]+)|(\|)')
 _ROW = re.compile(r'\(([^()"]*)\)([^()"]*);')
@@ -62,11 +58,8 @@ _WORDS = {
     "_NETWORK": "'network'",
     "_VARIABLE": "'variable'",
     "_PROBABILITY": "'probability'",
-    "_TYPE": "'type'",
-    "KIND": "'discrete'",
     "NAME": "a name",
-    "COUNT": "a number of states",
-    "STATES": "states in braces",
+    "TYPE": "'type discrete [ number ] { states };'",
     "SCOPE": "variables in parentheses",
     "ROW": "a row of numbers, up to ';'",
     "TABLE": "'table' with numbers, up to ';'",
@@ -74,9 +67,6 @@ _WORDS = {
     "PROPERTY": "'property', up to ';'",
     "LBRACE": "'{'",
     "RBRACE": "'}'",
-    "LSQB": "'['",
-    "RSQB": "']'",
-    "SEMICOLON": "';'",
     "$END": "the end",
 }
 
@@ -182,23 +172,29 @@ def _property(builder: Builder, name: str, token: Token) -> None:
 
 
 def _variable(builder: Builder, block: Tree[Token]) -> None:
-    name_token, *_ = _tokens(block)
-    name, line = name_token.strip('"'), _line(name_token)
-    kinds = list(_trees(block))
-    if len(kinds) != 1:
-        raise builder.error(line, f"variable {shown(name)} has {len(kinds)} types. Give it one, with its states.")
-    kind, count, states = _tokens(kinds[0])
+    name_token, *tokens = _tokens(block)
+    name = name_token.strip('"')
+    types = [token for token in tokens if token.type == "TYPE"]
+    if len(types) != 1:
+        text = f"variable {shown(name)} has {len(types)} types. Give it one, with its states."
+        raise builder.error(_line(name_token), text)
+    line = _line(types[0])
+    match = _TYPE.fullmatch(types[0])
+    if match is None:
+        text = f"variable {shown(name)}: a type is written type discrete [ number ] {{ states }}; here."
+        raise builder.error(line, text)
+    kind, count, states = match.groups()
     if kind != "discrete":
-        raise builder.error(_line(kind), f"variable {shown(name)} is {kind}; only discrete ones can be read.")
-    labels = _items(states[1:-1])
-    if str(len(labels)) != count.lstrip("0") and '"' not in states:
-        labels = states[1:-1].replace(",", " ").split()
-    if str(len(labels)) != (count.lstrip("0") or "0"):
-        raise builder.error(
-            _line(count), f"variable {shown(name)} should have {count[:20]} states, but {len(labels):,} are named."
-        )
-    builder.add_variable(name, labels, _line(states))
-    for token in _tokens(block):
+        raise builder.error(line, f"variable {shown(name)} is {shown(kind)}; only discrete ones can be read.")
+    count = count.lstrip("0") or "0"
+    labels = _items(states)
+    if str(len(labels)) != count and '"' not in states:
+        labels = states.replace(",", " ").split()
+    if str(len(labels)) != count:
+        text = f"variable {shown(name)} should have {count[:20]} states, but {len(labels):,} are named."
+        raise builder.error(line, text)
+    builder.add_variable(name, labels, line)
+    for token in tokens:
         if token.type == "PROPERTY":
             _property(builder, name, token)
 
@@ -308,9 +304,7 @@ def serialise(document: Document) -> str:
     """A document as a BIF text; names that are not one plain word are quoted."""
     check_directed(document, "BIF")
     rule = "it has no way to write a quotation mark or a control character"
-    check_names(document, "BIF", _can_quote, _can_quote, rule, ", or write XMLBIF (.xml)")
-    if not _can_quote(document.name):
-        raise NetworkFileError(f"BIF cannot carry the name {shown(document.name)} of the network: {rule}.")
+    check_names(document, "BIF", _can_quote, _can_quote, rule, ", or write XMLBIF (.xml)", title=_can_quote)
     name = _quoted(document.name) if document.name else "unknown"
     lines = [f"network {chr(34) + name + chr(34) if document.name == 'unknown' else name} {{"]
     lines += [*_properties(document, ""), "}"]

@@ -17,7 +17,11 @@ from ...exceptions import NetworkFileError, shortened, unknown_name
 from ..container import shown
 
 ROW_SUM_TOLERANCE = 1e-4
-"""How far from one a row may sum up: files round to six digits, and a row may have a hundred of them."""
+"""How far from one a row may sum up: files round to six digits, and a row may have a hundred of them.
+
+The numbers are kept as they are, as pyAgrum keeps them too (its reader of BIF takes single precision): a row divided by
+its sum would not come back from a file bit for bit. Blocks divide their rows when they are made.
+"""
 
 EXPANSION_LIMIT = 2**24
 """Most values that a file may leave unwritten (default rows, functions of the parents), all tables together."""

@@ -30,7 +30,13 @@ def check_directed(document: Document, format: str) -> None:
 
 
 def check_names(
-    document: Document, format: str, name: Callable[[str], bool], label: Callable[[str], bool], rule: str, instead: str
+    document: Document,
+    format: str,
+    name: Callable[[str], bool],
+    label: Callable[[str], bool],
+    rule: str,
+    instead: str,
+    title: Callable[[str], bool] = is_plain,
 ) -> None:
     """Every name and every label is one that the format can carry.
 
@@ -39,10 +45,11 @@ def check_names(
         format: its name, for messages.
         name: whether the format can carry this name of a variable.
         label: the same for the label of a state.
-        rule: what names or labels are in this format, as the rest of "In FORMAT, ...".
+        rule: what names or labels are in this format.
         instead: which formats can carry it.
+        title: the same for the name of the network.
     """
-    if not is_plain(document.name):
+    if not (is_plain(document.name) and title(document.name)):
         raise NetworkFileError(f"{format} cannot carry the name {shown(document.name)} of the network. Change it.")
     for variable, labels in document.states.items():
         if not (is_plain(variable) and name(variable)):

@@ -56,7 +56,7 @@ def serialise(document: Document) -> str:
     """A document as an XMLBIF text."""
     check_directed(document, "XMLBIF")
     rule = "it is trimmed, and has no control characters"
-    check_names(document, "XMLBIF", _is_trimmed, _is_trimmed, rule, ", or write BIF (.bif)")
+    check_names(document, "XMLBIF", _is_trimmed, _is_trimmed, rule, ", or write BIF (.bif)", title=_is_trimmed)
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<BIF VERSION="0.3">', "<NETWORK>"]
     lines += [written("NAME", document.name, 0), *_written_properties(document, "", 0)]
     for name, labels in document.states.items():
