@@ -31,8 +31,10 @@ from .structures import dica, hmm, lvm, naive_bayes, sequences, stack
 from .variable import Variable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from .bayesian import BayesianNetwork
     from .estimators import (
         DeepLatentClassifier,
         DiscreteICA,
@@ -41,9 +43,12 @@ if TYPE_CHECKING:
         LatentImputer,
         NaiveBayesClassifier,
     )
+    from .factored import FactoredModel
+    from .markov import MarkovNetwork
 
 __all__ = [
     "SISO",
+    "BayesianNetwork",
     "Chain",
     "Column",
     "ConvergenceWarning",
@@ -58,6 +63,7 @@ __all__ = [
     "LatentClassifier",
     "LatentImputer",
     "LearningError",
+    "MarkovNetwork",
     "ModelFileError",
     "NaiveBayesClassifier",
     "Network",
@@ -77,12 +83,16 @@ __all__ = [
     "load",
     "lvm",
     "naive_bayes",
+    "read",
+    "read_evidence",
     "sequences",
     "stack",
     "states",
+    "write",
 ]
 
 
+_MODELS = {"BayesianNetwork": "bayesian", "MarkovNetwork": "markov"}
 _ESTIMATORS = frozenset(name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "NaiveBayes")))
 _MODULES = frozenset({"datasets", "estimators", "paper", "plots"})
 
@@ -91,6 +101,8 @@ def __getattr__(name: str) -> Any:
     """Estimators and heavy modules, imported when they are first asked for."""
     if name in _ESTIMATORS:
         return getattr(import_module(".estimators", __name__), name)
+    if name in _MODELS:
+        return getattr(import_module(f".{_MODELS[name]}", __name__), name)
     if name in _MODULES:
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -105,3 +117,45 @@ def load(path: str | Path) -> Any:
     from .io.model_file import load as load_file
 
     return load_file(path)
+
+
+def read(path: str | Path, format: str | None = None) -> FactoredModel:
+    """The network in a file of another program: BIF, XMLBIF, Hugin NET, XDSL or UAI, plain or gzipped.
+
+    A Bayesian network is a `BayesianNetwork`, any other model a `MarkovNetwork`. Variables of UAI files are called x0,
+    x1, ..., and their states are numbers.
+
+    Args:
+        path: of the file.
+        format: "bif", "xmlbif", "net", "xdsl" or "uai"; told by the end of the name, or by what is in it, unless given.
+    """
+    from .bayesian import BayesianNetwork
+    from .io.formats import read_document
+    from .markov import MarkovNetwork
+
+    document = read_document(path, format)
+    kind = BayesianNetwork if document.directed else MarkovNetwork
+    return kind.from_document(document)
+
+
+def write(model: FactoredModel, path: str | Path, format: str | None = None) -> None:
+    """Write a model to a file for other programs; gzipped if its name ends in .gz.
+
+    Args:
+        model: a `BayesianNetwork` or a `MarkovNetwork` (which only UAI can hold).
+        path: of the file.
+        format: see `read`; told by the end of the name unless given.
+    """
+    from .factored import FactoredModel
+    from .io.formats import write_document
+
+    if not isinstance(model, FactoredModel):
+        raise FgrnError(f"A BayesianNetwork or a MarkovNetwork can be written for other programs. Got {model!r}.")
+    write_document(model.to_document(), path, format)
+
+
+def read_evidence(path: str | Path) -> Mapping[str, Any]:
+    """What a UAI evidence file says, by variable, ready for `propagate`."""
+    from .io.formats import read_evidence as read_file
+
+    return read_file(path)

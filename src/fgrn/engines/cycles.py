@@ -61,6 +61,11 @@ def recount(
         plan.layout.table(counts, number)[...] = mine * plan.layout.table(values, number)
     for number in range(len(plan.layout.prior_sizes)):
         plan.layout.prior(counts, number)[...] = plan.layout.prior(cells, number)
+    sure = np.where(doubtful, 0.0, weights)
+    for source in np.flatnonzero(plan.is_factor).tolist():
+        joint = messages.back[:, plan.columns(int(plan.source_edge[source]))] * plan.source_values(values, source)
+        norm = joint.sum(axis=1)
+        plan.source_values(counts, source)[...] += (sure / np.where(norm > 0, norm, 1)) @ joint
     where = np.flatnonzero(doubtful)
     for block, judged in messages.judged(where):
         counts += judge.recount(plan, judged, values, weights[where[block]], expect).values
@@ -87,7 +92,8 @@ def _places(plan: Plan) -> np.ndarray:
 
 
 def _sources(plan: Plan) -> np.ndarray:
-    """Per Source: its variable in a row of messages and its states, its prior."""
-    edges = plan.source_edge
-    places = (plan.offset[edges], plan.cardinality[edges], plan.source_at)
+    """Per Source that is no Factor: its variable in a row of messages and its states, its prior."""
+    sources = ~plan.is_factor
+    edges = plan.source_edge[sources]
+    places = (plan.offset[edges], plan.cardinality[edges], plan.source_at[sources])
     return np.stack(places, axis=1).astype(np.uint64).reshape(-1, 3)

@@ -1,0 +1,111 @@
+"""Small random models, and everything about them by enumeration of all joint states."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from fgrn import BayesianNetwork, MarkovNetwork
+from fgrn.factored import FactoredModel
+
+
+def bayesian_network(seed: int, most: int = 6, zeros: bool = True) -> BayesianNetwork:
+    """A network of a few variables in a random order, with random arcs and, here and there, a zero."""
+    draw = np.random.default_rng(seed)
+    names = [f"v{k}" for k in draw.permutation(int(draw.integers(1, most + 1)))]
+    sizes = {name: int(draw.integers(1, 4)) for name in names}
+    parents = {
+        name: [str(p) for p in draw.permutation(names[:k])[: int(draw.integers(0, min(k, 3) + 1))]]
+        for k, name in enumerate(names)
+    }
+    tables = {}
+    for name in names:
+        shape = [sizes[parent] for parent in parents[name]] + [sizes[name]]
+        table = draw.random(shape) + 0.05
+        if zeros:
+            keep = draw.random(shape) < 0.8
+            keep[..., 0] = True
+            table = table * keep
+        tables[name] = table / table.sum(axis=-1, keepdims=True)
+    states = {name: [f"{name}.{k}" for k in range(size)] for name, size in sizes.items()}
+    return BayesianNetwork(states, parents, tables)
+
+
+def markov_network(seed: int) -> MarkovNetwork:
+    """Some factors over some of a few variables, of any scale; one variable may be in none."""
+    draw = np.random.default_rng(seed)
+    names = [f"v{k}" for k in range(int(draw.integers(1, 6)))]
+    sizes = {name: int(draw.integers(1, 4)) for name in names}
+    factors = []
+    for _ in range(int(draw.integers(1, 7))):
+        scope = [str(n) for n in draw.permutation(names)[: int(draw.integers(0, min(3, len(names)) + 1))]]
+        values = draw.random([sizes[name] for name in scope]) * 10.0 ** draw.integers(-30, 30)
+        factors.append((scope, values))
+    return MarkovNetwork(sizes, factors)
+
+
+def joint_of(model: FactoredModel) -> np.ndarray:
+    """The product of all tables, one axis for each variable."""
+    names = list(model.names)
+    out = np.ones([model.variable(name).cardinality for name in names])
+    for factor in model.to_document().factors:
+        places = [names.index(name) for name in factor.scope]
+        values = factor.values.transpose(np.argsort(places)) if places else factor.values
+        shape = [model.variable(name).cardinality if k in places else 1 for k, name in enumerate(names)]
+        out = out * values.reshape(shape)
+    return out
+
+
+def weighted(model: FactoredModel, row: dict[str, Any]) -> np.ndarray:
+    """The product of all tables and of the evidence: a code, or a weight for each state."""
+    out = joint_of(model)
+    for axis, name in enumerate(model.names):
+        if row.get(name) is None:
+            continue
+        weights = row[name]
+        if not isinstance(weights, (list, np.ndarray)):
+            weights = np.eye(model.variable(name).cardinality)[int(weights)]
+        out = out * np.asarray(weights).reshape([-1 if k == axis else 1 for k in range(out.ndim)])
+    return out
+
+
+def marginal(total: np.ndarray, axis: int) -> np.ndarray:
+    """Of one variable."""
+    others = tuple(k for k in range(total.ndim) if k != axis)
+    found: np.ndarray = total.sum(axis=others) / total.sum()
+    return found
+
+
+def random_row(model: FactoredModel, draw: np.random.Generator, soft: bool = True) -> dict[str, Any]:
+    """Some variables in states that can go together, some with weights, one of them perhaps zero."""
+    joint = joint_of(model)
+    flat = int(draw.choice(joint.size, p=(joint / joint.sum()).ravel()))
+    states = np.unravel_index(flat, joint.shape)
+    row: dict[str, Any] = {}
+    for name, state in zip(model.names, states, strict=True):
+        kind = draw.integers(3)
+        size = model.variable(name).cardinality
+        if kind == 0:
+            row[name] = int(state)
+        elif kind == 1 and soft:
+            weights = draw.random(size) + 0.01
+            weights[(state + 1) % size] = 0 if size > 1 and draw.random() < 0.3 else weights[(state + 1) % size]
+            row[name] = weights.tolist()
+    return row
+
+
+def as_evidence(rows: list[dict[str, Any]], names: tuple[str, ...]) -> dict[str, list[Any]]:
+    """Rows as columns."""
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def chain(length: int, states: int, seed: int = 0) -> BayesianNetwork:
+    """A chain of variables."""
+    draw = np.random.default_rng(seed)
+    names = [f"x{k}" for k in range(length)]
+    tables = {names[0]: draw.dirichlet(np.ones(states))}
+    for name in names[1:]:
+        tables[name] = draw.dirichlet(np.ones(states), states)
+    return BayesianNetwork(dict.fromkeys(names, states), list(pairwise(names)), tables)

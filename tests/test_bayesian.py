@@ -1,0 +1,457 @@
+"""Models of any shape against the enumeration of their joint states, and what their users can get wrong."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from random_models import (
+    as_evidence,
+    bayesian_network,
+    chain,
+    joint_of,
+    marginal,
+    markov_network,
+    random_row,
+    weighted,
+)
+
+import fgrn
+from fgrn import (
+    BayesianNetwork,
+    EvidenceError,
+    ImpossibleEvidence,
+    LearningError,
+    MarkovNetwork,
+    TableError,
+    WiringError,
+    realisation,
+)
+from fgrn.clusters import cluster_tree
+
+seeds = st.integers(0, 2**32 - 1)
+ENGINES = ("cpu", "reference")
+
+
+def models(seed: int) -> BayesianNetwork | MarkovNetwork:
+    return markov_network(seed) if seed % 2 else bayesian_network(seed)
+
+
+# Inference
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@given(seed=seeds)
+def test_marginals_and_likelihood_are_those_of_the_enumeration(engine: str, seed: int) -> None:
+    model, draw = models(seed), np.random.default_rng(seed)
+    rows = [random_row(model, draw) for _ in range(3)]
+    found = model.propagate(as_evidence(rows, model.names), engine=engine)
+    for number, row in enumerate(rows):
+        total = weighted(model, row)
+        assert found.log_likelihood[number] == pytest.approx(np.log(total.sum()), rel=1e-12, abs=1e-11)
+        for axis, name in enumerate(model.names):
+            np.testing.assert_allclose(found.marginal(name)[number], marginal(total, axis), atol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@given(seed=seeds)
+def test_every_message_of_the_tree_is_consistent_with_the_enumeration(engine: str, seed: int) -> None:
+    model, draw = models(seed), np.random.default_rng(seed)
+    row = random_row(model, draw)
+    network = model.to_network()
+    found = network.propagate(as_evidence([row], model.names), engine=engine)
+    total = weighted(model, row)
+    assert found.log_likelihood[0] == pytest.approx(np.log(total.sum()), rel=1e-12, abs=1e-11)
+    for axis, name in enumerate(model.names):
+        np.testing.assert_allclose(found.marginal(name)[0], marginal(total, axis), atol=1e-12)
+        both = found.forward(name)[0] * found.backward(name)[0]
+        np.testing.assert_allclose(both / both.sum(), marginal(total, axis), atol=1e-12)
+
+
+@given(seed=seeds)
+def test_the_joint_of_a_few_variables(seed: int) -> None:
+    model, draw = models(seed), np.random.default_rng(seed)
+    row = random_row(model, draw)
+    names = [str(name) for name in draw.permutation(model.names)[: int(draw.integers(1, 4))]]
+    found = model.joint(as_evidence([row], model.names), names)[0]
+    total = weighted(model, row)
+    places = [model.names.index(name) for name in names]
+    expected = total.sum(axis=tuple(k for k in range(total.ndim) if k not in places))
+    expected = expected.transpose(np.argsort(np.argsort(places))) / total.sum()
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@given(seed=seeds)
+def test_the_most_probable_states_together(seed: int) -> None:
+    model, draw = models(seed), np.random.default_rng(seed)
+    rows = [random_row(model, draw) for _ in range(2)]
+    labels, logs = model.most_probable(as_evidence(rows, model.names))
+    for number, row in enumerate(rows):
+        total = weighted(model, row)
+        assert logs[number] == pytest.approx(np.log(total.max()), rel=1e-12, abs=1e-11)
+        states = [model.variable(name).code(labels[name][number]) for name in model.names]
+        assert total[tuple(states)] == pytest.approx(total.max(), rel=1e-12)
+
+
+def test_one_row_of_plain_values_has_a_plain_answer() -> None:
+    model = bayesian_network(4, zeros=False)
+    name = model.names[0]
+    label = model.variable(name).labels[0]
+    found = model.most_probable({name: label})
+    assert found.labels[name] == label
+    assert isinstance(found.log_probability, float)
+    assert model.most_probable().log_probability == pytest.approx(np.log(joint_of(model).max()))
+
+
+def test_equal_states_are_decided_together() -> None:
+    same = np.eye(2)
+    model = BayesianNetwork({"a": 2, "b": 2, "c": 2}, [("a", "b"), ("b", "c")], {"a": [0.5, 0.5], "b": same, "c": same})
+    labels, log = model.most_probable()
+    assert labels["a"] == labels["b"] == labels["c"]
+    assert log == pytest.approx(np.log(0.5))
+
+
+@given(seed=seeds)
+def test_samples_are_possible_and_agree_with_the_evidence(seed: int) -> None:
+    model, draw = models(seed), np.random.default_rng(seed)
+    row = random_row(model, draw)
+    rows = model.sample(20, as_evidence([row], model.names), seed % 1000)
+    total = weighted(model, row)
+    codes = [[model.variable(name).code(label) for label in rows[name].tolist()] for name in model.names]
+    assert (total[tuple(np.array(codes))] > 0).all()
+
+
+def test_samples_have_the_posterior_as_their_frequencies() -> None:
+    model = bayesian_network(5, zeros=False)
+    row = {model.names[-1]: [0]}
+    rows = model.sample(20_000, row, 3)
+    for axis, name in enumerate(model.names):
+        labels = list(model.variable(name).labels)
+        counts = np.array([(rows[name] == label).mean() for label in labels])
+        expected = marginal(weighted(model, {model.names[-1]: 0}), axis)
+        np.testing.assert_allclose(counts, expected, atol=5 * np.sqrt(0.25 / 20_000))
+    again = model.sample(20_000, row, 3)
+    assert all(np.array_equal(rows[name], again[name]) for name in model.names)
+    assert any(not np.array_equal(rows[n], model.sample(20_000, row, 4)[n]) for n in model.names)
+
+
+def test_samples_for_several_rows_of_evidence_follow_each_other() -> None:
+    model = BayesianNetwork({"a": 2, "b": 2}, [("a", "b")], {"a": [0.5, 0.5], "b": np.eye(2)})
+    assert model.sample(2, {"b": [0, 1, 0]})["a"].tolist() == [0, 0, 1, 1, 0, 0]
+
+
+@given(seed=seeds)
+def test_loops_are_exact_where_there_are_none_and_say_when_they_did_not_settle(seed: int) -> None:
+    model, draw = models(seed), np.random.default_rng(seed)
+    row = random_row(model, draw)
+    network = model.to_network("loopy")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fgrn.ConvergenceWarning)
+        found = model.propagate(as_evidence([row], model.names), method="loopy", impossible="mark")
+    total = weighted(model, row)
+    if network.is_tree:
+        assert found.log_likelihood[0] == pytest.approx(np.log(total.sum()), rel=1e-9, abs=1e-9)
+        for axis, name in enumerate(model.names):
+            np.testing.assert_allclose(found.marginal(name)[0], marginal(total, axis), atol=1e-9)
+    for name in model.names:
+        assert np.isfinite(found.marginal(name)).all()
+
+
+def test_what_is_hard_for_messages_in_loops_is_told() -> None:
+    frustrated = [(("a", "b"), [[1, 9], [9, 1]]), (("b", "c"), [[1, 9], [9, 1]]), (("c", "a"), [[1, 9], [9, 1]])]
+    model = MarkovNetwork({"a": 2, "b": 2, "c": 2}, [*frustrated, (("a",), [1, 2])])
+    with pytest.warns(fgrn.ConvergenceWarning, match="had not come to rest"):
+        found = model.propagate(method="loopy", rounds=2)
+    assert not found.converged.any()
+    settled = model.propagate(method="loopy")
+    assert settled.converged.all()
+
+
+# Learning
+
+
+def one_step(
+    model: BayesianNetwork, rows: list[dict[str, Any]], weights: np.ndarray, smoothing: float
+) -> dict[str, Any]:
+    """The tables after one step of EM, by enumeration, and the log-likelihood before it."""
+    names = list(model.names)
+    counts = {name: np.full([model.variable(v).cardinality for v in model.scope(name)], smoothing) for name in names}
+    likelihood = 0.0
+    for row, weight in zip(rows, weights, strict=True):
+        total = weighted(model, row)
+        likelihood += weight * np.log(total.sum())
+        share = weight * total / total.sum()
+        for name in names:
+            places = [names.index(one) for one in model.scope(name)]
+            mine = share.sum(axis=tuple(k for k in range(share.ndim) if k not in places))
+            counts[name] += mine.transpose(np.argsort(np.argsort(places)))
+    tables = {}
+    for name, count in counts.items():
+        flat = count.reshape(-1, count.shape[-1])
+        norm = flat.sum(axis=1, keepdims=True)
+        tables[name] = np.where(norm > 0, flat / np.where(norm > 0, norm, 1), model.table(name))
+    return {"tables": tables, "likelihood": likelihood}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@given(seed=seeds)
+def test_an_epoch_is_a_step_of_em(engine: str, seed: int) -> None:
+    model, draw = bayesian_network(seed, most=5), np.random.default_rng(seed)
+    rows = [random_row(model, draw) for _ in range(6)]
+    weights = draw.integers(1, 4, len(rows)).astype(float)
+    smoothing = float(draw.choice([0.0, 0.5]))
+    expected = one_step(model, rows, weights, smoothing)
+    history = model.learn(as_evidence(rows, model.names), epochs=1, weights=weights, smoothing=smoothing, engine=engine)
+    assert history.log_likelihood[0] == pytest.approx(expected["likelihood"], rel=1e-10, abs=1e-9)
+    for name in model.names:
+        np.testing.assert_allclose(model.table(name), expected["tables"][name], atol=1e-10)
+
+
+@given(seed=seeds)
+def test_what_is_known_of_everything_is_counted_in_one_pass(seed: int) -> None:
+    model, draw = bayesian_network(seed, most=5), np.random.default_rng(seed)
+    joint = joint_of(model)
+    flat = draw.choice(joint.size, p=joint.ravel() / joint.sum(), size=30)
+    codes = dict(zip(model.names, np.unravel_index(flat, joint.shape), strict=True))
+    rows = [{name: int(codes[name][k]) for name in model.names} for k in range(30)]
+    expected = one_step(model, rows, np.ones(30), 0.0)
+    other = model.copy()
+    history = model.learn(codes, epochs=3)
+    assert "tree" not in model.__dict__  # nothing had to be joined
+    assert history.log_likelihood[0] == pytest.approx(expected["likelihood"], rel=1e-12, abs=1e-9)
+    for name in model.names:
+        np.testing.assert_allclose(model.table(name), expected["tables"][name], atol=1e-14)
+    swept = other._tree_network()
+    swept.learn(codes, epochs=3)
+    for name in model.names:
+        np.testing.assert_allclose(model.table(name), swept.table(name), atol=1e-12)
+
+
+def test_more_cycles_go_on_from_the_messages_of_the_epoch() -> None:
+    model, draw = bayesian_network(2, most=5, zeros=False), np.random.default_rng(0)
+    rows = as_evidence([random_row(model, draw) for _ in range(8)], model.names)
+    results = []
+    for engine in ENGINES:
+        mine = model.copy()
+        mine.learn(rows, epochs=3, cycles=4, engine=engine)
+        results.append(mine)
+    for name in model.names:
+        np.testing.assert_allclose(results[0].table(name), results[1].table(name), atol=1e-9)
+    once = model.copy()
+    once.learn(rows, epochs=3, engine="cpu")
+    assert any(not np.allclose(once.table(n), results[0].table(n)) for n in model.names if once.table(n).shape[1] > 1)
+
+
+def test_frozen_tied_and_supported_tables() -> None:
+    draw = np.random.default_rng(1)
+    data = {"a": draw.integers(0, 2, 200), "b": draw.integers(0, 2, 200), "c": draw.integers(0, 2, 200)}
+    data["c"] = np.where(draw.random(200) < 0.2, None, data["c"])
+    arcs = [("a", "b"), ("a", "c")]
+    start = [[0.3, 0.7], [0.6, 0.4]]
+    model = BayesianNetwork(
+        {"a": 2, "b": 2, "c": 2}, arcs, {"b": start, "c": start, "a": [0.2, 0.8]}, frozen=["a"],
+        ties={"b": "both", "c": "both"},
+    )  # fmt: skip
+    model.learn(data, epochs=5)
+    assert model.prior("a").tolist() == [0.2, 0.8]
+    assert np.array_equal(model.table("b"), model.table("c"))
+    assert not np.allclose(model.table("b"), start)
+    mask = [[True, False], [True, True]]
+    masked = BayesianNetwork({"a": 2, "b": 2}, [("a", "b")], supports={"b": mask})
+    masked.learn({"a": [0, 0, 1, 1], "b": [0, None, 1, 0]}, epochs=3, smoothing=1)
+    assert masked.table("b")[0].tolist() == [1, 0]
+    alone = BayesianNetwork({"a": 2}, frozen=["a"])
+    with pytest.raises(LearningError, match="frozen"):
+        alone.learn({"a": [0, 1]})
+
+
+def test_hidden_variables_are_learnt_from_a_random_start_and_the_best_is_kept() -> None:
+    draw = np.random.default_rng(2)
+    hidden = draw.integers(0, 2, 400)
+    data = {f"y{k}": np.where(draw.random(400) < 0.9, hidden, 1 - hidden) for k in range(4)}
+    model = BayesianNetwork.from_data([("h", f"y{k}") for k in range(4)], data, states={"h": 2}, epochs=30, starts=3)
+    assert model.trained[-1]["starts"] == 3
+    assert set(model.names) == {"h", *data}
+    posterior = model.posterior(data, "h").argmax(axis=1)
+    assert max((posterior == hidden).mean(), (posterior != hidden).mean()) > 0.85
+
+
+def test_learning_from_a_frame_with_holes(tmp_path: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"rain": ["yes", "no", None, "no"], "wet": ["yes", "no", "yes", None]})
+    model = BayesianNetwork.from_data([("rain", "wet")], frame, smoothing=1)
+    assert model.variable("rain").labels == ("no", "yes")
+    done = model.complete(frame)
+    assert done.notna().all().all()
+
+
+# What it is
+
+
+def test_a_model_says_what_it_is() -> None:
+    model = BayesianNetwork(
+        {"a": ["x", "y"], "b": 3, "c": 2}, {"c": ["b", "a"]}, {"c": np.full((3, 2, 2), 0.5)}, name="small"
+    )
+    assert model.parents("c") == ("b", "a")
+    assert model.children("a") == ("c",)
+    assert model.arcs == (("b", "c"), ("a", "c"))
+    assert model.table("c").shape == (6, 2)
+    assert model.prior("a").tolist() == [0.5, 0.5]
+    assert model.free_parameters == 1 + 2 + 6
+    assert "P(c | b, a): 6 x 2" in repr(model)
+    assert "small" in repr(model)
+    assert pickle.loads(pickle.dumps(model)) == model
+    assert model.copy() == model
+    assert model != BayesianNetwork({"a": ["x", "y"], "b": 3, "c": 2}, {"c": ["a", "b"]})
+    assert "f0(v0" in repr(MarkovNetwork({"v0": 2}, [(["v0"], [1, 2])]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (({},), WiringError, "at least one variable"),
+        (({"a": 2}, [("a", "a")]), WiringError, "circle: a -> a"),
+        (({"a": 2, "b": 2, "c": 2}, [("a", "b"), ("b", "c"), ("c", "a")]), WiringError, "circle"),
+        (({"a": 2}, [("b", "a")]), KeyError, "no variable 'b'"),
+        (({"a": 2, "b": 2}, [("a", "b"), ("a", "b")]), WiringError, "twice"),
+        (({"a": 2, "b": 2}, ["ab"]), WiringError, "pair"),
+        (({"a": 2, "b": 2}, "ab"), WiringError, "list of names"),
+        (({"a": 2}, [], {"b": [1, 0]}), KeyError, "no variable 'b'"),
+        (({"a": 2}, [], {"a": [1, 0, 0]}), TableError, "shape"),
+        (({"a": 2}, [], {"a": [1, 1]}), TableError, "sum to 1"),
+        (({"a": 2}, [], {"a": [2, -1]}), TableError, "not negative"),
+        (({"a": 2}, [], {"a": ["x", "y"]}), TableError, "numbers"),
+        (([1, 2],), WiringError, "Variables"),
+    ],
+)
+def test_what_makes_no_network(arguments: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        BayesianNetwork(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("factors", "words"),
+    [
+        ([(["b"], [1, 1])], "no variable 'b'"),
+        ([(["a", "a"], np.ones((2, 2)))], "more than once"),
+        ([(["a"], [1, 2, 3])], "shape"),
+        ([(["a"], [1, -1])], "not negative"),
+        ([(["a"], [0, 0])], "not all zero"),
+        ([(["a"], [1, np.nan])], "finite"),
+        ([(["a"], "xy")], "numbers"),
+    ],
+)
+def test_what_makes_no_factor(factors: Any, words: str) -> None:
+    with pytest.raises((KeyError, TableError), match=words):
+        MarkovNetwork({"a": 2}, factors)
+
+
+def test_what_cannot_be_asked() -> None:
+    model = bayesian_network(4, zeros=False)
+    with pytest.raises(EvidenceError, match="not a variable of this network"):
+        model.propagate({"nobody": [0]})
+    between = next(v.name for v in model.to_network().variables if v.name not in model.names)
+    with pytest.raises(EvidenceError, match="not a variable of this network"):
+        model.propagate({between: [0]})
+    with pytest.raises(KeyError, match="no variable"):
+        model.posterior({}, "nobody")
+    with pytest.raises(fgrn.FgrnError, match="'method' must be one of"):
+        model.propagate(method="guess")
+    with pytest.raises(EvidenceError, match="each named once"):
+        model.joint({}, [model.names[0]] * 2)
+    with pytest.raises(LearningError, match="holes"):
+        model.learn({}, holes="ignore")
+    with pytest.raises(LearningError, match="no distributions"):
+        markov_network(1).learn({})
+
+
+def test_evidence_that_cannot_be_is_explained() -> None:
+    model = BayesianNetwork(
+        {"sex": ["f", "m"], "pregnant": ["no", "yes"], "age": 3}, [("sex", "pregnant")],
+        {"sex": [0.5, 0.5], "pregnant": [[0.9, 0.1], [1, 0]]},
+    )  # fmt: skip
+    row = {"sex": ["m"], "pregnant": ["yes"], "age": [0]}
+    for ask in (model.propagate, model.most_probable, lambda e: model.sample(1, e)):
+        with pytest.raises(ImpossibleEvidence, match="'sex' = m cannot go with 'pregnant' = yes"):
+            ask(row)
+    with pytest.raises(ImpossibleEvidence, match=r"Rows? 0"):
+        model.copy().learn(row)
+    assert model.propagate(row, impossible="mark").impossible.tolist() == [True]
+
+
+# Size
+
+
+def test_a_network_that_is_too_wide_is_refused_with_its_size() -> None:
+    draw = np.random.default_rng(0)
+    names = [f"x{k}" for k in range(40)]
+    factors = [((a, b), draw.random((4, 4)) + 0.5) for a, b in product(names[:20], names[20:])]
+    model = MarkovNetwork(dict.fromkeys(names, 4), factors)
+    with pytest.raises(WiringError, match=r"join 2\d variables .* joint states, .* in all; .* method=\"loopy\""):
+        model.propagate()
+    assert model.propagate(method="loopy").converged.all()
+
+
+def test_a_long_chain_and_a_wide_star() -> None:
+    model = chain(10_000, 3)
+    found = model.propagate({"x0": [0], "x9999": [2]}, engine="cpu")
+    forward = np.eye(3)[0]
+    for k in range(1, 10_000):
+        forward = forward @ model.table(f"x{k}")
+    expected = np.log(model.table("x0")[0, 0]) + np.log(forward[2])
+    assert found.log_likelihood[0] == pytest.approx(expected, rel=1e-12)
+    draw = np.random.default_rng(3)
+    leaves = [f"y{k}" for k in range(3_000)]
+    tables = {leaf: draw.dirichlet(np.ones(4), 5) for leaf in leaves} | {"h": np.full(5, 0.2)}
+    star = BayesianNetwork({"h": 5, **dict.fromkeys(leaves, 4)}, [("h", leaf) for leaf in leaves], tables)
+    states = {leaf: [int(draw.integers(4))] for leaf in leaves}
+    logs = np.log(0.2) + sum(np.log(tables[leaf][:, states[leaf][0]]) for leaf in leaves)
+    seen = star.propagate(states, engine="cpu")
+    assert seen.log_likelihood[0] == pytest.approx(np.logaddexp.reduce(logs), rel=1e-12)
+    np.testing.assert_allclose(seen.marginal("h")[0], np.exp(logs - np.logaddexp.reduce(logs)), atol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_chain_of_23_is_right_to_twelve_digits(engine: str) -> None:
+    model = chain(23, 2, seed=4)
+    seen = {"x0": [1], "x11": [[0.2, 0.7]], "x22": [0]}
+    forward = [model.table("x0")[0] * np.eye(2)[1]]
+    weights = {11: np.array([0.2, 0.7]), 22: np.eye(2)[0]}
+    for k in range(1, 23):
+        forward.append(forward[-1] @ model.table(f"x{k}") * weights.get(k, np.ones(2)))
+    back = [np.ones(2)]
+    for k in range(22, 0, -1):
+        back.append(model.table(f"x{k}") @ (back[-1] * weights.get(k, np.ones(2))))
+    found = model.propagate(seen, engine=engine)
+    for k, (f, b) in enumerate(zip(forward, reversed(back), strict=True)):
+        np.testing.assert_allclose(found.marginal(f"x{k}")[0], f * b / (f * b).sum(), rtol=1e-12, atol=1e-12)
+
+
+@given(seed=seeds)
+def test_clusters_hold_every_scope_and_keep_every_variable_together(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    names = [f"v{k}" for k in range(int(draw.integers(1, 15)))]
+    sizes = {name: int(draw.integers(1, 5)) for name in names}
+    scopes = [
+        [str(n) for n in draw.permutation(names)[: int(draw.integers(1, 4))]] for _ in range(int(draw.integers(15)))
+    ]
+    tree = cluster_tree(sizes, scopes)
+    assert len(tree.edges) == len(tree.clusters) - 1
+    assert len(tree.outwards(0)) == len(tree.clusters)
+    for scope in scopes:
+        assert set(scope) <= set(tree.clusters[tree.holding(scope)])
+    for name in names:  # as many clusters as joints and one more: connected
+        holding = sum(name in cluster for cluster in tree.clusters)
+        assert sum(name in shared for _, _, shared in tree.edges) == holding - 1
+    for a, b, shared in tree.edges:
+        assert set(shared) == set(tree.clusters[a]) & set(tree.clusters[b])
+
+
+def test_the_limits_are_those_of_the_module() -> None:
+    assert realisation.LARGEST_CLUSTER <= fgrn.graph.PRODUCT_SPACE_LIMIT
