@@ -17,7 +17,7 @@ from .graph import SISO, Block, Diverter, Source
 from .messages import Messages, Round
 from .network import Network
 from .plan import Plan
-from .sampling import sampled
+from .sampling import sampled, walked
 from .schedule import Programs
 
 
@@ -137,12 +137,8 @@ class Chain(Network):
     def _sampled(self, plan: Plan, rows: int, generator: np.random.Generator) -> np.ndarray:
         """One sequence: first the hidden variable of all rows, one after the other, then the rest."""
         link, values = Link.of(plan, *self.link), self._parameters.values
-        upto = np.cumsum(plan.layout.table(values, link.table), axis=1)
-        states = np.zeros(rows, dtype=np.int64)
-        line = np.cumsum(plan.layout.prior(values, link.prior))
-        for row, draw in enumerate(generator.random(rows).tolist()):
-            states[row] = np.searchsorted(line, draw * line[-1], side="right")
-            line = upto[states[row]]
+        table, prior = plan.layout.table(values, link.table), plan.layout.prior(values, link.prior)
+        states = walked(table, prior, rows, generator)
         return sampled(plan, values, rows, generator, {link.source: states})
 
     def _estep(self, rows: InMemory) -> Any:

@@ -13,9 +13,17 @@ from .plan import Plan
 def sampled(
     plan: Plan, values: np.ndarray, rows: int, generator: np.random.Generator, given: Mapping[int, np.ndarray]
 ) -> np.ndarray:
-    """The state of every edge in each of some rows, (rows, edges); edges `given` are what they are.
+    """The state of every edge in each of some rows, (rows, edges), drawn along the blocks.
 
     A variable that no block drives is drawn from the uniform distribution.
+
+    Args:
+        plan: of the network.
+        values: its parameters.
+        rows: how many.
+        generator: of random numbers.
+        given: states of some edges that no block but a Source drives, one for each row: these are not drawn, and what
+            follows from them is.
     """
     codes = np.full((rows, plan.edges), -1, dtype=np.int64)
     waiting = _drivers(plan)
@@ -41,6 +49,17 @@ def sampled(
             if not plan.leg_is_input[leg]:
                 codes[:, plan.leg_edge[leg]] = joint
     return codes
+
+
+def walked(table: np.ndarray, prior: np.ndarray, rows: int, generator: np.random.Generator) -> np.ndarray:
+    """One state after the other: the first from a prior, each other from the row of a table of the one before."""
+    borders = np.cumsum(table, axis=1)
+    line = np.cumsum(prior)
+    states = np.zeros(rows, dtype=np.int64)
+    for row, draw in enumerate(generator.random(rows).tolist()):
+        states[row] = np.searchsorted(line, draw * line[-1], side="right")
+        line = borders[states[row]]
+    return states
 
 
 def _drivers(plan: Plan) -> list[tuple[str, int]]:
