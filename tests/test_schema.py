@@ -130,7 +130,6 @@ def test_a_schema_is_changed_into_another() -> None:
         (lambda: Column("x", ("a",), missing=("a",)), ["'a'", "missing"]),
         (lambda: Column("x", ("a", "b"), edges=(1.0, 0.0)), ["ascend"]),
         (lambda: Column("x", ("a", "b"), edges=(1.0, 2.0)), ["3 bins", "2 levels"]),
-        (lambda: Column("x", ()), ["no level"]),
         (lambda: Column("x", "ab"), ["'levels' is a list"]),
         (lambda: Schema([Column("x", ("a",)), Column("x", ("b",))]), ["two columns"]),
         (lambda: Schema(["x"]), ["Columns"]),  # type: ignore[list-item]

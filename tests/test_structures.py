@@ -51,9 +51,9 @@ def test_the_papers_tasks_on_a_latent_variable_model(engine: str) -> None:
     seen = net.propagate({"L": ["malignant"]}, engine=engine)
     for name, belief in prototype.items():
         np.testing.assert_allclose(belief, seen.forward(name)[0], rtol=1e-12)
-    # the centroid of a cluster is a row of each table
-    centroid = net.centroid("S", 2, engine=engine)
-    for name, belief in centroid.items():
+    # the prototype of a cluster is a row of each table
+    cluster = net.prototype("S", 2, engine=engine)
+    for name, belief in cluster.items():
         np.testing.assert_allclose(belief, net.table(name)[2], rtol=1e-9)
     # embedding: the product of the columns of what is known
     embedding = net.embed({"Y0": [2], "Y3": [1]}, "S", engine=engine)

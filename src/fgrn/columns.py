@@ -22,7 +22,7 @@ class Column:
 
     Attributes:
         name: of the column.
-        levels: the labels of the states.
+        levels: the labels of the states; none if nothing is known of the column, which is then no variable.
         edges: the inner borders of bins, one less than levels; a value on a border is in the upper bin. Empty for a
             column whose values are the levels themselves.
         centers: one number for each bin, that stands for it where a number is wanted.
@@ -50,8 +50,6 @@ class Column:
             raise SchemaError(f"A column is called by a word. Got {self.name!r} instead.")
         if None in self.levels:
             raise SchemaError(f"Column {self.name!r}: unknown is no level.")
-        if not self.levels:
-            raise SchemaError(f"Column {self.name!r} has no level. Leave it out.")
         twice = [level for level, count in Counter(self.levels).items() if count > 1]
         if twice:
             raise SchemaError(f"Column {self.name!r} has the level {twice[0]!r} twice.")
@@ -89,31 +87,29 @@ class Column:
     def is_numeric(self) -> bool:
         """Whether its values are numbers."""
         numbers = [isinstance(level, (int, float)) and not isinstance(level, bool) for level in self.levels]
-        return self.is_binned or all(numbers)
+        return self.is_binned or (all(numbers) and bool(numbers))
 
     def codes(self, values: Any) -> tuple[np.ndarray, dict[Any, int]]:
         """The position of each value's level, -1 where it is unknown or no level; and what was no level, how often."""
         if self.is_binned:
             return self._binned(values), {}
-        array = values if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" else None
         exact = all(isinstance(level, (int, float)) and abs(level) < 2**53 for level in self.levels)
-        if array is not None and array.ndim == 1 and exact:
-            return self._numbers(array)
+        if frames.is_numbers(values) and values.ndim == 1 and exact:
+            return self._numbers(values)
+        column = told_apart(values, self.name)
         places: dict[Any, int] = {level: code for code, level in enumerate(self.levels)}
         places |= dict.fromkeys((*self.missing, None), -1)
-        given = listed_values(values)
-        try:
-            out = np.fromiter((places.get(value, -2) for value in given), dtype=np.int32, count=len(given))
-        except TypeError:  # something that is no value at all, which is named below
-            out = np.full(len(given), -2, dtype=np.int32)
+        codes = [-1] * len(column.values)
         unseen: dict[Any, int] = {}
-        for row in np.flatnonzero(out == -2).tolist():
-            value = plain_value(given[row], self.name)
-            found = next((one for one in (value, *_spellings(value)) if one in places), self)
-            out[row] = places.get(found, -1)
-            if found is self:
-                unseen[value] = unseen.get(value, 0) + 1
-        return out, unseen
+        for place, (given, count) in enumerate(zip(column.values, column.counts.tolist(), strict=True)):
+            if not count:
+                continue
+            value = plain_value(given, self.name)
+            spelt = next((one for one in (value, *_spellings(value)) if one in places), self)
+            codes[place] = places.get(spelt, -1)
+            if spelt is self:
+                unseen[value] = unseen.get(value, 0) + count
+        return column.spread(codes, -1, np.int32), unseen
 
     def _numbers(self, values: np.ndarray) -> tuple[np.ndarray, dict[Any, int]]:
         levels = np.array([float(level) for level in self.levels])
@@ -136,19 +132,20 @@ class Column:
 
 def numeric(values: Any, name: str, missing: Iterable[Label] = ()) -> np.ndarray:
     """A column as float64, NaN where it is unknown; words that are no numbers are an error."""
-    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+    if frames.is_numbers(values):
         numbers = values.astype(np.float64)
     else:
-        codes = set(missing)
-        plain = [plain_value(value, name) for value in listed_values(values)]
-        try:
-            numbers = np.array([np.nan if v is None or v in codes else float(v) for v in plain], dtype=np.float64)
-        except ValueError:
-            word = next(v for v in plain if isinstance(v, str) and v not in codes and not is_number(v))
+        column = told_apart(values, name)
+        used = zip(column.values, column.counts.tolist(), strict=True)
+        plain: list[Any] = [plain_value(value, name) if count else None for value, count in used]
+        codes = {None, *missing}
+        words = [value for value in plain if value not in codes and not is_number(value)]
+        if words:
             raise SchemaError(
-                f"Column {name!r} holds numbers in bins, and {word!r} is no number. Add it to the missing codes, or "
-                "name the levels of the column."
-            ) from None
+                f"Column {name!r} holds numbers in bins, and {words[0]!r} is no number. Add it to the missing codes, "
+                "or name the levels of the column."
+            )
+        numbers = column.spread([np.nan if v in codes else float(v) for v in plain], np.nan, np.float64)
     numbers = np.where(np.isin(numbers, _floats(missing)), np.nan, numbers)
     if np.isinf(numbers).any():
         row = int(np.flatnonzero(np.isinf(numbers))[0])
@@ -187,11 +184,16 @@ def plain_value(value: Any, name: str) -> Any:
     )
 
 
-def listed_values(column: Any) -> list[Any]:
-    """The values of a column, or the only one."""
-    if isinstance(column, np.ndarray) and column.ndim:
-        return column.tolist() if not np.ma.isMaskedArray(column) else list(column)
-    return column if isinstance(column, list) else [column]
+def told_apart(column: Any, name: str) -> frames.Factored:
+    """A column by its distinct values; one that holds what is no value is an error."""
+    if frames.is_bare(column):
+        column = frames.listed(column)
+    found = frames.factored(frames.listed(column) if frames.is_numbers(column) else column)
+    if not isinstance(found, frames.Factored):
+        for value in found:
+            plain_value(value, name)
+        raise SchemaError(f"Column {name!r} holds what cannot be told apart.")
+    return found
 
 
 def _spellings(value: Any) -> list[Any]:

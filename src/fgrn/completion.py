@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
 
-from . import frames
+from . import frames, outputs
 from .labels import Labels, named, takes_codes
 from .messages import Messages
+from .schema import Schema
 
 
 def completed(
@@ -34,7 +35,41 @@ def completed(
         if rows.ndim:
             values = [new if is_open else old for new, is_open, old in zip(values, rows, column, strict=True)]
         filled[name] = values
-    return frames.replaced(data, columns, filled)
+    return outputs.replaced(data, columns, filled)
+
+
+def filled(
+    columns: Mapping[str, Any],
+    data: Mapping[str, frames.Coded],
+    schema: Schema,
+    marginals: Callable[[list[str]], Mapping[str, np.ndarray]],
+) -> tuple[dict[str, list[Any]], np.ndarray]:
+    """The columns with holes, filled by level or expected number; and how likely each value is, (rows, columns).
+
+    Args:
+        columns: the table as it was read.
+        data: the same as codes.
+        schema: what the columns mean.
+        marginals: the beliefs of some columns in each row.
+    """
+    found = marginals([name for name, column in data.items() if column.unknown.any()])
+    sure = np.ones((frames.row_count(columns), len(columns)))
+    out: dict[str, list[Any]] = {}
+    for position, name in enumerate(columns):
+        if name not in found:
+            continue
+        column, belief, old = schema[name], found[name], frames.listed(columns[name])
+        unknown = data[name].unknown
+        for row in np.flatnonzero(unknown).tolist():  # a level that was not seen in training is known all the same
+            unknown[row] = frames.is_unknown(old[row]) or old[row] in column.missing
+        best = belief.argmax(axis=1)
+        sure[unknown, position] = belief[unknown, best[unknown]]
+        if column.centers:
+            new: list[Any] = (belief @ np.array(column.centers)).tolist()
+        else:
+            new = [column.levels[code] for code in best.tolist()]
+        out[name] = [n if is_open else o for n, is_open, o in zip(new, unknown.tolist(), old, strict=True)]
+    return out, sure
 
 
 def _open_rows(column: Any) -> np.ndarray:

@@ -45,6 +45,28 @@ class Candidate:
     relative_entropy: float
     class_sizes: tuple[float, ...]
 
+    @classmethod
+    def of(
+        cls,
+        log_likelihood: np.ndarray,
+        posterior: np.ndarray,
+        weights: np.ndarray,
+        parameters: int,
+        held_out: float = np.nan,
+    ) -> Candidate:
+        """What there is to say of one, from each row's log-likelihood, hidden states, (rows, states), and weight."""
+        likelihood, total = float(weights @ log_likelihood), float(weights.sum())
+        return cls(
+            n_hidden=posterior.shape[1],
+            log_likelihood=likelihood,
+            n_parameters=parameters,
+            aic=aic(likelihood, parameters),
+            bic=bic(likelihood, parameters, total),
+            held_out=held_out,
+            relative_entropy=relative_entropy(posterior, weights),
+            class_sizes=tuple((weights @ posterior / total).tolist()),
+        )
+
 
 @dataclass(frozen=True)
 class Selection:

@@ -83,17 +83,9 @@ class Dataset:
         Args:
             backend: the library whose frame it is.
         """
-        import narwhals.stable.v1 as nw
+        from .outputs import frame_of
 
-        try:
-            library: Any = nw.Implementation.from_string(backend)
-            return nw.from_dict(self.columns, backend=library).to_native()
-        except ImportError as error:
-            raise FgrnError(f"The frame is one of {backend}, which is not installed: pip install {backend}.") from error
-        except (AttributeError, ValueError, TypeError) as error:
-            raise FgrnError(
-                f"The 'backend' is the name of a library of frames: 'pandas', 'polars', 'pyarrow'. Got {backend!r}."
-            ) from error
+        return frame_of(backend, self.columns)
 
     def __repr__(self) -> str:
         holes = f", {self.unknown:,} values unknown" if self.unknown else ""

@@ -129,7 +129,7 @@ def _naive_bayes(pixels: np.ndarray, digits: np.ndarray, train: slice, test: sli
 
 def _prototypes(model: LatentClassifier, names: list[str]) -> Any:
     figure, axes = _grid(2, 5)
-    for (digit, columns), axis in zip(model.prototypes().items(), axes.flat, strict=True):
+    for (digit, columns), axis in zip(model.prototypes_.items(), axes.flat, strict=True):
         shades = [sum(float(level) * share for level, share in columns[name].items()) for name in names]
         _image(axis, np.array(shades).reshape(datasets.SIDE, -1), str(digit))
     figure.suptitle("Prototype of each digit: expected shade of every pixel")

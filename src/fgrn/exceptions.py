@@ -14,7 +14,9 @@
 
     FgrnWarning
     ├── ConvergenceWarning     messages that were still moving when the rounds were used up
-    └── UnseenLevelWarning     a value that was not there when the model was learnt
+    ├── UnseenLevelWarning     a value, or a column, that was not there when the model was learnt
+    ├── EmptyColumnWarning     a column without any known value, of which nothing is learnt
+    └── ImpossibleRowWarning   rows of probability zero, answered as if nothing were known of them
 
 Messages say what, where, why and what to do. All errors but `UnknownNameError` (a `KeyError`) and those of files (an
 `OSError`) are also `ValueError`, so code that knows nothing of fgrn can catch them.
@@ -22,6 +24,8 @@ Messages say what, where, why and what to do. All errors but `UnknownNameError` 
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -96,7 +100,23 @@ class ConvergenceWarning(FgrnWarning):
 
 
 class UnseenLevelWarning(FgrnWarning):
-    """A value that was not there when the model was learnt."""
+    """A value, or a column, that was not there when the model was learnt."""
+
+
+class EmptyColumnWarning(FgrnWarning):
+    """A column without any known value, of which nothing is learnt."""
+
+
+class ImpossibleRowWarning(FgrnWarning):
+    """Rows of probability zero, answered as if nothing were known of them."""
+
+
+def warn(message: str, kind: type[FgrnWarning]) -> None:
+    """Give a warning that points to the line that called this package, through however many of its functions."""
+    depth, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("fgrn", "sklearn"):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(message, kind, stacklevel=depth + 1)
 
 
 def shortened(items: Iterable[object], most: int = 8) -> str:

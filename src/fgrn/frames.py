@@ -1,11 +1,11 @@
-"""Any table in, the same kind of table out: a mapping of columns, or any dataframe narwhals knows."""
+"""Any table in: a mapping of columns, or any dataframe narwhals knows."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,61 +25,135 @@ class Coded:
     def __len__(self) -> int:
         return len(self.codes)
 
+    @property
+    def unknown(self) -> np.ndarray:
+        """Which rows say nothing."""
+        unknown: np.ndarray = self.codes < 0
+        return unknown
 
-def columns(data: Data) -> dict[str, Any]:
-    """The columns by name, each a list, an array, or one bare value that stands for every row."""
+
+@dataclass(frozen=True, eq=False)
+class Factored:
+    """A column by its distinct values, so that each is looked at once: the positions, and what is at each of them.
+
+    Attributes:
+        codes: the position of each row's value, -1 where there is none. A value that is there may still mean "unknown".
+        values: the distinct values; of a categorical column also those that no row has.
+        categorical: whether the order of the values was given with the column.
+        ordered: whether that order means something.
+    """
+
+    codes: np.ndarray
+    values: list[Any]
+    categorical: bool = False
+    ordered: bool = False
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """How many rows have each value."""
+        return np.bincount(self.codes + 1, minlength=len(self.values) + 1)[1:]
+
+    @property
+    def found(self) -> list[Any]:
+        """The values that some row has."""
+        return [value for value, count in zip(self.values, self.counts.tolist(), strict=True) if count]
+
+    def spread(self, values: Sequence[Any] | np.ndarray, unknown: Any, kind: Any) -> np.ndarray:
+        """An array with something for each distinct value at the rows that have it, `unknown` at the others."""
+        table = np.empty(len(self.values) + 1, dtype=kind)
+        table[:-1] = values
+        table[-1] = unknown  # where a code of -1 finds it
+        out: np.ndarray = table[self.codes]
+        return out
+
+    def tolist(self) -> list[Any]:
+        """The value of each row, None where there is none."""
+        found = np.empty(len(self.values), dtype=object)
+        found[:] = self.values
+        return list(self.spread(found, None, object))
+
+
+def columns(data: Data, *, by_value: bool = False) -> dict[str, Any]:
+    """The columns by name, each a list, an array, or one bare value that stands for every row.
+
+    Args:
+        data: the table.
+        by_value: whether columns of anything but plain numbers shall be `Factored`, where they can be: read by the
+            codes or the dictionary they come with, if they do.
+    """
     if data is None:
         return {}
     if isinstance(data, Mapping):
-        return {_checked_name(name): plain(column, name) for name, column in data.items()}
-    if isinstance(data, np.ndarray) and data.dtype.names:
-        return {name: np.asanyarray(data[name]) for name in data.dtype.names}
-    frame = _narwhals_frame(data)
-    return {_checked_name(name): _series_values(frame[name]) for name in frame.columns}
+        found = {_checked_name(name): plain(column, name, by_value) for name, column in data.items()}
+    elif isinstance(data, np.ndarray) and data.dtype.names:
+        found = {name: np.asanyarray(data[name]) for name in data.dtype.names}
+    else:
+        frame = narwhals_frame(data)
+        found = {_checked_name(name): _series_values(frame[name], by_value) for name in frame.columns}
+    return {name: factored(column) for name, column in found.items()} if by_value else found
+
+
+def gathered(data: Data) -> Data:
+    """A frame that is there: a lazy one is collected, and a batch of Arrow is a table of one batch."""
+    if is_batch(data):
+        import pyarrow as pa
+
+        return pa.Table.from_batches([data])
+    if not is_frame(data) or kind_of(data) in ("pandas", "pyarrow"):
+        return data
+    import narwhals.stable.v1 as nw
+
+    frame = nw.from_native(data, pass_through=True)
+    return frame.collect().to_native() if isinstance(frame, nw.LazyFrame) else data
+
+
+def is_batch(data: Data) -> bool:
+    """Whether this is a record batch of Arrow, which narwhals does not know."""
+    return type(data).__name__ == "RecordBatch" and type(data).__module__.split(".")[0] == "pyarrow"
+
+
+def repeated(column: Any, rows: int) -> Any:
+    """A column as it was read, one bare value in every row."""
+    return Factored(np.zeros(rows, dtype=np.int32), listed(column)) if is_bare(column) else column
+
+
+def nothing(rows: int) -> Factored:
+    """A column of which nothing is known."""
+    return Factored(np.full(rows, -1, dtype=np.int32), [])
+
+
+def factored(column: Any) -> Any:
+    """A column, as it was read, by its distinct values; as it is, if it holds plain numbers or cannot be told apart."""
+    if isinstance(column, (Coded, Factored)) or is_bare(column) or is_numbers(column):
+        return column
+    values = listed(column)
+    try:
+        places = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    except TypeError:
+        return column
+    return Factored(np.fromiter(map(places.__getitem__, values), dtype=np.int32, count=len(values)), list(places))
+
+
+def is_numbers(column: Any) -> bool:
+    """Whether a column, as it was read, is an array of plain numbers or truth values."""
+    return isinstance(column, np.ndarray) and column.dtype.kind in "biuf" and not np.ma.isMaskedArray(column)
 
 
 def rows_without_columns(data: Data) -> int:
     """How many rows a table without any column has: one, unless it is a frame, which knows."""
     if data is None or isinstance(data, Mapping):
         return 1
-    return len(data) if isinstance(data, np.ndarray) else len(_narwhals_frame(data))
-
-
-def replaced(data: Data, plain: Mapping[str, Any], filled: Mapping[str, Sequence[Any]]) -> Data:
-    """The table with some columns replaced, as the kind it came in: lists stay lists, frames stay frames.
-
-    `plain` are its columns as they were read: an iterator among them has been used up.
-    """
-    if isinstance(data, Mapping):
-        kept = {name: plain[name] if isinstance(column, Iterator) else column for name, column in data.items()}
-        if all(map(is_bare, plain.values())):  # one row written without lists
-            return {name: filled[name][0] if name in filled else column for name, column in kept.items()}
-        return {name: _like(column, filled[name]) if name in filled else column for name, column in kept.items()}
-    if isinstance(data, np.ndarray):
-        return _structured_like(data, {name: _like(data[name], values) for name, values in filled.items()})
-    import narwhals.stable.v1 as nw
-
-    frame = _narwhals_frame(data)
-    new = {name: _like(frame[name].to_native(), values) for name, values in filled.items()}
-    if frame.implementation.is_pandas():
-        return frame.to_native().assign(**new)
-    series = [nw.from_native(column, series_only=True).alias(name) for name, column in new.items()]
-    native = frame.with_columns(*series).to_native()
-    return native.lazy() if isinstance(nw.from_native(data), nw.LazyFrame) else native
-
-
-def _structured_like(data: np.ndarray, new: Mapping[str, np.ndarray]) -> np.ndarray:
-    columns = {name: new.get(name, data[name]) for name in data.dtype.names or ()}
-    kinds = [(name, column.dtype, column.shape[1:]) for name, column in columns.items()]
-    out = np.empty(data.shape, dtype=kinds)
-    for name, column in columns.items():
-        out[name] = column
-    return out if np.ma.isMaskedArray(data) else out.view(type(data))
+    return len(data) if isinstance(data, np.ndarray) else len(narwhals_frame(data))
 
 
 def is_bare(column: Any) -> bool:
     """Whether a column, as it was read, is one value that stands for every row."""
-    return not isinstance(column, (list, np.ndarray, Coded)) or (isinstance(column, np.ndarray) and column.ndim == 0)
+    if isinstance(column, np.ndarray):
+        return column.ndim == 0
+    return not isinstance(column, (list, Coded, Factored))
 
 
 def is_one_row(data: Data) -> bool:
@@ -91,7 +165,15 @@ def is_frame(data: Data) -> bool:
     """Whether this is a dataframe of some library, and not an array, a list or a mapping."""
     if isinstance(data, (np.ndarray, list, tuple, Mapping)) or data is None:
         return False
-    return hasattr(data, "columns") or hasattr(data, "collect_schema")
+    return hasattr(data, "collect_schema") or hasattr(data, "columns")  # to ask a lazy one for its columns is costly
+
+
+def check_names(data: Data) -> None:
+    """Refuse a frame with two columns of one name."""
+    names = getattr(data, "column_names", None) or data.columns  # the columns of a table of Arrow are not their names
+    twice = sorted(repr(name) for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise EvidenceError(f"There are several columns called {', '.join(twice)}. Rename them, or leave some out.")
 
 
 def row_count(columns: Mapping[str, Any], least: int = 0) -> int:
@@ -111,16 +193,18 @@ def row_count(columns: Mapping[str, Any], least: int = 0) -> int:
 
 def taken(column: Any, rows: np.ndarray) -> Any:
     """Some of the rows of a column as it was read."""
-    if isinstance(column, Coded):
-        return Coded(column.codes[rows])
+    if isinstance(column, (Coded, Factored)):
+        return replace(column, codes=column.codes[rows])
     if is_bare(column):
         return column
     return column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows.tolist()]
 
 
 def listed(column: Any) -> list[Any]:
-    """The values of a column as it was read."""
-    return column.tolist() if isinstance(column, np.ndarray) else list(column)
+    """The values of a column as it was read; of one bare value, only that."""
+    if is_bare(column):
+        return [column.item() if isinstance(column, np.ndarray) else column]
+    return column if isinstance(column, list) else column.tolist()  # of a masked array, None where it is masked
 
 
 def as_objects(data: Data) -> np.ndarray:
@@ -129,37 +213,11 @@ def as_objects(data: Data) -> np.ndarray:
     return array
 
 
-def as_array(columns: Sequence[Any]) -> np.ndarray:
-    """Columns side by side: numbers if all are, else objects."""
-    arrays = [np.asarray(listed(column)) for column in columns]
-    if all(array.dtype.kind in "biuf" for array in arrays):
-        return np.stack(arrays, axis=1)
-    out = np.empty((len(arrays[0]), len(arrays)), dtype=object)
-    for position, column in enumerate(columns):
-        out[:, position] = listed(column)
-    return out
-
-
 def kind_of(data: Data) -> str:
     """What kind of table this is: "mapping", "array", or the library of a frame."""
     if isinstance(data, Mapping):
         return "mapping"
     return type(data).__module__.split(".")[0] if is_frame(data) else "array"
-
-
-def table_like(kind: str, columns: Mapping[str, Any]) -> Data:
-    """Columns as a table of some kind; a mapping where its library is not there."""
-    if kind == "array":
-        return as_array(list(columns.values()))
-    if kind == "mapping":
-        return dict(columns)
-    import narwhals.stable.v1 as nw
-
-    try:
-        backend: Any = nw.Implementation.from_string(kind)
-        return nw.from_dict(dict(columns), backend=backend).to_native()
-    except (ImportError, ValueError):
-        return dict(columns)
 
 
 def only_row(data: Data, names: Sequence[str] | None = None) -> dict[str, Any]:
@@ -177,38 +235,22 @@ def only_row(data: Data, names: Sequence[str] | None = None) -> dict[str, Any]:
     return {name: column if is_bare(column) else column[0] for name, column in found.items()}
 
 
-def categories(data: Data) -> dict[str, list[Any]]:
-    """The categories, in their order, of the categorical columns of a frame."""
-    if not is_frame(data):
-        return {}
-    frame = _narwhals_frame(data)
-    found = {str(name): _categories(frame[name].to_native()) for name in frame.columns}
-    return {name: levels for name, levels in found.items() if levels}
-
-
 def states(data: Data) -> dict[str, list[Any]]:
     """The states found in each column of a table, in order: what the ready-made networks take as `observed`.
 
     Unknown values are left out. Numbers and words are sorted; the order of a categorical column is kept.
     """
     found: dict[str, list[Any]] = {}
-    for name, column in columns(data).items():
-        values = [column] if is_bare(column) else (column.tolist() if isinstance(column, np.ndarray) else column)
+    for name, column in columns(data, by_value=True).items():
+        values = column.found if isinstance(column, Factored) else listed(column)
         if any(is_distribution(value) for value in values):
             raise EvidenceError(f"Column {name!r} holds distributions, which do not say what its states are called.")
         distinct = dict.fromkeys(v.item() if isinstance(v, np.generic) else v for v in values if not is_unknown(v))
-        given = _categories(data[name]) if not isinstance(column, np.ndarray) and data is not None else []
-        order = {value: position for position, value in enumerate(given)}
-        found[name] = sorted(distinct, key=lambda v: (order.get(v, len(order)), isinstance(v, str), v))
         if not distinct:
             raise EvidenceError(f"Column {name!r} has no known value, so its states cannot be found. Leave it out.")
+        in_order = isinstance(column, Factored) and column.categorical
+        found[name] = list(distinct) if in_order else sorted(distinct, key=lambda v: (isinstance(v, str), v))
     return found
-
-
-def _categories(column: Any) -> list[Any]:
-    """The categories of a categorical column that has an order of its own; none for any other."""
-    categories = getattr(getattr(column, "dtype", None), "categories", None)  # of pandas, and of an Enum of polars
-    return [] if categories is None else list(categories)
 
 
 def is_distribution(value: object) -> bool:
@@ -233,14 +275,14 @@ def _checked_name(name: object) -> str:
     return name
 
 
-def plain(column: Any, name: object = "weights") -> Any:
-    """A column as a list, an array, or one bare value."""
+def plain(column: Any, name: object = "weights", by_value: bool = False) -> Any:
+    """A column as a list, an array, or one bare value; `by_value` as `columns` has it."""
     if column is np.ma.masked:
         return None
     if isinstance(column, (Mapping, Set)) or hasattr(column, "columns"):
         kind = type(column).__name__
         raise EvidenceError(f"Column {name!r} is a {kind}. A column is a list, an array or a series.")
-    if column is None or isinstance(column, (list, str, int, float, bool, np.ndarray, np.generic, Coded)):
+    if column is None or isinstance(column, (list, str, int, float, bool, np.ndarray, np.generic, Coded, Factored)):
         return column
     if isinstance(column, (tuple, range)):
         return list(column)
@@ -248,7 +290,7 @@ def plain(column: Any, name: object = "weights") -> Any:
         import narwhals.stable.v1 as nw
 
         try:
-            return _series_values(nw.from_native(column, series_only=True))
+            return _series_values(nw.from_native(column, series_only=True), by_value)
         except TypeError:
             pass
     if hasattr(column, "__array__"):
@@ -259,85 +301,56 @@ def plain(column: Any, name: object = "weights") -> Any:
         return column  # one bare value of a type nobody expects: the evidence room refuses it with its name
 
 
-def _narwhals_frame(data: Any) -> Any:
+def narwhals_frame(data: Any) -> Any:
+    """A dataframe as narwhals has it; anything else is an error."""
     import narwhals.stable.v1 as nw
 
+    data = gathered(data)
+    if is_frame(data):
+        check_names(data)
     try:
         frame = nw.from_native(data)
     except TypeError:
         frame = None
-    except Exception as error:  # narwhals has several: columns of one name, for example
+    except Exception as error:  # narwhals has several
         raise EvidenceError(f"This {type(data).__name__} cannot be read: {error}") from error
     if frame is None or getattr(frame, "_level", "full") == "interchange":
         raise EvidenceError(
             f"Data is a mapping of columns or a dataframe. Got {type(data).__name__} instead. For an array, name "
             "its columns: dict(zip(names, array.T))."
         ) from None
-    frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
-    names = Counter(getattr(data, "column_names", frame.columns))
-    twice = sorted(str(name) for name, count in names.items() if count > 1)
-    if twice:
-        raise EvidenceError(f"There are several columns called {', '.join(map(repr, twice))}.")
     return frame
 
 
-def _series_values(series: Any) -> Any:
-    if series.dtype.is_numeric() and not series.is_null().any():
-        return series.to_numpy()
-    return series.to_list()
+def _series_values(series: Any, by_value: bool = False) -> Any:
+    if series.dtype.is_float() or (series.dtype.is_numeric() and not series.is_null().any()):
+        return series.to_numpy()  # of a float that is null, NaN
+    return (_by_value(series) if by_value else None) or series.to_list()
 
 
-def _like(column: Any, values: Sequence[Any]) -> Any:
-    """New values for a column in the kind and, where they fit, the type it came in."""
-    values = [value.item() if isinstance(value, np.generic) else value for value in values]
-    if isinstance(column, np.ndarray):
-        return _array_like(column, values)
-    if isinstance(column, tuple):
-        return tuple(values)
-    rebuild = {"pandas": _pandas_like, "polars": _polars_like, "pyarrow": _arrow_like}
-    library = type(column).__module__.split(".")[0]
-    return rebuild[library](column, values) if library in rebuild else values
+def _by_value(series: Any) -> Factored | None:
+    """A series by its distinct values, as its own library tells them apart; None if it cannot."""
+    import narwhals.stable.v1 as nw
 
-
-def _array_like(column: np.ndarray, values: list[Any]) -> np.ndarray:
-    kinds = {type(value) for value in values}
-    if column.ndim == 1 and column.dtype.kind in "biuf" and kinds <= {bool, int, float}:
-        whole = column.dtype.kind == "f" or all(value == int(value) for value in values)
-        return np.array(values, dtype=column.dtype if whole else np.float64)
-    if len(kinds) > 1 or (column.ndim == 1 and column.dtype.kind == "O"):
-        out = np.empty(len(values), dtype=object)
-        out[:] = values
-        return out
-    return np.array(values) if values else np.array(values, dtype=column.dtype)
-
-
-def _pandas_like(column: Any, values: list[Any]) -> Any:
-    import pandas as pd
-
-    if not isinstance(column, pd.Series):
-        return values
-    categories = getattr(column.dtype, "categories", None)
-    if categories is None or set(values) <= set(categories):
+    native = series.to_native()
+    is_categorical = series.dtype in (nw.Categorical, nw.Enum)
+    ordered = is_categorical and nw.is_ordered_categorical(series)
+    if series.implementation.is_pandas():
+        if is_categorical:
+            return Factored(native.cat.codes.to_numpy(), native.cat.categories.tolist(), True, ordered)
         try:
-            return pd.Series(values, index=column.index, dtype=column.dtype, name=column.name)
-        except Exception:  # the dtypes of pandas come from several libraries, each with errors of its own
-            pass
-    return pd.Series(values, index=column.index, name=column.name)
-
-
-def _polars_like(column: Any, values: list[Any]) -> Any:
-    import polars as pl
-
-    if column.dtype != pl.Null:  # a column of nothing has a type of its own, into which nothing fits
-        with suppress(TypeError, pl.exceptions.PolarsError):
-            return pl.Series(column.name, values, dtype=column.dtype)
-    return pl.Series(column.name, values, strict=False)
-
-
-def _arrow_like(column: Any, values: list[Any]) -> Any:
+            codes, values = native.factorize()
+        except (TypeError, ValueError):  # lists, arrays
+            return None
+        return Factored(codes, values.tolist())
     import pyarrow as pa
 
-    new = pa.array(values)
-    with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        new = new.cast(column.type)
-    return pa.chunked_array([new]) if isinstance(column, pa.ChunkedArray) else new
+    try:
+        array = native if isinstance(native, pa.ChunkedArray) else pa.chunked_array([series.to_arrow()])
+        if not pa.types.is_dictionary(array.type):
+            array = array.dictionary_encode()
+        array = array.unify_dictionaries().combine_chunks()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        return None
+    codes = array.indices.cast(pa.int64()).fill_null(-1).to_numpy()
+    return Factored(codes, array.dictionary.to_pylist(), ordered, ordered)

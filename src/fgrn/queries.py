@@ -78,6 +78,7 @@ class Queries:
     def prototype(self, name: str, state: Label, *, engine: str = "auto") -> dict[str, np.ndarray]:
         """The distribution of every other observed variable where a variable is in a given state.
 
+        Of a state of a hidden variable that is its Bayesian cluster.
         Where no other variable is observed at an end of the graph, that of the Sources' variables.
         """
         variable = self.variable(name)
@@ -86,10 +87,6 @@ class Queries:
         others = ends or [other for other in self._spec.layout.prior_names if other != name]
         found = self.propagate({name: [label]}, keep=others, engine=engine)
         return {other: found.marginal(other)[0] for other in others}
-
-    def centroid(self, name: str, state: Label, *, engine: str = "auto") -> dict[str, np.ndarray]:
-        """The distribution of every observed variable around one state of a hidden variable: its Bayesian cluster."""
-        return self.prototype(name, state, engine=engine)
 
     def embed(self, data: frames.Data, name: str, *, engine: str = "auto") -> np.ndarray:
         """The backward message at a hidden variable: what a row's known values say of it, (rows, states)."""
@@ -221,7 +218,7 @@ def _one(name: str, column: Any) -> Any:
 
 
 def _is_open(value: Any) -> bool:
-    return bool(value.codes[0] < 0) if isinstance(value, frames.Coded) else frames.is_unknown(value)
+    return bool(value.unknown[0]) if isinstance(value, frames.Coded) else frames.is_unknown(value)
 
 
 def _where(value: Any, shown: np.ndarray) -> Any:

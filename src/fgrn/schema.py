@@ -5,7 +5,6 @@ A `Schema` is found in a table, shown, changed, and kept with a model, so that t
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -15,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from . import frames, settings
-from .columns import Column, bin_labels, listed_values, numeric, plain_value
-from .exceptions import SchemaError, UnseenLevelWarning, shortened, unknown_name
+from .columns import Column, bin_labels, numeric, plain_value, told_apart
+from .exceptions import EmptyColumnWarning, SchemaError, UnseenLevelWarning, shortened, unknown_name, warn
 from .frames import Coded
 from .labels import Label
 
@@ -61,6 +60,7 @@ class Schema(Mapping[str, Column]):
         max_levels: int = MOST_LEVELS,
         weights: np.ndarray | None = None,
         categories: Mapping[str, Sequence[Any] | None] | None = None,
+        keep_empty: bool = False,
     ) -> Schema:
         """The schema of a table: words are levels, few different numbers too, many fall into bins of equal weight.
 
@@ -68,21 +68,30 @@ class Schema(Mapping[str, Column]):
             data: a mapping of columns or any dataframe.
             missing: values that mean "unknown", beside None and NaN, wherever a column has them.
             bins: how many bins a column with many different numbers gets.
-            max_levels: the most levels a column of words may have.
+            max_levels: the most levels a column of words or categories may have.
             weights: one weight per row, for the borders of bins.
             categories: the levels of some columns in order; unless given, those of categorical columns of a frame.
+            keep_empty: whether a column without any known value is kept, without levels and with a warning; it is an
+                error unless asked for.
         """
         settings.whole("bins", bins, 2, SchemaError)
         settings.whole("max_levels", max_levels, 1, SchemaError)
         codes = tuple(plain_value(value, "missing") for value in missing)
-        columns = frames.columns(data)
+        columns = frames.columns(data, by_value=True)
         if not columns:
             raise SchemaError("This table has no column.")
-        given = frames.categories(data) if categories is None else categories
-        return cls(
+        given = categories or {}
+        found = cls(
             _inferred(name, column, given.get(name), codes, bins, max_levels, weights)
             for name, column in columns.items()
         )
+        empty = [repr(name) for name, column in found.items() if not column.levels]
+        if empty and (not keep_empty or len(empty) == len(found)):
+            raise SchemaError(f"{_columns(empty)} no known value. Leave {'it' if len(empty) == 1 else 'them'} out.")
+        if empty:
+            what = "it" if len(empty) == 1 else "them"
+            warn(f"{_columns(empty)} no known value, so nothing is learnt of {what}.", EmptyColumnWarning)
+        return found
 
     def __getitem__(self, name: str) -> Column:
         try:
@@ -107,8 +116,8 @@ class Schema(Mapping[str, Column]):
 
     @property
     def states(self) -> dict[str, list[Label]]:
-        """What `fgrn.lvm` and the others take as `observed`."""
-        return {name: list(column.levels) for name, column in self._columns.items()}
+        """What `fgrn.lvm` and the others take as `observed`; columns without levels are left out."""
+        return {name: list(column.levels) for name, column in self._columns.items() if column.levels}
 
     def with_column(self, name: str, **changes: Any) -> Schema:
         """The same with some things changed in one column: levels, edges, centers, missing, ordered."""
@@ -137,19 +146,23 @@ class Schema(Mapping[str, Column]):
         return Schema(column for column in self.values() if column.name not in names)
 
     def codes(self, data: Any, unseen: str = "unknown") -> dict[str, Coded]:
-        """The columns of a table as codes, those it knows; a value that is no level is unknown, with one warning.
+        """The columns of a table as codes; a value that is no level is unknown, with one warning.
+
+        Columns without levels are left out.
 
         Args:
             data: a mapping of columns or any dataframe; columns that the schema does not know are an error.
             unseen: "unknown", or "error" for a value that is no level.
         """
         settings.choice("unseen", unseen, UNSEEN, SchemaError)
-        columns = frames.columns(data)
+        columns = frames.columns(data, by_value=True)
         for name in columns:
             self[name]
         out: dict[str, Coded] = {}
         strange: list[str] = []
         for name, values in columns.items():
+            if not self[name].levels:
+                continue
             codes, found = self[name].codes(values)
             out[name] = Coded(codes)
             if found:
@@ -159,9 +172,7 @@ class Schema(Mapping[str, Column]):
         if strange and unseen == "error":
             raise SchemaError(" ".join(strange))
         if strange:
-            warnings.warn(
-                " ".join(strange) + " Treated as unknown; unseen='error' stops here.", UnseenLevelWarning, stacklevel=3
-            )
+            warn(" ".join(strange) + " Treated as unknown; unseen='error' stops here.", UnseenLevelWarning)
         return out
 
     def as_dict(self) -> list[dict[str, Any]]:
@@ -185,7 +196,8 @@ class Schema(Mapping[str, Column]):
         wide = max((len(name) for name in self), default=0)
         for column in self.values():
             kind = "bins" if column.is_binned else "ordered" if column.ordered else "levels"
-            line = f"  {column.name:{wide}}  {len(column.levels):3} {kind:7}  {shortened(column.levels, 6)}"
+            levels = shortened(column.levels, 6) or "(nothing known)"
+            line = f"  {column.name:{wide}}  {len(column.levels):3} {kind:7}  {levels}"
             lines.append(line + (f"   (missing: {shortened(column.missing)})" if column.missing else ""))
         return "\n".join(lines)
 
@@ -213,13 +225,17 @@ def _inferred(
 ) -> Column:
     if isinstance(column, np.ndarray) and column.ndim != 1 and column.size:
         raise SchemaError(f"Column {name!r} has {column.ndim} dimensions, and a column of a table has one.")
+    ordered = categories is not None
+    if categories is None and isinstance(column, frames.Factored) and column.categorical:
+        categories, ordered = column.values, column.ordered
     found = _distinct(column, name)
     used = tuple(code for code in missing if code in found)
     levels = [value for value in found if value not in missing]
-    if categories is not None:
+    rows = 1 if frames.is_bare(column) else len(column)
+    if categories is not None and (levels or not rows):  # what no row has cannot be learnt, even if it has a name
         levels = [plain_value(value, name) for value in categories if value not in missing]
     if not levels:
-        raise SchemaError(f"Column {name!r} has no known value. Leave it out.")
+        return Column(name, (), missing=used)
     if categories is None and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in levels):
         numbers = numeric(column, name, used)
         known = ~np.isnan(numbers)
@@ -227,16 +243,17 @@ def _inferred(
         if len(levels) > MOST_NUMBERS or (len(levels) > FEW_NUMBERS and weight < REPEATS * len(levels)):
             return _in_bins(name, numbers, used, bins, weights)
         return Column(name, tuple(sorted(levels)), missing=used, ordered=True)
-    if len(levels) > max_levels and categories is None:
-        rows = len(listed_values(column))
-        looks = " looks like an identifier" if len(levels) > rows / 2 else ""
+    if len(levels) > max_levels:
+        what = "distinct values" if categories is None else "categories"
+        looks = " looks like an identifier" if len(levels) > rows / 2 else " are many levels"
         raise SchemaError(
-            f"Column {name!r}: {len(levels):,} distinct values in {rows:,} rows{looks or ' are many levels'}. "
-            f"Drop it, or set max_levels={len(levels)}."
+            f"Column {name!r}: {len(levels):,} {what} in {rows:,} rows{looks}. Drop it, "
+            f"{'' if len(found) == len(levels) else 'or the categories that no row has, '}or set "
+            f"max_levels={len(levels)}."
         )
     if categories is None:
         levels.sort(key=lambda value: (isinstance(value, str), value))
-    return Column(name, tuple(levels), missing=used, ordered=categories is not None)
+    return Column(name, tuple(levels), missing=used, ordered=ordered)
 
 
 def _in_bins(
@@ -274,22 +291,20 @@ def _mean(values: np.ndarray, weights: np.ndarray) -> float:
 
 def _distinct(column: Any, name: str) -> dict[Any, None]:
     """The different known values of a column."""
-    if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
+    if frames.is_numbers(column):
         values = np.unique(column)
-        if column.dtype.kind == "f":
-            if np.isinf(values).any():
-                raise SchemaError(f"Column {name!r} holds infinity. Replace it, or leave it unknown.")
-            values = values[~np.isnan(values)]
-        return dict.fromkeys(plain_value(value, name) for value in values)
-    try:
-        given = dict.fromkeys(listed_values(column))
-    except TypeError:  # something that cannot be told apart is no value, which is said next
-        given = listed_values(column)  # type: ignore[assignment]
-    plain = dict.fromkeys(plain_value(value, name) for value in given)
-    plain.pop(None, None)
-    if any(value in (inf, -inf) for value in plain):
+        values = values[values == values]  # without NaN
+        found = dict.fromkeys(plain_value(value, name) for value in values)
+    else:
+        found = dict.fromkeys(plain_value(value, name) for value in told_apart(column, name).found)
+        found.pop(None, None)
+    if any(value in (inf, -inf) for value in found):
         raise SchemaError(f"Column {name!r} holds infinity. Replace it, or leave it unknown.")
-    return plain
+    return found
+
+
+def _columns(names: Sequence[str]) -> str:
+    return f"{'Column' if len(names) == 1 else 'Columns'} {shortened(names)} {'has' if len(names) == 1 else 'have'}"
 
 
 def _unseen_text(column: Column, found: Mapping[Any, int]) -> str:

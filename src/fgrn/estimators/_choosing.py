@@ -9,11 +9,12 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .. import frames, structures
-from ..criteria import Candidate, Selection, aic, bic, relative_entropy, select, sizes
+from ..criteria import Candidate, Selection, select, sizes
 from ..em import History
 from ..frames import Coded
 from ..network import Network
 from ._base import LatentEstimator
+from ._tables import Classes
 
 HELD_OUT = 5
 """Every so manieth row is kept back where the number of hidden states is chosen by rows that were not learnt from."""
@@ -50,12 +51,16 @@ class Choosing(LatentEstimator):
             self.network_ = self._network(self.n_hidden_)
             self.history_ = self._teach(self.network_, data, weights)
 
-    def _compared(self, X: Any, tried: Any, sample_weight: Any) -> Selection:
-        """What `compare` answers; this estimator is a copy that nobody else has."""
-        columns, weights, _ = self._taken(X, sample_weight)
-        self.schema_ = self._read_schema(X, columns, weights)
-        data = self.schema_.codes(columns, self.unseen)
-        return self._compare(data, weights, sizes(self.max_hidden) if tried is None else list(tried), {}, tried is None)
+    def _compared(self, X: Any, tried: Any, sample_weight: Any, classes: Classes | None = None) -> Selection:
+        """Try some sizes on a copy of this estimator, which stays as it is."""
+        from sklearn.base import clone
+
+        self._validate_params()
+        other = clone(self)
+        data, weights = other._learnable(X, sample_weight, classes)
+        sizes_tried = sizes(self.max_hidden) if tried is None else list(tried)
+        found: Selection = other._compare(data, weights, sizes_tried, {}, tried is None)
+        return found
 
     def _stopped(self) -> bool:
         return self._stop is not None and self._stop()
@@ -81,35 +86,15 @@ class Choosing(LatentEstimator):
         weight = np.ones(rows) if weights is None else weights
 
         def fit(size: int) -> Candidate:
-            net = self._network(size)
-            taught[size] = (
-                net,
-                self._teach(net, learnt, None if weights is None else weights[~back], f"{size} hidden states"),
-            )
-            found = net.propagate(
-                learnt,
-                keep=[self._hidden_name()],
-                parts=["marginal", "likelihood"],
-                engine=self.engine,
-                impossible="mark",
-            )
-            likelihood = float(weight[~back] @ found.log_likelihood)
-            posterior = found.marginal(self._hidden_name())
+            net, name = self._network(size), self._hidden_name()
+            some = None if weights is None else weights[~back]
+            taught[size] = (net, self._teach(net, learnt, some, f"{size} hidden states"))
+            ask: dict[str, Any] = {"engine": self.engine, "impossible": "mark"}
+            found = net.propagate(learnt, keep=[name], parts=["marginal", "likelihood"], **ask)
             held = np.nan
             if back.any():
-                scores = net.propagate(kept, keep=[], engine=self.engine, impossible="mark").log_likelihood
+                scores = net.propagate(kept, keep=[], **ask).log_likelihood
                 held = float(np.average(scores, weights=weight[back]))
-            free = net.free_parameters
-            total = float(weight[~back].sum())
-            return Candidate(
-                n_hidden=size,
-                log_likelihood=likelihood,
-                n_parameters=free,
-                aic=aic(likelihood, free),
-                bic=bic(likelihood, free, total),
-                held_out=held,
-                relative_entropy=relative_entropy(posterior, weight[~back]),
-                class_sizes=tuple((weight[~back] @ posterior / total).tolist()),
-            )
+            return Candidate.of(found.log_likelihood, found.marginal(name), weight[~back], net.free_parameters, held)
 
         return select(fit, tried, self.criterion, patient, self._stopped)

@@ -13,13 +13,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted, column_or_1d
 
 from .. import frames, structures
+from ..criteria import Selection
 from ..em import History
 from ..explanation import Explanation
 from ..labels import Label
 from ..network import Network
 from ..schema import BINS, MOST_LEVELS, Schema
-from ._base import Classes, LatentEstimator
+from ._base import LatentEstimator
 from ._choosing import Choosing
+from ._tables import Classes
 
 
 class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[misc]
@@ -37,8 +39,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
             sample_weight: one weight per row; a row of weight 0 is as if it were not there.
         """
         self._validate_params()
-        name, labels, known = self._labels(y)
-        return self._fit(X, sample_weight, Classes(name, np.unique(labels[known]), labels, known))
+        return self._fit(X, sample_weight, self._classes(y))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Go on learning from rows that are seen once: a step of online EM, see `fgrn.online`.
@@ -47,12 +48,12 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
 
         Args:
             X: the rows.
-            y: their classes.
+            y: their classes; where they are None or NaN they are not known, in all rows of a later batch if need be.
             classes: all classes there will be; needed in the first call.
             sample_weight: one weight per row.
         """
         self._validate_params()
-        name, labels, known = self._labels(y)
+        name, labels, known = self._labels(y, getattr(self, "classes_", None))
         if not hasattr(self, "network_"):
             if classes is None:
                 raise ValueError("The first call of partial_fit needs all classes there will be: classes=[...].")
@@ -69,10 +70,13 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
     def predict_proba(self, X: Any) -> np.ndarray:
         """The distribution of the class in each row, in the order of `classes_`.
 
+        That of a row of probability zero, which only tables with zeros know, is what it is where nothing is known, with
+        a warning that names the row.
+
         Args:
             X: the table.
         """
-        return self._posterior(self._coded(X), self._class_name())
+        return self._posterior(X, self._class_name)
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest class of each row.
@@ -95,14 +99,11 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         state = None if target is None else self._class_labels()[self._code(target)]
         return self._explain(row, self._class_name(), state)
 
-    def prototypes(self) -> dict[Any, dict[str, dict[Label, float]]]:
-        """For each class the distribution of every column."""
-        check_is_fitted(self)
-        labels = self._class_labels()
-        return {
-            self.classes_[code]: self._by_level(self.network_.prototype(self._class_name(), label))
-            for code, label in enumerate(labels)
-        }
+    @property
+    def prototypes_(self) -> dict[Any, dict[str, dict[Label, float]]]:
+        """For each class the distribution of every column, by level."""
+        check_is_fitted(self, "network_")
+        return dict(zip(self.classes_, self._prototypes(self._class_name()), strict=True))
 
     def _code(self, target: Any) -> int:
         found = np.flatnonzero(self.classes_ == target)
@@ -110,8 +111,16 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
             raise ValueError(f"There is no class {target!r}. Known: {self.classes_.tolist()}.")
         return int(found[0])
 
-    def _labels(self, y: Any) -> tuple[str, np.ndarray, np.ndarray]:
-        """What the class is called, the classes as an array, and which of them are known."""
+    def _classes(self, y: Any) -> Classes:
+        """The classes of a whole table."""
+        name, labels, known = self._labels(y)
+        return Classes(name, np.unique(labels[known]), labels, known)
+
+    def _labels(self, y: Any, every: np.ndarray | None = None) -> tuple[str, np.ndarray, np.ndarray]:
+        """What the class is called, the classes as an array, and which of them are known.
+
+        None of them may be, once it is known which there are, `every` one.
+        """
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         if isinstance(y, Mapping) or (frames.is_frame(y) and len(frames.columns(y)) == 1):
@@ -121,21 +130,24 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         else:
             name = str(getattr(y, "name", None) or "class")
             values = frames.plain(y, "y") if hasattr(y, "to_numpy") or isinstance(y, list) else y
-        plain = values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else values
         if isinstance(values, np.ndarray) and values.dtype.kind in "Mm":
             raise ValueError("Classes are words, numbers or truth values. Got dates; turn them into words.")
-        if isinstance(plain, list) and any(map(frames.is_unknown, plain)):
-            known = np.array([not frames.is_unknown(value) for value in plain], dtype=bool)
-            if not known.any():
+        known = _known(values)
+        if known.all():
+            labels = _check_y(values, estimator=self)
+            check_classification_targets(labels)
+            return name, labels, np.ones(len(labels), dtype=bool)
+        if not known.any():
+            if every is None:
                 raise ValueError("The class of no row is known.")
-            some = _check_y(np.array([value for value in plain if not frames.is_unknown(value)]), estimator=self)
-            check_classification_targets(some)
-            labels = np.full(len(plain), some[0])
-            labels[known] = some
-            return name, labels, known
-        labels = _check_y(values, estimator=self)
-        check_classification_targets(labels)
-        return name, labels, np.ones(len(labels), dtype=bool)
+            return name, np.full(len(known), every[0], dtype=every.dtype), known
+        some = _check_y(
+            np.array([value for value in frames.listed(values) if not frames.is_unknown(value)]), estimator=self
+        )
+        check_classification_targets(some)
+        labels = np.full(len(known), some[0], dtype=some.dtype)
+        labels[known] = some
+        return name, labels, known
 
     def _know(self, classes: Classes) -> None:
         self._y_name, self.classes_ = classes.name, classes.every
@@ -148,6 +160,18 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
 
     def _observed(self) -> dict[str, list[Label]]:
         return {**self.schema_.states, self._class_name(): self._class_labels()}
+
+
+def _known(values: Any) -> np.ndarray:
+    """Which classes are known, of what may be a column."""
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind not in "OUS":
+        known: np.ndarray = values == values  # NaN is not
+        return known
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "O":
+        values = values.tolist()
+    if not isinstance(values, list):
+        return np.ones(1, dtype=bool)
+    return np.array([not frames.is_unknown(value) for value in values], dtype=bool)
 
 
 class LatentClassifier(Choosing, LatentClassifierBase):
@@ -220,13 +244,16 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         self.random_state = random_state
         self.verbose = verbose
 
-    def embed(self, X: Any) -> np.ndarray:
-        """The embedding of each row: what its values say of the hidden variable, (rows, n_hidden_).
+    def compare(self, X: Any, y: Any, sizes: Any = None, sample_weight: Any = None) -> Selection:
+        """Try several numbers of hidden states on a table, without changing this model.
 
         Args:
             X: the table.
+            y: the class of each row.
+            sizes: the numbers to try, all of them; unless given, more and more until the criterion gets worse.
+            sample_weight: one weight per row.
         """
-        return self.network_.embed(self._coded(X), self._hidden_name(), engine=self.engine)
+        return self._compared(X, sizes, sample_weight, self._classes(y))
 
 
 class NaiveBayesClassifier(LatentClassifierBase):

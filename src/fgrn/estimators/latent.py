@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import DensityMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from .. import frames, structures
+from .. import frames, outputs, structures
 from ..criteria import Selection, aic, bic, relative_entropy
 from ..explanation import Explanation
 from ..labels import Label
@@ -62,9 +63,7 @@ class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc
         Args:
             X: the table.
         """
-        data = self._coded(X)
-        found = self.network_.propagate(data, keep=self._hidden(), parts=["backward"], engine=self.engine)
-        return np.concatenate([found.backward(name) for name in self._hidden()], axis=1)
+        return self.embed(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The names of the columns `transform` makes, such as "S=0".
@@ -78,7 +77,21 @@ class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc
         return np.array(names, dtype=object)
 
 
-class LatentClassModel(DensityMixin, Choosing, LatentTransformer):  # type: ignore[misc]
+class ChoosingTransformer(Choosing, LatentTransformer):
+    """What models without a class share that have one hidden variable."""
+
+    def compare(self, X: Any, sizes: Any = None, sample_weight: Any = None) -> Selection:
+        """Try several numbers of hidden states on a table, without changing this model.
+
+        Args:
+            X: the table.
+            sizes: the numbers to try, all of them; unless given, more and more until the criterion gets worse.
+            sample_weight: one weight per row.
+        """
+        return self._compared(X, sizes, sample_weight)
+
+
+class LatentClassModel(DensityMixin, ChoosingTransformer):  # type: ignore[misc]
     """Latent class analysis: one hidden variable explains all columns; its states are the clusters.
 
     Args:
@@ -160,17 +173,18 @@ class LatentClassModel(DensityMixin, Choosing, LatentTransformer):  # type: igno
     @property
     def prototypes_(self) -> dict[int, dict[str, dict[Label, float]]]:
         """For each hidden state the distribution of every column, by level."""
-        check_is_fitted(self, "network_")
-        name = self._hidden_name()
-        return {state: self._by_level(self.network_.centroid(name, state)) for state in range(self.n_hidden_)}
+        return dict(enumerate(self._prototypes(self._hidden_name())))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """How likely each row belongs to each cluster.
 
+        A row of probability zero, which only tables with zeros know, is answered as if nothing were known of it, with a
+        warning that names it.
+
         Args:
             X: the table.
         """
-        return self._posterior(self._coded(X), self._hidden_name())
+        return self._posterior(X, self._hidden_name)
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest cluster of each row.
@@ -201,57 +215,59 @@ class LatentClassModel(DensityMixin, Choosing, LatentTransformer):  # type: igno
         check_is_fitted(self)
         return self._explain(row, self._hidden_name(), target)
 
-    def aic(self, X: Any) -> float:
+    def aic(self, X: Any, sample_weight: Any = None) -> float:
         """Akaike's criterion on a table; smaller is better.
 
         Args:
             X: the table.
+            sample_weight: one weight per row.
         """
-        return aic(float(self.score_samples(X).sum()), self.network_.free_parameters)
+        scores = self.score_samples(X)
+        return aic(float(self._weight_of(scores, sample_weight) @ scores), self.network_.free_parameters)
 
-    def bic(self, X: Any) -> float:
+    def bic(self, X: Any, sample_weight: Any = None) -> float:
         """The Bayesian information criterion on a table; smaller is better.
 
         Args:
             X: the table.
+            sample_weight: one weight per row.
         """
         scores = self.score_samples(X)
-        return bic(float(scores.sum()), self.network_.free_parameters, len(scores))
+        weights = self._weight_of(scores, sample_weight)
+        return bic(float(weights @ scores), self.network_.free_parameters, float(weights.sum()))
 
-    def relative_entropy(self, X: Any) -> float:
+    def relative_entropy(self, X: Any, sample_weight: Any = None) -> float:
         """How clearly the rows of a table belong to one cluster: from 0, not at all, to 1.
 
         Args:
             X: the table.
-        """
-        return relative_entropy(self.predict_proba(X))
-
-    def compare(self, X: Any, sizes: Any = None, sample_weight: Any = None) -> Selection:
-        """Try several numbers of hidden states on a table, without changing this model.
-
-        Args:
-            X: the table.
-            sizes: the numbers to try, all of them; unless given, more and more until the criterion gets worse.
             sample_weight: one weight per row.
         """
-        from sklearn.base import clone
+        posterior = self.predict_proba(X)
+        return relative_entropy(posterior, self._weight_of(posterior, sample_weight))
 
-        self._validate_params()
-        other: LatentClassModel = clone(self)
-        return other._compared(X, sizes, sample_weight)
+    def _weight_of(self, rows: np.ndarray, sample_weight: Any) -> np.ndarray:
+        weights = self._weights(sample_weight, len(rows))
+        return np.ones(len(rows)) if weights is None else weights
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
         """New rows, in the kind of table the model was learnt from, and the cluster of each.
+
+        With a number as `random_state` every call gives the same rows, as the mixtures of scikit-learn do; for others
+        each time, give it a `numpy.random.RandomState`, or None. A column of which nothing was known stays empty.
 
         Args:
             n_samples: how many.
         """
         check_is_fitted(self)
-        names = [*self.schema_, self._hidden_name()]
+        names = [*self.schema_.states, self._hidden_name()]
         drawn = self.network_.sample(n_samples, seed=self._seed(), names=names)
         clusters = drawn.pop(self._hidden_name())
-        values = {name: [self.schema_[name].value(v) for v in drawn[name].tolist()] for name in self.schema_}
-        return frames.table_like(self._kind, values), clusters
+        values = {
+            name: [column.value(v) for v in drawn[name].tolist()] if column.levels else [None] * n_samples
+            for name, column in self.schema_.items()
+        }
+        return outputs.table_like(self._kind, values), clusters
 
 
 class DiscreteICA(LatentTransformer):
@@ -334,12 +350,11 @@ class DiscreteICA(LatentTransformer):
         Args:
             X: the table.
         """
-        data = self._coded(X)
-        found = self.network_.propagate(data, keep=self._hidden(), parts=["marginal"], engine=self.engine)
-        return np.stack([found.marginal(name).argmax(axis=1) for name in self._hidden()], axis=1)
+        found = self._asked(self._coded(X), self._hidden())
+        return np.stack([belief.argmax(axis=1) for belief in found.values()], axis=1)
 
 
-class LatentImputer(OneToOneFeatureMixin, Choosing, LatentTransformer):  # type: ignore[misc]
+class LatentImputer(OneToOneFeatureMixin, ChoosingTransformer):  # type: ignore[misc]
     """Fills the holes of a table: the likeliest level, or the expected number, given all that is known of the row.
 
     Args:
@@ -406,16 +421,22 @@ class LatentImputer(OneToOneFeatureMixin, Choosing, LatentTransformer):  # type:
         self.random_state = random_state
         self.verbose = verbose
 
-    def transform(self, X: Any) -> np.ndarray:
-        """The table with its holes filled, as an array.
+    def transform(self, X: Any) -> Any:
+        """The table with its holes filled, as an array; as a frame whose columns keep their types after `set_output`.
+
+        A column of which nothing was known in training stays as it is.
 
         Args:
             X: the table.
         """
-        data = self._coded(X)
-        columns = self._columns(X, reset=False)
+        columns, data = self._read(X)
         filled, _ = self._filled(columns, data)
-        return frames.as_array([filled.get(name, column) for name, column in columns.items()])
+        wanted = _get_output_config("transform", self)["dense"]
+        if wanted == "default":
+            return outputs.as_array([filled.get(name, column) for name, column in columns.items()])
+        if frames.kind_of(X) == wanted:
+            return outputs.replaced(frames.gathered(X), {}, filled)
+        return outputs.table_like(wanted, {n: filled.get(n) or frames.listed(column) for n, column in columns.items()})
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The names of the columns, which stay as they are.

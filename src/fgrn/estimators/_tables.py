@@ -1,0 +1,165 @@
+"""How tables, weights and classes go into the estimators, and what they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Number
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from .. import frames
+from ..exceptions import SchemaError, UnseenLevelWarning, unknown_name, warn
+from ..frames import Coded
+
+Columns = dict[str, Any]
+
+
+class Classes(NamedTuple):
+    """The class of each row: what it is called, all classes there are, those of the rows, and which are known."""
+
+    name: str
+    every: np.ndarray
+    labels: np.ndarray
+    known: np.ndarray
+
+    @property
+    def coded(self) -> Coded:
+        """The position of each row's class."""
+        codes = np.full(len(self.labels), -1, dtype=np.int32)
+        codes[self.known] = np.searchsorted(self.every, self.labels[self.known])
+        return Coded(codes)
+
+    def take(self, rows: np.ndarray) -> Classes:
+        """Those of some of the rows."""
+        return self._replace(labels=self.labels[rows], known=self.known[rows])
+
+
+class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no types
+    """An estimator that takes any table.
+
+    A frame or an array has the columns of training, in their order, as scikit-learn wants it. A mapping may have them
+    in any order; one that is not there is unknown, and one that was not there in training is ignored, with a warning.
+    """
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        return tags
+
+    def _columns(self, X: Any, *, reset: bool) -> Columns:
+        """The columns of a table by name and by value; those of an array are called x0, x1, ..."""
+        X = frames.gathered(X)
+        if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # some sparse matrices are mappings
+            return self._mapping(X, reset)
+        if isinstance(X, np.ndarray) and X.dtype.names:
+            return self._mapping({name: X[name] for name in X.dtype.names}, reset)
+        _refuse_flat(X)
+        if frames.is_frame(X):
+            frames.check_names(X)
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            if hasattr(self, "feature_names_in_"):
+                columns = frames.columns(X, by_value=True)
+                frames.row_count(columns, least=1)
+                return columns
+            X = frames.as_objects(X)
+        X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+        return {name: frames.factored(X[:, position]) for position, name in enumerate(self._names())}
+
+    def _mapping(self, X: Mapping[str, Any], reset: bool) -> Columns:
+        columns = frames.columns(X, by_value=True)
+        rows = frames.row_count(columns, least=1)
+        columns = {name: frames.repeated(column, rows) for name, column in columns.items()}
+        if reset:
+            if not columns:
+                raise ValueError("Found a table with 0 feature(s) while a minimum of 1 is required.")
+            self.n_features_in_ = len(columns)
+            self.feature_names_in_ = np.array(list(columns), dtype=object)
+            return columns
+        names = self._names()
+        strange = [name for name in columns if name not in names and name != getattr(self, "_y_name", None)]
+        if strange:
+            told = " ".join(f"{unknown_name('column', name, names)}" for name in strange[:3])
+            told = f"{told} {len(strange) - 3:,} more are not known either." if strange[3:] else told
+            if self.unseen == "error" or len(strange) == len(columns):
+                raise SchemaError(told)
+            warn(f"{told} Ignored; unseen='error' stops here.", UnseenLevelWarning)
+        return {name: columns[name] if name in columns else frames.nothing(rows) for name in names}
+
+    def _names(self) -> list[str]:
+        names = getattr(self, "feature_names_in_", None)
+        return [f"x{number}" for number in range(self.n_features_in_)] if names is None else list(names)
+
+    def _weights(self, sample_weight: Any, rows: int) -> np.ndarray | None:
+        if sample_weight is None:
+            return None
+        like = np.empty((rows, 0))
+        weights: np.ndarray = _check_sample_weight(sample_weight, like, dtype=np.float64, ensure_non_negative=True)
+        if not weights.any():
+            raise ValueError("All sample weights are zero, so there is nothing to learn from.")
+        return weights
+
+    def _taken(
+        self, X: Any, sample_weight: Any, classes: Classes | None = None
+    ) -> tuple[Columns, np.ndarray | None, Classes | None]:
+        """The columns, weights and classes of a table to learn from; a row of weight 0 is as if it were not there."""
+        columns = self._columns(X, reset=True)
+        rows = frames.row_count(columns)
+        check_lengths(rows, classes)
+        weights = self._weights(sample_weight, rows)
+        if weights is None or weights.all():
+            return columns, weights, classes
+        kept = np.flatnonzero(weights)
+        columns = {name: frames.taken(column, kept) for name, column in columns.items()}
+        return columns, weights[kept], None if classes is None else classes.take(kept)
+
+
+def _refuse_flat(X: Any) -> None:
+    """Refuse one row or one value where a table is wanted."""
+    first = X[0] if isinstance(X, (list, tuple)) and X else [()]
+    if isinstance(first, Mapping):
+        raise ValueError(
+            "Expected a 2D table, got a list of mappings. A table is a mapping of columns, an array or a frame, such "
+            "as pandas.DataFrame(rows)."
+        )
+    shape = getattr(X, "shape", None)
+    dimensions = len(shape) if isinstance(shape, tuple) else 2
+    if X is None or isinstance(X, (str, bytes, Number)):
+        dimensions = 0
+    elif first is None or isinstance(first, (str, bytes, Number)):
+        dimensions = 1
+    if dimensions < 2:
+        got = "one value" if dimensions == 0 else "a 1D array"
+        raise ValueError(
+            f"Expected 2D array, got {got} instead. Reshape your data: a table of one row is [[value, value, ...]], "
+            "one of a single column [[value], [value], ...]; or name the values, {name: value, ...}."
+        )
+
+
+def check_lengths(rows: int, classes: Classes | None) -> None:
+    """Refuse classes that are not one for each row."""
+    if classes is not None and len(classes.labels) != rows:
+        raise ValueError(f"Found input variables with inconsistent numbers of samples: {[rows, len(classes.labels)]}")
+
+
+def is_array(X: Any) -> bool:
+    """Whether a table is neither a mapping nor a frame, so that its columns have no names."""
+    structured = isinstance(X, np.ndarray) and X.dtype.names
+    return not isinstance(X, Mapping) and not frames.is_frame(X) and not structured
+
+
+def array_like(X: Any, filled: Mapping[str, list[Any]], names: list[str]) -> np.ndarray:
+    """An array like the one that came, with the unknown filled in."""
+    array = np.array(X, dtype=None if isinstance(X, np.ndarray) else object)
+    if array.dtype.kind not in "biufO":
+        array = array.astype(object)
+    if array.dtype.kind in "biu" and any(value != int(value) for values in filled.values() for value in values):
+        array = array.astype(np.float64)
+    for position, name in enumerate(names):
+        if name in filled:
+            array[:, position] = filled[name]
+    return array

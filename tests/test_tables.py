@@ -1,0 +1,379 @@
+"""Tables on their way into estimators: kinds, names, holes, and rows that cannot be."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fgrn
+from fgrn import LatentClassifier, LatentClassModel, LatentImputer, NaiveBayesClassifier, Schema, frames
+from fgrn.criteria import Candidate, aic, bic, relative_entropy
+
+QUICK: dict[str, Any] = {"n_epochs": 10, "random_state": 0, "engine": "reference"}
+WORDS = {"colour": ["red", "blue", None, "red", "green"] * 8, "size": [1, 2, 2, None, 1] * 8}
+ANSWER = ["no", "yes", "yes", "no", "perhaps"] * 8
+
+
+def every_kind() -> dict[str, Any]:
+    """One table, in all kinds."""
+    frame, other, arrow = pd.DataFrame(WORDS), pl.DataFrame(WORDS), pa.table(WORDS)
+    return {
+        "mapping": WORDS,
+        "pandas": frame,
+        "pandas of objects": frame.astype(object),
+        "pandas of categories": frame.astype({"colour": "category"}),
+        "pandas of its own integers": frame.astype({"size": "Int64"}),
+        "pandas of Arrow": frame.convert_dtypes(dtype_backend="pyarrow"),
+        "mapping of series": {"colour": frame["colour"], "size": other["size"]},
+        "polars": other,
+        "polars of categories": other.cast({"colour": pl.Categorical}),
+        "polars, lazy": other.lazy(),
+        "arrow": arrow,
+        "arrow in chunks": pa.concat_tables([arrow.slice(0, 7), arrow.slice(7)]),
+        "arrow of dictionaries": pa.concat_tables(  # two chunks, each with a dictionary of its own
+            pa.table({"colour": part["colour"].combine_chunks().dictionary_encode(), "size": part["size"]})
+            for part in (arrow.slice(0, 7), arrow.slice(7))
+        ),
+        "arrow, a batch": pa.RecordBatch.from_pydict(WORDS),
+        "structured array": np.array(
+            list(zip(WORDS["colour"], [np.nan if v is None else v for v in WORDS["size"]], strict=True)),
+            dtype=[("colour", object), ("size", float)],
+        ),
+    }
+
+
+@pytest.mark.parametrize("kind", every_kind())
+def test_a_table_is_the_same_in_any_kind(kind: str) -> None:
+    table = every_kind()[kind]
+    model = LatentClassifier(n_hidden=2, **QUICK).fit(table, ANSWER)
+    expected = LatentClassifier(n_hidden=2, **QUICK).fit(WORDS, ANSWER)
+    assert list(model.feature_names_in_) == ["colour", "size"]
+    assert model.schema_.states == expected.schema_.states == {"colour": ["blue", "green", "red"], "size": [1, 2]}
+    np.testing.assert_array_equal(model.predict_proba(table), expected.predict_proba(WORDS))
+    filled = model.complete(table)
+    assert type(filled) is type(table)
+    columns = frames.columns(filled)
+    assert not any(frames.is_unknown(value) for column in columns.values() for value in frames.listed(column))
+
+
+@given(st.lists(st.one_of(st.none(), st.sampled_from(["a", "b", "1"]), st.integers(0, 3), st.booleans(), st.floats())))
+def test_a_column_by_its_values_is_the_column(values: list[Any]) -> None:
+    column = frames.columns({"x": values}, by_value=True)["x"]
+    assert isinstance(column, frames.Factored)
+    for back, value in zip(column.tolist(), values, strict=True):
+        assert (frames.is_unknown(back) and frames.is_unknown(value)) or back == value
+    assert column.counts.sum() == len(values)
+    assert frames.listed(frames.taken(column, np.arange(len(values))[::2])) == column.tolist()[::2]
+
+
+def test_words_are_looked_at_once_for_each_value() -> None:
+    """Half a million rows of ten columns; read value by value they take many times as long as by codes."""
+    rng = np.random.default_rng(0)
+    codes = {f"x{k}": rng.integers(0, 4, 500_000) for k in range(10)}
+    words = ["alpha", "beta", "gamma", "delta"]
+    frame = pd.DataFrame({name: pd.Categorical.from_codes(column, words) for name, column in codes.items()})
+    began = time.perf_counter()
+    schema = Schema.infer(frame)
+    found = schema.codes(frame)
+    took = time.perf_counter() - began
+    for name, column in codes.items():
+        np.testing.assert_array_equal(found[name].codes, column)
+    began = time.perf_counter()
+    for name in codes:
+        [words.index(word) for word in frame[name].tolist()]
+    assert took < (time.perf_counter() - began) / 2
+
+
+def test_categories_have_an_order_only_where_they_say_so() -> None:
+    levels = ["low", "middle", "high"]
+    tables = {
+        False: [
+            pd.DataFrame({"x": pd.Categorical(["high", "low"], levels)}),
+            {"x": pd.Series(["high", "low"], dtype=pd.CategoricalDtype(levels))},
+        ],
+        True: [
+            pd.DataFrame({"x": pd.Categorical(["high", "low"], levels, ordered=True)}),
+            pl.DataFrame({"x": pl.Series(["high", "low"], dtype=pl.Enum(levels))}),
+            pa.table({"x": pa.DictionaryArray.from_arrays(pa.array([2, 0]), pa.array(levels), ordered=True)}),
+        ],
+    }
+    for ordered, given_tables in tables.items():
+        for table in given_tables:
+            column = Schema.infer(table)["x"]
+            assert column.levels == tuple(levels)
+            assert column.ordered is ordered
+    unordered = pa.table({"x": pa.array(["low", "high"]).dictionary_encode()})
+    assert Schema.infer(unordered)["x"].levels == ("high", "low")  # in the order in which they came: it says nothing
+    assert fgrn.states(pd.DataFrame({"x": pd.Categorical(["high", "low"], levels)})) == {"x": ["low", "high"]}
+
+
+def test_categories_may_be_too_many_like_words() -> None:
+    codes = pd.Categorical([f"{k:05}" for k in range(99)])
+    with pytest.raises(fgrn.SchemaError, match=r"'zip': 99 categories in 99 rows.*max_levels=99"):
+        Schema.infer(pd.DataFrame({"zip": codes}))
+    with pytest.raises(fgrn.SchemaError, match=r"99 categories in 3 rows.*no row has, or set max_levels=99"):
+        Schema.infer(pd.DataFrame({"zip": codes[:3]}))
+    assert len(Schema.infer(pd.DataFrame({"zip": codes}), max_levels=99)["zip"].levels) == 99
+
+
+# Columns that are not those of training
+
+
+def test_a_mapping_may_have_its_columns_in_any_order_and_not_all() -> None:
+    model = NaiveBayesClassifier(**QUICK).fit(WORDS, {"answer": ANSWER})
+    one = model.predict_proba({"colour": ["red", "blue"], "size": [1, 2]})
+    np.testing.assert_array_equal(one, model.predict_proba({"size": [1, 2], "colour": ["red", "blue"]}))
+    np.testing.assert_array_equal(
+        model.predict_proba({"colour": ["red"]}), model.predict_proba({"colour": ["red"], "size": [None]})
+    )
+    np.testing.assert_array_equal(one[:1], model.predict_proba({"colour": "red", "size": 1}))
+    np.testing.assert_array_equal(
+        model.predict_proba({"colour": "red", "size": [1, 2]}),
+        model.predict_proba({"colour": ["red"] * 2, "size": [1, 2]}),
+    )
+    np.testing.assert_array_equal(
+        one, model.predict_proba({"colour": ["red", "blue"], "size": [1, 2], "answer": ["no", "no"]})
+    )
+    assert model.complete({"colour": [None]}) == {"colour": ["red"]}
+
+
+def test_a_column_that_was_not_there_in_training_is_told() -> None:
+    model = LatentClassifier(n_hidden=2, **QUICK).fit(WORDS, ANSWER)
+    with pytest.warns(fgrn.UnseenLevelWarning, match=r"'colr'.*Did you mean 'colour'.*Ignored") as caught:
+        found = model.predict_proba({"colr": ["red"], "size": [1]})
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    np.testing.assert_array_equal(found, model.predict_proba({"size": [1]}))
+    with pytest.raises(fgrn.SchemaError, match=r"'colr'.*Did you mean 'colour'"):
+        model.set_params(unseen="error").predict({"colr": ["red"], "size": [1]})
+    with pytest.raises(fgrn.SchemaError, match="'q'"):
+        model.set_params(unseen="unknown").predict({"q": [1]})
+    frame = pd.DataFrame(WORDS)
+    for other, word in [
+        (frame[["size"]], "colour"),
+        (frame.assign(more=1), "more"),
+        (frame[["size", "colour"]], "order"),
+    ]:
+        with pytest.raises(ValueError, match=word):  # as scikit-learn has it
+            model.predict(other)
+
+
+def test_columns_of_one_name_are_refused_in_our_words() -> None:
+    frame = pd.DataFrame(WORDS)
+    twice = pd.concat([frame, frame[["size"]]], axis=1)
+    with pytest.raises(fgrn.EvidenceError, match=r"several columns called 'size'\. Rename"):
+        LatentClassifier(n_hidden=2, **QUICK).fit(twice, ANSWER)
+    with pytest.raises(fgrn.EvidenceError, match="several columns called 'size'"):
+        LatentClassifier(n_hidden=2, **QUICK).fit(frame, ANSWER).predict(twice)
+    arrow = pa.Table.from_arrays([pa.array([1, 2])] * 2, names=["a", "a"])
+    with pytest.raises(fgrn.EvidenceError, match="several columns called 'a'"):
+        frames.columns(arrow)
+
+
+@pytest.mark.parametrize(
+    "bare", [["red", 1], "red", 1, pd.Series(["red"]), pl.Series([1]), np.array(["red", 1.0]), None]
+)
+def test_what_is_no_table_is_told(bare: Any) -> None:
+    model = LatentClassifier(n_hidden=2, **QUICK).fit(WORDS, ANSWER)
+    for ask in (model.predict, lambda X: LatentClassifier().fit(X, ANSWER)):
+        with pytest.raises(ValueError, match=r"Expected 2D array.*Reshape"):
+            ask(bare)
+    with pytest.raises(ValueError, match="2D table, got a list of mappings"):
+        model.predict([{"colour": "red", "size": 1}])
+
+
+# Holes
+
+
+@pytest.mark.parametrize("code", ["?", ["?"], ("?", -9), np.array(["?"], dtype=object)])
+def test_one_code_for_missing_values_needs_no_list(code: Any) -> None:
+    table = {"colour": ["red", "?", "blue", "?"] * 5, "size": [1, 2, -9, 1] * 5}
+    model = LatentClassModel(n_hidden=2, n_init=1, missing_values=code, **QUICK).fit(table)
+    assert model.schema_["colour"].levels == ("blue", "red")
+    number = LatentClassModel(n_hidden=2, n_init=1, missing_values=-9, **QUICK).fit(table)
+    assert number.schema_["size"].levels == (1, 2)
+    assert number.schema_["colour"].levels == ("?", "blue", "red")
+
+
+@pytest.mark.parametrize("empty", [None, np.nan, "?"])
+def test_a_column_of_which_nothing_is_known_is_ignored(empty: Any, tmp_path: Any) -> None:
+    frame = pd.DataFrame(WORDS).assign(nothing=empty)[["nothing", "colour", "size"]]
+    settings = {"missing_values": "?", **QUICK}
+    for model in (LatentClassifier(n_hidden=2, **settings), NaiveBayesClassifier(**settings)):
+        with pytest.warns(fgrn.EmptyColumnWarning, match="'nothing' has no known value") as caught:
+            model.fit(frame, ANSWER)
+        assert len(caught) == 1
+        expected = type(model)(**model.get_params()).fit(WORDS, ANSWER)
+        np.testing.assert_array_equal(model.predict_proba(frame), expected.predict_proba(WORDS))
+        other = frame.assign(nothing="something")
+        np.testing.assert_array_equal(model.predict_proba(other), model.predict_proba(frame))
+        assert list(model.prototypes_["no"]) == ["colour", "size"]
+        assert set(model.explain(other.iloc[[0]]).contributions) == {"colour", "size"}
+        model.save(tmp_path / "m.fgrn")
+        again = fgrn.load(tmp_path / "m.fgrn")
+        np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
+    with pytest.raises(fgrn.SchemaError, match="no known value"):
+        LatentClassifier(**settings).fit(frame[["nothing"]], ANSWER)
+
+
+def test_filling_leaves_a_column_of_which_nothing_is_known() -> None:
+    frame = pd.DataFrame(WORDS).assign(nothing=None)[["nothing", "colour", "size"]]
+    model = LatentClassModel(n_hidden=2, n_init=1, **QUICK)
+    with pytest.warns(fgrn.EmptyColumnWarning):
+        model.fit(frame)
+    filled, sure = model.complete(frame, return_proba=True)
+    assert filled["nothing"].isna().all()
+    assert not filled[["colour", "size"]].isna().any().any()
+    np.testing.assert_array_equal(sure < 1, frame.isna() & [False, True, True])
+    drawn, _ = model.sample(3)
+    assert list(drawn) == list(frame)
+    assert drawn["nothing"].isna().all()
+    with pytest.warns(fgrn.EmptyColumnWarning):
+        array = LatentImputer(n_hidden=2, n_init=1, **QUICK).fit_transform(frame.to_numpy(dtype=object))
+    assert array.shape == frame.shape
+
+
+@pytest.mark.parametrize("output", ["pandas", "polars"])
+def test_an_imputer_keeps_the_types_of_columns(output: str) -> None:
+    frame = pd.DataFrame(
+        {
+            "word": ["a", None, "b"] * 4,
+            "category": pd.Categorical(["p", "q", None] * 4, ["q", "p"]),
+            "whole": [1, 2, 1] * 4,
+            "nullable": pd.array([1, None, 2] * 4, dtype="Int64"),
+            "number": [0.5, np.nan, 1.5] * 4,
+            "truth": [True, False, True] * 4,
+        }
+    )
+    table = frame if output == "pandas" else pl.from_pandas(frame)
+    model = LatentImputer(n_hidden=2, n_init=1, **QUICK).set_output(transform=output)
+    filled = model.fit(table).transform(table)
+    assert type(filled) is type(table)
+    assert list(filled.dtypes) == list(table.dtypes)
+    columns = {name: [None if pd.isna(value) else value for value in frame[name]] for name in frame}
+    for other in (columns, pa.table(columns)):  # of another kind: as types are found
+        found = model.fit(other).transform(other)
+        assert list(found["word"]) == list(filled["word"])
+        assert str(found["whole"].dtype).lower() == "int64"
+        assert str(found["word"].dtype).lower().startswith("str")
+    plain = model.set_output(transform="default").transform(other)
+    assert isinstance(plain, np.ndarray)
+
+
+# Classes
+
+
+def test_long_classes_are_not_cut_where_some_are_unknown() -> None:
+    model = LatentClassifier(n_hidden=2, **QUICK).fit(WORDS, [None if v == "yes" else v for v in ANSWER])
+    assert model.classes_.tolist() == ["no", "perhaps"]
+
+
+def test_a_later_batch_may_have_no_class() -> None:
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 2, 400)
+    X = np.stack([np.where(rng.random(400) < 0.9, kind, 1 - kind) for _ in range(4)], axis=1)
+    model = LatentClassifier(n_hidden=2, n_epochs=30, random_state=0, engine="reference")
+    model.partial_fit(X[:40], kind[:40], classes=[0, 1])
+    before = model.score_samples(X).mean()
+    for y in ([None] * 120, np.full(120, np.nan), [None] * 60 + kind[60:120].tolist()):
+        model.partial_fit(X[40:160], y)
+    assert model.weight_ == 400
+    assert model.score(X, kind) > 0.85
+    assert model.score_samples(X).mean() > before - 0.05
+    with pytest.raises(ValueError, match="class of no row"):
+        LatentClassifier().partial_fit(X, [None] * 400, classes=[0, 1])
+
+
+# Rows that cannot be
+
+
+@pytest.fixture(scope="module")
+def strict() -> NaiveBayesClassifier:
+    """Without smoothing: red goes with 1 and "no" alone, blue with 2 and "yes"; "no" is three times as frequent."""
+    table = {"colour": ["red"] * 6 + ["blue"] * 2, "size": [1] * 6 + [2] * 2}
+    return NaiveBayesClassifier(smoothing=0, n_epochs=1, engine="reference").fit(table, ["no"] * 6 + ["yes"] * 2)
+
+
+def test_an_impossible_row_is_answered_as_if_nothing_were_known(strict: NaiveBayesClassifier) -> None:
+    rows = {"colour": ["red", "red", "blue", None], "size": [1, 2, None, None]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scores = strict.score_samples(rows)
+    np.testing.assert_allclose(np.exp(scores), [0.75, 0, 0.25, 1])
+    assert scores[1] == -np.inf
+    with pytest.warns(fgrn.ImpossibleRowWarning, match=r"Row 1: .*'colour' = red cannot go with 'size' = 2") as caught:
+        found = strict.predict_proba(rows)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    np.testing.assert_allclose(found, [[1, 0], [0.75, 0.25], [0, 1], [0.75, 0.25]])
+    with pytest.warns(fgrn.ImpossibleRowWarning):
+        assert strict.predict(rows).tolist() == ["no", "no", "yes", "no"]
+    with pytest.raises(fgrn.ImpossibleEvidence, match="cannot go with"):
+        strict.explain({"colour": "red", "size": 2})
+
+
+def test_impossible_rows_of_models_without_a_class() -> None:
+    table = {"a": ["x", "y"] * 20, "b": ["p", "q"] * 20, "c": ["u", "u"] * 20}
+    model = LatentClassModel(n_hidden=2, n_init=1, smoothing=0, n_epochs=300, tol=0, random_state=0).fit(table)
+    model.network_ = fgrn.lvm(model.schema_.states, hidden=2)
+    model.network_.learn({**table, "S": [0, 1] * 20}, epochs=1)
+    rows = {"a": ["x", "x"], "b": ["p", "q"], "c": [None, None]}
+    assert np.isneginf(model.score_samples(rows)).tolist() == [False, True]
+    for ask in (model.predict_proba, model.transform):
+        with pytest.warns(fgrn.ImpossibleRowWarning, match="Row 1"):
+            np.testing.assert_allclose(ask(rows)[1], [0.5, 0.5])
+    with pytest.warns(fgrn.ImpossibleRowWarning, match="Row 1"):
+        assert model.complete(rows)["c"] == ["u", "u"]
+
+
+# What is asked of a model
+
+
+def test_criteria_count_weights_like_repeated_rows() -> None:
+    frame = pd.DataFrame(WORDS)
+    times = np.random.default_rng(0).integers(0, 4, len(frame))
+    repeated = frame.iloc[np.repeat(np.arange(len(frame)), times)]
+    model = LatentClassModel(n_hidden=2, n_init=1, **QUICK).fit(frame)
+    for ask in (model.aic, model.bic, model.relative_entropy):
+        assert ask(frame, sample_weight=times) == pytest.approx(ask(repeated))
+
+
+def test_a_candidate_is_what_its_rows_say() -> None:
+    rng = np.random.default_rng(0)
+    scores, posterior, weights = -rng.random(30), rng.dirichlet([1, 1, 1], 30), rng.random(30)
+    one = Candidate.of(scores, posterior, weights, 7)
+    assert one.n_hidden == 3
+    assert one.aic == pytest.approx(aic(weights @ scores, 7))
+    assert one.bic == pytest.approx(bic(weights @ scores, 7, weights.sum()))
+    assert one.relative_entropy == pytest.approx(relative_entropy(posterior, weights))
+    assert sum(one.class_sizes) == pytest.approx(1)
+    assert np.isnan(one.held_out)
+
+
+def test_every_model_with_one_hidden_variable_compares_and_embeds() -> None:
+    settings = {"n_init": 1, **QUICK}
+    classifier = LatentClassifier(n_hidden=2, **settings).fit(WORDS, ANSWER)
+    found = classifier.compare(WORDS, ANSWER, [1, 3])
+    assert [one.n_hidden for one in found.candidates] == [1, 3]
+    assert classifier.n_hidden_ == 2
+    assert [one.n_hidden for one in LatentImputer(**settings).compare(WORDS, [1, 2]).candidates] == [1, 2]
+    clusters = LatentClassModel(n_hidden=2, **settings).fit(WORDS)
+    np.testing.assert_array_equal(clusters.embed(WORDS), clusters.transform(WORDS))
+    assert classifier.embed(WORDS).shape == (40, 2)
+    assert set(classifier.prototypes_) == set(ANSWER)
+
+
+def test_a_number_as_random_state_draws_the_same_rows_again() -> None:
+    model = LatentClassModel(n_hidden=2, n_init=1, **QUICK).fit(WORDS)
+    assert model.sample(20)[0] == model.sample(20)[0]
+    model.random_state = np.random.RandomState(0)
+    assert model.sample(20)[0] != model.sample(20)[0]
