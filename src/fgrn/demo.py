@@ -41,7 +41,8 @@ def run(output: Path, hidden: int = 100, epochs: int = 40, say: Callable[[str], 
 
     shades = tuple(range(datasets.SHADES))  # some pixel may lack one in the rows to learn from
     schema = Schema(Column(name, shades, ordered=True) for name in names)
-    model = LatentClassifier(hidden, n_epochs=epochs, smoothing=0.1, tol=0.0, schema=schema, random_state=0, verbose=1)
+    settings: dict[str, Any] = {"n_epochs": epochs, "smoothing": 0.1, "n_init": 1, "tol": 0.0}
+    model = LatentClassifier(hidden, **settings, schema=schema, random_state=0, verbose=1)
     began = time.perf_counter()
     model.fit(_columns(names, pixels[train]), {table.target: digits[train].tolist()})
     took = time.perf_counter() - began

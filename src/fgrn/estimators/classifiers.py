@@ -212,7 +212,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         n_epochs: int = 100,
         cycles: int = 1,
         smoothing: float = 0.5,
-        n_init: int = 1,
+        n_init: int = 3,
         tol: float = 1e-5,
         learn_prior: bool = True,
         criterion: str = "held_out",
