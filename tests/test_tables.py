@@ -93,6 +93,31 @@ def test_words_are_looked_at_once_for_each_value() -> None:
     assert took < (time.perf_counter() - began) / 2
 
 
+def test_truth_is_no_number_in_a_column_of_both() -> None:
+    net = fgrn.lvm({"x": ["a", "b"]}, hidden=2)
+    for column in ([1, True], pd.Series([1, True], dtype=object), np.array([0, 1, False], dtype=object)):
+        with pytest.raises(fgrn.EvidenceError, match=r"(True|False) is not one of its states"):
+            net.propagate({"x": column})
+    assert net.propagate({"x": [1, "b", None]}).marginal("x")[:, 1].tolist() == [1, 1, 0.5]
+
+
+@pytest.mark.parametrize("kind", every_kind())
+def test_a_network_reads_any_kind_alike(kind: str) -> None:
+    table = every_kind()[kind]
+    assert fgrn.states(table) == {"colour": ["blue", "green", "red"], "size": [1, 2]}
+    net = fgrn.lvm(fgrn.states(table), hidden=2)
+    expected = fgrn.lvm(fgrn.states(WORDS), hidden=2)
+    net.learn(table, epochs=5, engine="reference")
+    expected.learn(WORDS, epochs=5, engine="reference")
+    assert net.table("colour").tolist() == expected.table("colour").tolist()
+    filled = net.complete(table)
+    assert type(filled) is type(table)
+    full = {name: frames.listed(column) for name, column in frames.columns(filled).items()}
+    assert full == expected.complete(WORDS)
+    with pytest.raises(fgrn.EvidenceError, match=r"Row 4, 'colour': 'green' is not one of its states"):
+        fgrn.lvm({"colour": ["blue", "red"], "size": [1, 2]}, hidden=2).propagate(table)
+
+
 def test_categories_have_an_order_only_where_they_say_so() -> None:
     levels = ["low", "middle", "high"]
     tables = {

@@ -90,7 +90,7 @@ class Column:
         return self.is_binned or (all(numbers) and bool(numbers))
 
     def codes(self, values: Any) -> tuple[np.ndarray, dict[Any, int]]:
-        """The position of each value's level, -1 where it is unknown or no level; and what was no level, how often."""
+        """The position of each value's level, UNKNOWN where it is no level; and what was no level, how often."""
         if self.is_binned:
             return self._binned(values), {}
         exact = all(isinstance(level, (int, float)) and abs(level) < 2**53 for level in self.levels)
@@ -98,18 +98,18 @@ class Column:
             return self._numbers(values)
         column = told_apart(values, self.name)
         places: dict[Any, int] = {level: code for code, level in enumerate(self.levels)}
-        places |= dict.fromkeys((*self.missing, None), -1)
-        codes = [-1] * len(column.values)
+        places |= dict.fromkeys((*self.missing, None), frames.UNKNOWN)
+        codes = [frames.UNKNOWN] * len(column.values)
         unseen: dict[Any, int] = {}
         for place, (given, count) in enumerate(zip(column.values, column.counts.tolist(), strict=True)):
             if not count:
                 continue
             value = plain_value(given, self.name)
             spelt = next((one for one in (value, *_spellings(value)) if one in places), self)
-            codes[place] = places.get(spelt, -1)
+            codes[place] = places.get(spelt, frames.UNKNOWN)
             if spelt is self:
                 unseen[value] = unseen.get(value, 0) + count
-        return column.spread(codes, -1, np.int32), unseen
+        return column.spread(codes, frames.UNKNOWN, np.int32), unseen
 
     def _numbers(self, values: np.ndarray) -> tuple[np.ndarray, dict[Any, int]]:
         levels = np.array([float(level) for level in self.levels])
@@ -118,7 +118,7 @@ class Column:
         place = np.minimum(np.searchsorted(levels[order], numbers), len(levels) - 1)
         codes = order[place].astype(np.int32)
         wrong = levels[codes] != numbers
-        codes[wrong] = -1
+        codes[wrong] = frames.UNKNOWN
         known = ~np.isnan(numbers) & ~np.isin(numbers, _floats(self.missing))
         found, count = np.unique(numbers[wrong & known], return_counts=True)
         return codes, {plain_value(value, self.name): int(n) for value, n in zip(found, count, strict=True)}
@@ -126,7 +126,7 @@ class Column:
     def _binned(self, values: Any) -> np.ndarray:
         numbers = numeric(values, self.name, self.missing)
         codes = np.searchsorted(np.array(self.edges), numbers, side="right").astype(np.int32)
-        codes[np.isnan(numbers)] = -1
+        codes[np.isnan(numbers)] = frames.UNKNOWN
         return codes
 
 
@@ -190,10 +190,9 @@ def told_apart(column: Any, name: str) -> frames.Factored:
         column = frames.listed(column)
     found = frames.factored(frames.listed(column) if frames.is_numbers(column) else column)
     if not isinstance(found, frames.Factored):
-        for value in found:
-            plain_value(value, name)
-        raise SchemaError(f"Column {name!r} holds what cannot be told apart.")
-    return found
+        found = frames.factored([plain_value(value, name) for value in found])
+    plain: frames.Factored = found
+    return plain
 
 
 def _spellings(value: Any) -> list[Any]:

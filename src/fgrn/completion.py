@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ def completed(
 
     Columns `beside` the variables stay as they are.
     """
-    columns = frames.columns(data)
+    columns = frames.columns(data, by_value=True)
     open_rows = {name: _open_rows(column) for name, column in columns.items() if name not in beside}
     wanted = [name for name, rows in open_rows.items() if rows.any()]
     found = propagate(columns or data, wanted)
@@ -33,7 +33,7 @@ def completed(
         codes = found.marginal(name).argmax(axis=1)
         values = (codes if _speaks_codes(labels, column, rows) else named(labels, codes)).tolist()
         if rows.ndim:
-            values = [new if is_open else old for new, is_open, old in zip(values, rows, column, strict=True)]
+            values = _merged(values, rows, frames.listed(column))
         filled[name] = values
     return outputs.replaced(data, columns, filled)
 
@@ -68,15 +68,25 @@ def filled(
             new: list[Any] = (belief @ np.array(column.centers)).tolist()
         else:
             new = [column.levels[code] for code in best.tolist()]
-        out[name] = [n if is_open else o for n, is_open, o in zip(new, unknown.tolist(), old, strict=True)]
+        out[name] = _merged(new, unknown, old)
     return out, sure
+
+
+def _merged(new: Sequence[Any], unknown: np.ndarray, old: Sequence[Any]) -> list[Any]:
+    """New values where nothing was known, the old ones elsewhere."""
+    return [n if is_open else o for n, is_open, o in zip(new, unknown.tolist(), old, strict=True)]
 
 
 def _open_rows(column: Any) -> np.ndarray:
     """Which values of a column are unknown or distributions; one answer for one bare value."""
+    if isinstance(column, frames.Factored):
+        return column.spread([frames.is_unknown(v) or frames.is_distribution(v) for v in column.values], True, bool)
     if isinstance(column, np.ndarray) and column.ndim == 2:
         return np.ones(len(column), dtype=bool)
-    if isinstance(column, list) or (isinstance(column, np.ndarray) and column.ndim):
+    if frames.is_numbers(column) and column.ndim:
+        holes: np.ndarray = np.isnan(column)
+        return holes
+    if not frames.is_bare(column):
         return np.array([frames.is_unknown(v) or frames.is_distribution(v) for v in column], dtype=bool)
     return np.array(frames.is_unknown(column.tolist() if isinstance(column, np.ndarray) else column))
 
@@ -85,5 +95,10 @@ def _speaks_codes(labels: Labels, column: Any, open_rows: np.ndarray) -> bool:
     """Whether what is known in a column are the positions of states that have names."""
     if not open_rows.ndim or not takes_codes(labels):
         return False
-    known = [value for value, is_open in zip(column, open_rows, strict=True) if not is_open]
+    if frames.is_numbers(column):
+        return column.dtype.kind != "b" and not open_rows.all()
+    if isinstance(column, frames.Factored):
+        known = [value for value in column.found if not (frames.is_unknown(value) or frames.is_distribution(value))]
+    else:
+        known = [value for value, is_open in zip(column, open_rows, strict=True) if not is_open]
     return bool(known) and all(isinstance(value, (int, float, np.number)) for value in known)

@@ -28,7 +28,7 @@ WIDEST_LOOKUP = 2**16
 MOST_WEIGHT = 1e100
 """Sums of larger row weights could overflow."""
 
-UNKNOWN = -1
+UNKNOWN = frames.UNKNOWN
 SOFT = -2
 
 
@@ -107,7 +107,7 @@ class Variables(Protocol):
 
 def encode(plan: Variables, data: frames.Data, rows: int | None = None) -> Evidence:
     """The evidence in a table. A variable the table does not name is unknown; without any column there is one row."""
-    columns = frames.columns(data)
+    columns = frames.columns(data, by_value=True)
     for name in columns:
         if name not in plan.index:
             near = unknown_name("variable", name, plan.names)
@@ -157,7 +157,7 @@ def sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
     begins[:1] = True
     if ids is None or frames.is_bare(ids):
         return begins
-    values = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    values = frames.listed(ids)
     if len(values) != rows:
         raise EvidenceError(f"Column {name!r} has {len(values):,} rows, the others have {rows:,}.")
     seen: set[Any] = set()
@@ -229,8 +229,8 @@ class _Column:
                 raise EvidenceError(f"Column {self.name!r} has {column.ndim} dimensions; it may have one or two.")
             if not np.ma.isMaskedArray(column) and column.dtype.kind in "biuf":
                 return self._numbers(column), None
-            column = column.tolist() if column.dtype.kind in "US" else list(column)
-        return self._values(column)
+            column = list(column)
+        return self._distinct(column) if isinstance(column, frames.Factored) else self._values(column)
 
     def is_counted(self, column: Any) -> bool:
         """Whether its values are the codes: plain numbers, of a variable whose states are counted from 0."""
@@ -297,6 +297,15 @@ class _Column:
             return self._values(column.tolist())[0]  # to find the first bad row, and say which
         codes: np.ndarray = table[place]
         return codes
+
+    def _distinct(self, column: frames.Factored) -> tuple[np.ndarray, np.ndarray | None]:
+        code = self._coder()
+        try:
+            counted = zip(column.values, column.counts.tolist(), strict=True)
+            codes = [code(value) if count else UNKNOWN for value, count in counted]
+        except (KeyError, TypeError):  # a distribution, or no state: row by row, to say which it is
+            return self._values(column.tolist())
+        return column.spread(codes, UNKNOWN, np.int32), None
 
     def _values(self, values: Sequence[Any]) -> tuple[np.ndarray, np.ndarray | None]:
         codes = [UNKNOWN] * len(values)

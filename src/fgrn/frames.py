@@ -12,13 +12,16 @@ import numpy as np
 
 from .exceptions import EvidenceError
 
+UNKNOWN = -1
+"""The code of a value of which nothing is known."""
+
 Data: TypeAlias = Any
 """A mapping of names to columns (lists, arrays, series, or one value for every row), or a dataframe."""
 
 
 @dataclass(frozen=True, eq=False)
 class Coded:
-    """A column that has been read already: the position of each row's state, -1 where it is unknown."""
+    """A column that has been read already: the position of each row's state, or UNKNOWN."""
 
     codes: np.ndarray
 
@@ -28,7 +31,7 @@ class Coded:
     @property
     def unknown(self) -> np.ndarray:
         """Which rows say nothing."""
-        unknown: np.ndarray = self.codes < 0
+        unknown: np.ndarray = self.codes == UNKNOWN
         return unknown
 
 
@@ -37,7 +40,8 @@ class Factored:
     """A column by its distinct values, so that each is looked at once: the positions, and what is at each of them.
 
     Attributes:
-        codes: the position of each row's value, -1 where there is none. A value that is there may still mean "unknown".
+        codes: the position of each row's value, UNKNOWN where there is none. A value that is there may still mean
+            "unknown".
         values: the distinct values; of a categorical column also those that no row has.
         categorical: whether the order of the values was given with the column.
         ordered: whether that order means something.
@@ -54,7 +58,12 @@ class Factored:
     @cached_property
     def counts(self) -> np.ndarray:
         """How many rows have each value."""
-        return np.bincount(self.codes + 1, minlength=len(self.values) + 1)[1:]
+        return np.bincount(self.codes - UNKNOWN, minlength=len(self.values) + 1)[1:]
+
+    @property
+    def unknown(self) -> np.ndarray:
+        """Which rows say nothing."""
+        return self.spread([is_unknown(value) for value in self.values], True, bool)
 
     @property
     def found(self) -> list[Any]:
@@ -65,7 +74,7 @@ class Factored:
         """An array with something for each distinct value at the rows that have it, `unknown` at the others."""
         table = np.empty(len(self.values) + 1, dtype=kind)
         table[:-1] = values
-        table[-1] = unknown  # where a code of -1 finds it
+        table[UNKNOWN] = unknown  # the last
         out: np.ndarray = table[self.codes]
         return out
 
@@ -122,19 +131,24 @@ def repeated(column: Any, rows: int) -> Any:
 
 def nothing(rows: int) -> Factored:
     """A column of which nothing is known."""
-    return Factored(np.full(rows, -1, dtype=np.int32), [])
+    return Factored(np.full(rows, UNKNOWN, dtype=np.int32), [])
 
 
 def factored(column: Any) -> Any:
     """A column, as it was read, by its distinct values; as it is, if it holds plain numbers or cannot be told apart."""
     if isinstance(column, (Coded, Factored)) or is_bare(column) or is_numbers(column):
         return column
+    if isinstance(column, np.ndarray) and column.dtype.kind not in "biufOUS":
+        return column
     values = listed(column)
-    try:
-        places = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    kinds = set(map(type, values))
+    keys = values if bool not in kinds or kinds <= {bool, str, type(None)} else [(type(v), v) for v in values]
+    try:  # in a mapping, True would be 1
+        places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
     except TypeError:
         return column
-    return Factored(np.fromiter(map(places.__getitem__, values), dtype=np.int32, count=len(values)), list(places))
+    codes = np.fromiter(map(places.__getitem__, keys), dtype=np.int32, count=len(keys))
+    return Factored(codes, list(places) if keys is values else [value for _, value in places])
 
 
 def is_numbers(column: Any) -> bool:
@@ -342,7 +356,9 @@ def _by_value(series: Any) -> Factored | None:
             codes, values = native.factorize()
         except (TypeError, ValueError):  # lists, arrays
             return None
-        return Factored(codes, values.tolist())
+        found = values.tolist()
+        mixed = native.dtype == object and any(value in (0, 1) for value in found if isinstance(value, (int, float)))
+        return None if mixed else Factored(codes, found)  # True may have been taken for 1
     import pyarrow as pa
 
     try:
@@ -352,5 +368,5 @@ def _by_value(series: Any) -> Factored | None:
         array = array.unify_dictionaries().combine_chunks()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
         return None
-    codes = array.indices.cast(pa.int64()).fill_null(-1).to_numpy()
+    codes = array.indices.cast(pa.int64()).fill_null(UNKNOWN).to_numpy()
     return Factored(codes, array.dictionary.to_pylist(), ordered, ordered)

@@ -18,7 +18,7 @@ def replaced(data: Data, plain: Mapping[str, Any], filled: Mapping[str, Sequence
     `plain` are its columns as they were read: an iterator among them has been used up.
     """
     if isinstance(data, Mapping):
-        kept = {name: plain[name] if isinstance(column, Iterator) else column for name, column in data.items()}
+        kept = {name: listed(plain[name]) if isinstance(column, Iterator) else column for name, column in data.items()}
         if all(map(is_bare, plain.values())):  # one row written without lists
             return {name: filled[name][0] if name in filled else column for name, column in kept.items()}
         return {name: _like(column, filled[name]) if name in filled else column for name, column in kept.items()}

@@ -224,5 +224,5 @@ def _is_open(value: Any) -> bool:
 def _where(value: Any, shown: np.ndarray) -> Any:
     """One value in the rows where it is shown, and unknown elsewhere."""
     if isinstance(value, frames.Coded):
-        return frames.Coded(np.where(shown, value.codes[0], -1))
+        return frames.Coded(np.where(shown, value.codes[0], frames.UNKNOWN))
     return [value if here else None for here in shown.tolist()]

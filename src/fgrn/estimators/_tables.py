@@ -28,7 +28,7 @@ class Classes(NamedTuple):
     @property
     def coded(self) -> Coded:
         """The position of each row's class."""
-        codes = np.full(len(self.labels), -1, dtype=np.int32)
+        codes = np.full(len(self.labels), frames.UNKNOWN, dtype=np.int32)
         codes[self.known] = np.searchsorted(self.every, self.labels[self.known])
         return Coded(codes)
 
