@@ -6,7 +6,8 @@ Validation and names are here; everything computed is asked of a `Network` (`net
 from __future__ import annotations
 
 from .classifiers import DeepLatentClassifier, LatentClassifier, NaiveBayesClassifier
-from .latent import DiscreteICA, LatentClassModel, LatentImputer
+from .imputer import LatentImputer
+from .latent import DiscreteICA, LatentClassModel
 
 __all__ = [
     "DeepLatentClassifier",

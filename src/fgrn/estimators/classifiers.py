@@ -188,10 +188,11 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         criterion: for n_hidden="auto": "bic", "aic" or "held_out".
         max_hidden: for n_hidden="auto": the most states to try.
         n_bins: bins of a column with many different numbers.
-        max_levels: the most levels of a column of words.
-        missing_values: values that mean "unknown", beside None and NaN.
+        max_levels: the most levels of a column of words or categories.
+        missing_values: a value that means "unknown", or a list of them, beside None and NaN.
         schema: what the columns mean, if that is not to be found in the table.
-        unseen: what a level is that was not seen in training: "unknown", with a warning, or an "error".
+        unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
+            an "error".
         engine: "auto", "cpu" or "reference".
         random_state: for the random starts.
         verbose: whether to show progress.
@@ -200,6 +201,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         network_: the Network.
         schema_: what the columns mean.
         classes_: the classes.
+        prototypes_: for each class the distribution of every column.
         history_: what happened in learning.
         n_hidden_: the states of the hidden variable.
         selection_: what was tried, with n_hidden="auto".
@@ -264,10 +266,11 @@ class NaiveBayesClassifier(LatentClassifierBase):
         n_epochs: the most epochs of EM, which matter only where classes or values are unknown.
         tol: learning ends when an epoch gains less log-likelihood per row.
         n_bins: bins of a column with many different numbers.
-        max_levels: the most levels of a column of words.
-        missing_values: values that mean "unknown", beside None and NaN.
+        max_levels: the most levels of a column of words or categories.
+        missing_values: a value that means "unknown", or a list of them, beside None and NaN.
         schema: what the columns mean, if that is not to be found in the table.
-        unseen: what a level is that was not seen in training: "unknown", with a warning, or an "error".
+        unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
+            an "error".
         engine: "auto", "cpu" or "reference".
         random_state: for the start where classes are unknown.
         verbose: whether to show progress.
@@ -276,6 +279,7 @@ class NaiveBayesClassifier(LatentClassifierBase):
         network_: the Network.
         schema_: what the columns mean.
         classes_: the classes.
+        prototypes_: for each class the distribution of every column.
         history_: what happened in learning.
     """
 
@@ -333,10 +337,11 @@ class DeepLatentClassifier(LatentClassifierBase):
         n_init: random starts of each layer, of which the best is kept.
         tol: learning ends when an epoch gains less log-likelihood per row.
         n_bins: bins of a column with many different numbers.
-        max_levels: the most levels of a column of words.
-        missing_values: values that mean "unknown", beside None and NaN.
+        max_levels: the most levels of a column of words or categories.
+        missing_values: a value that means "unknown", or a list of them, beside None and NaN.
         schema: what the columns mean, if that is not to be found in the table.
-        unseen: what a level is that was not seen in training: "unknown", with a warning, or an "error".
+        unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
+            an "error".
         engine: "auto", "cpu" or "reference".
         random_state: for the random starts.
         verbose: whether to show progress.
@@ -345,6 +350,7 @@ class DeepLatentClassifier(LatentClassifierBase):
         network_: the Network.
         schema_: what the columns mean.
         classes_: the classes.
+        prototypes_: for each class the distribution of every column.
         history_: what happened in learning all layers together.
     """
 

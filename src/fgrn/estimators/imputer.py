@@ -1,0 +1,108 @@
+"""Completed tables, as a step of a pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin
+from sklearn.utils._set_output import _get_output_config
+
+from .. import frames, outputs
+from ..schema import BINS, MOST_LEVELS, Schema
+from .latent import ChoosingTransformer
+
+
+class LatentImputer(OneToOneFeatureMixin, ChoosingTransformer):  # type: ignore[misc]
+    """Fills the holes of a table: the likeliest level, or the expected number, given all that is known of the row.
+
+    Args:
+        n_hidden: the states of the hidden variable, or "auto": as many as the criterion says.
+        n_epochs: the most epochs of EM.
+        cycles: updates of each table per epoch.
+        smoothing: a Dirichlet count for every cell of every table.
+        n_init: random starts, of which the best is kept.
+        tol: learning ends when an epoch gains less log-likelihood per row.
+        learn_prior: whether the prior of the hidden variable is learnt.
+        criterion: for n_hidden="auto": "bic", "aic" or "held_out".
+        max_hidden: for n_hidden="auto": the most states to try.
+        n_bins: bins of a column with many different numbers.
+        max_levels: the most levels of a column of words or categories.
+        missing_values: a value that means "unknown", or a list of them, beside None and NaN.
+        schema: what the columns mean, if that is not to be found in the table.
+        unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
+            an "error".
+        engine: "auto", "cpu" or "reference".
+        random_state: for the random starts.
+        verbose: whether to show progress.
+
+    Attributes:
+        network_: the Network.
+        schema_: what the columns mean.
+        history_: what happened in learning.
+    """
+
+    def __init__(
+        self,
+        n_hidden: int | str = 8,
+        *,
+        n_epochs: int = 200,
+        cycles: int = 1,
+        smoothing: float = 0.1,
+        n_init: int = 2,
+        tol: float = 1e-5,
+        learn_prior: bool = True,
+        criterion: str = "held_out",
+        max_hidden: int = 64,
+        n_bins: int = BINS,
+        max_levels: int = MOST_LEVELS,
+        missing_values: Any = None,
+        schema: Schema | None = None,
+        unseen: str = "unknown",
+        engine: str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_hidden = n_hidden
+        self.n_epochs = n_epochs
+        self.cycles = cycles
+        self.smoothing = smoothing
+        self.n_init = n_init
+        self.tol = tol
+        self.learn_prior = learn_prior
+        self.criterion = criterion
+        self.max_hidden = max_hidden
+        self.n_bins = n_bins
+        self.max_levels = max_levels
+        self.missing_values = missing_values
+        self.schema = schema
+        self.unseen = unseen
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def transform(self, X: Any) -> Any:
+        """The table with its holes filled, as an array; as a frame whose columns keep their types after `set_output`.
+
+        A column of which nothing was known in training stays as it is.
+
+        Args:
+            X: the table.
+        """
+        columns, data = self._read(X)
+        filled, _ = self._filled(columns, data)
+        wanted = _get_output_config("transform", self)["dense"]
+        if wanted == "default":
+            return outputs.as_array([filled.get(name, column) for name, column in columns.items()])
+        if frames.kind_of(X) == wanted:
+            return outputs.replaced(frames.gathered(X), {}, filled)
+        return outputs.table_like(wanted, {n: filled.get(n) or frames.listed(column) for n, column in columns.items()})
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The names of the columns, which stay as they are.
+
+        Args:
+            input_features: the names, if they are not known from training.
+        """
+        names: np.ndarray = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
+        return names
