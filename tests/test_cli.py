@@ -200,7 +200,7 @@ def test_pipes(people: Path, model: Path, monkeypatch: pytest.MonkeyPatch, capsy
         (["draw", "MODEL", "-o", "m.doc"], 1, [".doc"]),
         (["frit", "DATA"], 2, ["no command 'frit'", "'fit'"]),
         (["inspect", "BINARY"], 1, ["BINARY", "not a text file"]),
-        (["inspect", "RAGGED"], 1, ["RAGGED", "Expected 2 columns, got 3"]),
+        (["inspect", "RAGGED"], 1, ["RAGGED", "line 3: 3 values"]),
         (["inspect", "EMPTY"], 1, ["EMPTY", "empty"]),
         (["inspect", "DATA", "--drop", "x"], 1, ["no column 'x'"]),
     ],
@@ -333,3 +333,23 @@ def test_what_nobody_thought_of_is_no_traceback(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("FGRN_DEBUG", "1")
     with pytest.raises(ArithmeticError):
         main(["inspect", "x.csv"])
+
+
+@pytest.mark.parametrize(
+    ("name", "between"), [("tab", "\t"), ("\\t", "\t"), (";", ";"), ("semicolon", ";"), ("space", " ")]
+)
+def test_delimiters_have_names(name: str, between: str, tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "".join(f"{between.join(line)}\n" for line in (["a", "b"], ["p", "q"], ["r", "s"])), encoding="utf-8"
+    )
+    found = json.loads(said(capsys, "inspect", path, "--delimiter", name, "--json"))
+    assert [one["column"] for one in found["columns"]] == ["a", "b"]
+    assert "one plain character" in said(capsys, "inspect", path, "--delimiter", "ab", status=1)
+
+
+def test_another_encoding(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes("name,n\nandré,2\n".encode("latin-1"))
+    assert "line 2" in said(capsys, "inspect", path, status=1)
+    assert "andré" in said(capsys, "inspect", path, "--encoding", "latin-1")

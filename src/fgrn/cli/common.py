@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
+"""Delimiters by names that a shell does not take apart."""
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table for people.")
 
 
@@ -32,7 +35,11 @@ def reading(command: Command) -> Command:
         click.option(
             "--format", "format_", type=click.Choice(["csv", "tsv", "parquet"]), help="Of DATA; else by its name."
         ),
-        click.option("--delimiter", help="Between values of a text file; a comma unless given."),
+        click.option(
+            "--delimiter",
+            help="Between values of a text file: one character, or tab, space, comma, semicolon; else it is seen.",
+        ),
+        click.option("--encoding", help="Of a text file, such as cp1252 or utf-16; else by its first bytes, or UTF-8."),
         click.option("--no-header", is_flag=True, help="The first line is a row; columns are called x0, x1, ..."),
         click.option(
             "--missing", multiple=True, metavar="CODE", help="What stands for unknown, such as ?; repeat for more."
@@ -48,6 +55,7 @@ def read(
     data: str,
     format_: str | None,
     delimiter: str | None,
+    encoding: str | None,
     no_header: bool,
     missing: tuple[str, ...],
     drop: tuple[str, ...],
@@ -58,7 +66,8 @@ def read(
         format=format_,
         missing=missing or table_file.MISSING,
         header=not no_header,
-        delimiter=delimiter,
+        delimiter=None if delimiter is None else DELIMITERS.get(delimiter, delimiter),
+        encoding=encoding,
     )
     for column in drop:
         if column not in table.column_names:

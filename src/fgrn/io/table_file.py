@@ -6,18 +6,16 @@ there at all.
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..exceptions import FgrnError, TableFileError, shortened
-from . import container
+from . import container, text_table
 
 FORMATS = {
     ".csv": "csv",
@@ -55,6 +53,7 @@ def read(
     missing: Sequence[str] = MISSING,
     header: bool = True,
     delimiter: str | None = None,
+    encoding: str | None = None,
 ) -> Any:
     """The table in a file, as an Arrow table.
 
@@ -63,27 +62,29 @@ def read(
         format: "csv", "tsv" or "parquet"; by the end of the name unless given.
         missing: what stands for unknown in a text file.
         header: whether the first line names the columns; else they are called x0, x1, ...
-        delimiter: between values of a text file.
+        delimiter: between values of a text file; seen in its first lines unless given.
+        encoding: of a text file; by its byte order mark, or UTF-8, unless given.
     """
     name = os.fspath(path)
     kind = format_of(name, format)
-    data = _bytes(name)
+    data, where = _bytes(name), _called(name)
     try:
         if kind == "parquet":
             import pyarrow.parquet as parquet
 
             table = parquet.read_table(io.BytesIO(data))
         else:
-            table = _text(data, "\t" if kind == "tsv" else delimiter or ",", missing, header, name)
+            between = "\t" if kind == "tsv" and delimiter is None else delimiter
+            table = text_table.parsed(data, where, missing, header, between, encoding)
     except TableFileError:
         raise
     except Exception as error:  # pyarrow has several, all with a message worth reading
-        raise TableFileError(f"{name!r} cannot be read as {kind}: {_first_line(error)}") from error
+        raise TableFileError(f"{where} cannot be read as {kind}: {_first_line(error)}") from error
     twice = sorted({column for column in table.column_names if table.column_names.count(column) > 1})
     if twice:
-        raise TableFileError(f"{name!r} has several columns called {shortened(map(repr, twice))}. Rename them.")
+        raise TableFileError(f"{where} has several columns called {shortened(map(repr, twice))}. Rename them.")
     if not table.num_columns or not table.num_rows:
-        raise TableFileError(f"{name!r} holds no rows. A table has a line of names and at least one more.")
+        raise TableFileError(f"{where} holds no rows. A table has a line of names and at least one more.")
     return table
 
 
@@ -116,6 +117,11 @@ def put(name: str, data: bytes, failure: type[FgrnError] = TableFileError) -> No
         raise failure(f"{name!r} cannot be written: {why}. An older file is as it was.") from error
 
 
+def _called(name: str) -> str:
+    """What errors call a file."""
+    return "standard input" if name == "-" else repr(name)
+
+
 def _bytes(name: str) -> bytes:
     try:
         if name == "-":
@@ -130,53 +136,6 @@ def _bytes(name: str) -> bytes:
     except (OSError, EOFError) as error:
         why = getattr(error, "strerror", None) or "it is not a gzip file, or is cut off"
         raise TableFileError(f"{name!r} cannot be read: {why}.") from error
-
-
-def _text(data: bytes, delimiter: str, missing: Sequence[str], header: bool, name: str) -> Any:
-    """A text table: every column as words first, trimmed, then numbers where all of a column are."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    from pyarrow import csv as arrow
-
-    if b"\x00" in data[:4096]:
-        raise TableFileError(f"{name!r} is not a text file. If it is Parquet, say --format parquet.")
-    if not data.strip():
-        raise TableFileError(f"{name!r} is empty.")
-    first = data.lstrip(b"\xef\xbb\xbf").split(b"\n", 1)[0].decode("utf-8", errors="replace")
-    width = len(next(csv.reader([first.rstrip("\r")], delimiter=delimiter)))
-    words = arrow.read_csv(
-        pa.BufferReader(data),
-        arrow.ReadOptions(autogenerate_column_names=True, encoding="utf8"),
-        arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        arrow.ConvertOptions(column_types={f"f{k}": pa.string() for k in range(width)}, strings_can_be_null=False),
-    )
-    trimmed = [pc.utf8_trim_whitespace(column) for column in words.columns]
-    if header:
-        names = [column[0].as_py() for column in trimmed]
-        trimmed = [column.slice(1) for column in trimmed]
-        if not all(names):
-            raise TableFileError(f"{name!r}: column {names.index('') + 1} has no name in the first line.")
-    else:
-        names = [f"x{position}" for position in range(len(trimmed))]
-    codes = pa.array([code.strip() for code in missing], pa.string())
-    columns = []
-    for column in trimmed:
-        known = pc.if_else(pc.is_in(column, codes), pa.scalar(None, pa.string()), column)
-        columns.append(_typed(known))
-    return pa.table(columns, names=names)
-
-
-def _typed(column: Any) -> Any:
-    """Numbers where all known values are written as such; codes like 007 stay words."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if column.null_count == len(column) or pc.any(pc.match_substring_regex(column, r"^[+-]?0[0-9]")).as_py():
-        return column
-    for kind in (pa.int64(), pa.float64()):
-        with suppress(pa.ArrowInvalid):
-            return column.cast(kind)
-    return column
 
 
 def _encoded(table: Any, kind: str) -> bytes:

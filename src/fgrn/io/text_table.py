@@ -1,0 +1,215 @@
+"""Tables as text: how the bytes are encoded, what stands between values, what is a number and what is unknown."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+
+from ..exceptions import FgrnWarning, TableFileError, shortened
+
+MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+"""Byte order marks; those of UTF-32 first, as one of them begins like one of UTF-16."""
+
+DELIMITERS = {",": "','", ";": "';'", "\t": "tabs", "|": "'|'"}
+"""What may stand between values, and what it is called; the first unless the others fit better."""
+
+SAMPLE_LINES, SAMPLE_BYTES = 50, 100_000
+"""How much of a file is looked at to see what stands between its values."""
+
+
+def parsed(
+    data: bytes, where: str, missing: Sequence[str], header: bool, delimiter: str | None, encoding: str | None
+) -> Any:
+    """The table in the bytes of a text file, as an Arrow table.
+
+    Every column is read as words, trimmed, and turned into numbers where all its values are.
+
+    Args:
+        data: the bytes.
+        where: what errors call the file.
+        missing: what stands for unknown.
+        header: whether the first line names the columns; else they are called x0, x1, ...
+        delimiter: between values; seen in the first lines unless given.
+        encoding: of the bytes; by their byte order mark, or UTF-8, unless given.
+    """
+    data = _utf8(data, where, encoding)
+    if not data.strip():
+        raise TableFileError(f"{where} is empty.")
+    if delimiter is None:
+        delimiter = delimiter_of(_sample(data))
+        if delimiter != ",":
+            warnings.warn(
+                f"{where}: values are separated by {DELIMITERS[delimiter]}, it seems; --delimiter chooses.",
+                FgrnWarning,
+                stacklevel=3,
+            )
+    elif len(delimiter) != 1 or not delimiter.isascii() or delimiter in '\r\n"':
+        raise TableFileError(f"The delimiter between values is one plain character. Got {delimiter!r}.")
+    words = _words(data, where, delimiter)
+    if header:
+        names = _names([column[0].as_py() for column in words], where)
+        words = [column.slice(1) for column in words]
+    else:
+        names = [f"x{position}" for position in range(len(words))]
+    return _table(words, names, missing)
+
+
+def delimiter_of(text: str) -> str:
+    """What stands between values in the first lines of a text: a comma, unless with another more lines are alike."""
+    best, most = ",", 0.5
+    for delimiter in DELIMITERS:
+        with suppress(csv.Error):
+            rows = csv.reader(io.StringIO(text), delimiter=delimiter)
+            widths = [len(row) for row in islice(rows, SAMPLE_LINES) if row]
+            alike = widths.count(widths[0]) / len(widths) if widths and widths[0] > 1 else 0.0
+            if alike > most:
+                best, most = delimiter, alike
+    return best
+
+
+def _sample(data: bytes) -> str:
+    """The first lines of a file, whole ones."""
+    sample = data[:SAMPLE_BYTES]
+    if len(data) > SAMPLE_BYTES:
+        sample = sample[: sample.rfind(b"\n") + 1] or sample
+    return sample.decode("utf-8", errors="replace")
+
+
+def _utf8(data: bytes, where: str, encoding: str | None) -> bytes:
+    """The same text in UTF-8, without a byte order mark."""
+    mark, marked = next(((mark, name) for mark, name in MARKS if data.startswith(mark)), (b"", None))
+    data = data.removeprefix(mark)
+    kind = marked or encoding or "utf-8"
+    try:
+        kind = codecs.lookup(kind).name
+    except LookupError:
+        raise TableFileError(
+            f"There is no encoding {encoding!r}. Common ones: utf-8, cp1252, latin-1, utf-16."
+        ) from None
+    if kind == "utf-8":
+        if b"\x00" in data[:4096]:
+            raise TableFileError(
+                f"{where} is not a text file. If it is Parquet, say --format parquet; if it is text with two bytes a "
+                "letter, --encoding utf-16."
+            )
+        return data  # pyarrow looks at every letter anyway
+    try:
+        return data.decode(kind).encode()
+    except (UnicodeError, LookupError) as error:  # some codecs are not for text
+        raise _undecodable(data, where, kind) or TableFileError(
+            f"{where} cannot be read as {kind}: {error}."
+        ) from error
+
+
+def _undecodable(data: bytes, where: str, encoding: str) -> TableFileError | None:
+    """The error for the first line that cannot be read in an encoding, if there is one."""
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = 1 + data[: error.start].decode(encoding, errors="replace").count("\n")
+        other = "--encoding cp1252 or latin-1" if encoding == "utf-8" else "another --encoding"
+        return TableFileError(
+            f"{where}, line {line}: this is not {encoding.upper()} (byte 0x{data[error.start]:02x}). Files of older "
+            f"programs often are not; say {other}, or save it as UTF-8."
+        )
+    return None
+
+
+def _words(data: bytes, where: str, delimiter: str) -> list[Any]:
+    """The columns of a text in UTF-8, as trimmed words."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import csv as arrow
+
+    first = data.split(b"\n", 1)[0].decode("utf-8", errors="replace")
+    width = len(next(csv.reader([first.rstrip("\r")], delimiter=delimiter)))
+    try:
+        words = arrow.read_csv(
+            pa.BufferReader(data),
+            arrow.ReadOptions(autogenerate_column_names=True, encoding="utf8"),
+            arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            arrow.ConvertOptions(column_types={f"f{k}": pa.string() for k in range(width)}, strings_can_be_null=False),
+        )
+    except pa.ArrowInvalid as error:
+        found = _undecodable(data, where, "utf-8") or _ragged(data, where, delimiter)
+        if found is None:
+            raise
+        raise found from error
+    return [pc.utf8_trim_whitespace(column) for column in words.columns]
+
+
+def _ragged(data: bytes, where: str, delimiter: str) -> TableFileError | None:
+    """The error for the first line with more or fewer values than the first, if there is one."""
+    rows = csv.reader(io.StringIO(data.decode("utf-8", errors="replace"), newline=""), delimiter=delimiter)
+    wide, begun, first = 0, 1, 1
+    with suppress(csv.Error):
+        for row in rows:
+            if row and not wide:
+                wide, first = len(row), begun
+            if row and len(row) != wide:
+                values = "1 value" if len(row) == 1 else f"{len(row)} values"
+                return TableFileError(
+                    f"{where}, line {begun}: {values}, where line {first} has {wide} of them. Mend the line (a value "
+                    f"that holds {DELIMITERS.get(delimiter, repr(delimiter))} is put in quotes), or say what stands "
+                    "between values with --delimiter."
+                )
+            begun = rows.line_num + 1
+    return None
+
+
+def _names(names: list[str], where: str) -> list[str]:
+    """The names of columns; one that has none is called by its place."""
+    out, new = list(names), []
+    for position, name in enumerate(names):
+        if not name:
+            free = f"x{position}"
+            while free in out:
+                free += "_"
+            out[position] = free
+            new.append(repr(free))
+    if new:
+        word = "a column" if len(new) == 1 else f"{len(new):,} columns"
+        warnings.warn(
+            f"{where}: {word} without a name in the first line, here called {shortened(new)}; --drop leaves "
+            f"{'it' if len(new) == 1 else 'them'} out. If the first line is a row, say --no-header.",
+            FgrnWarning,
+            stacklevel=4,
+        )
+    return out
+
+
+def _table(words: list[Any], names: list[str], missing: Sequence[str]) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    codes = pa.array([code.strip() for code in missing], pa.string())
+    columns = []
+    for column in words:
+        known = pc.if_else(pc.is_in(column, codes), pa.scalar(None, pa.string()), column)
+        columns.append(_typed(known))
+    return pa.table(columns, names=names)
+
+
+def _typed(column: Any) -> Any:
+    """Numbers where all known values are written as such; codes like 007 stay words."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column.null_count == len(column) or pc.any(pc.match_substring_regex(column, r"^[+-]?0[0-9]")).as_py():
+        return column
+    for kind in (pa.int64(), pa.float64()):
+        with suppress(pa.ArrowInvalid):
+            return column.cast(kind)
+    return column

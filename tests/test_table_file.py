@@ -1,0 +1,114 @@
+"""Text tables as people have them: encodings, delimiters, ragged lines, lines without names."""
+
+from __future__ import annotations
+
+import codecs
+import warnings
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fgrn
+from fgrn.exceptions import FgrnWarning
+from fgrn.io import table_file
+
+TABLE = {"név": ["é", "中文", None], "n": [1, 2, 3]}
+
+
+def text(delimiter: str = ",") -> str:
+    return "".join(f"{a}{delimiter}{b}\n" for a, b in [("név", "n"), ("é", 1), ("中文", 2), ("", 3)])
+
+
+def written(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("bom", "encoding"),
+    [
+        (codecs.BOM_UTF8, "utf-8"),
+        (codecs.BOM_UTF16_LE, "utf-16-le"),
+        (codecs.BOM_UTF16_BE, "utf-16-be"),
+        (codecs.BOM_UTF32_LE, "utf-32-le"),
+    ],
+)
+def test_a_byte_order_mark_tells_the_encoding(bom: bytes, encoding: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", bom + text().encode(encoding))
+    assert table_file.read(path).to_pydict() == TABLE
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "gb18030"])
+def test_an_encoding_that_is_given_is_used(encoding: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", text().encode(encoding))
+    assert table_file.read(path, encoding=encoding).to_pydict() == TABLE
+
+
+def test_the_line_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", "name,n\nanna,1\nandré,2\n".encode("latin-1"))
+    with pytest.raises(fgrn.TableFileError, match=r"t\.csv', line 3: .*UTF-8.*--encoding"):
+        table_file.read(path)
+    assert table_file.read(path, encoding="latin-1").to_pydict() == {"name": ["anna", "andré"], "n": [1, 2]}
+    with pytest.raises(fgrn.TableFileError, match=r"line 3: .*ASCII"):
+        table_file.read(path, encoding="ascii")
+    with pytest.raises(fgrn.TableFileError, match="no encoding 'klingon'"):
+        table_file.read(path, encoding="klingon")
+
+
+@pytest.mark.parametrize("line", ["1", "1,2,3", '"x\ny",1,2'])
+@pytest.mark.parametrize("before", [0, 3, 20_000])
+def test_a_ragged_line_is_named(line: str, before: int, tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", ("a,b\n" + '"u\nv",w\n' * before + line + "\n1,2\n").encode())
+    found = len(line.split(","))
+    with pytest.raises(fgrn.TableFileError, match=rf"t\.csv', line {2 + 2 * before}: .*{found} value.* 2 "):
+        table_file.read(path)
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_another_delimiter_is_seen_and_said(delimiter: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", text(delimiter).encode())
+    with pytest.warns(FgrnWarning, match="t.csv.*separated by.*--delimiter"):
+        assert table_file.read(path).to_pydict() == TABLE
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert table_file.read(path, delimiter=delimiter).to_pydict() == TABLE
+
+
+def test_commas_between_digits_are_no_delimiter(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", b"1,5;2;x\n3;4;y\n")
+    with pytest.warns(FgrnWarning, match="';'"):
+        assert table_file.read(path, header=False).column_names == ["x0", "x1", "x2"]
+
+
+@given(st.lists(st.text(alphabet="ab;|\t", min_size=1, max_size=4), min_size=2, max_size=5))
+def test_a_table_with_commas_is_never_read_otherwise(values: list[str]) -> None:
+    from fgrn.io.text_table import delimiter_of
+
+    lines = [",".join(f'"{value}"' for value in values)] * 3
+    assert delimiter_of("\n".join(lines)) == ","
+
+
+def test_one_column_is_one_column(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", b"q\nyes; or so\nno\n")
+    assert table_file.read(path).column_names == ["q"]
+
+
+@pytest.mark.parametrize("delimiter", ["", ",,", "\n", '"', "é"])
+def test_a_delimiter_is_one_character(delimiter: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", text().encode())
+    with pytest.raises(fgrn.TableFileError, match="delimiter"):
+        table_file.read(path, delimiter=delimiter)
+
+
+def test_a_column_without_a_name_gets_one(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", b",a,x2,\n0,p,q,r\n1,p,q,r\n")
+    with pytest.warns(FgrnWarning, match="'x0', 'x3'"):
+        assert table_file.read(path).column_names == ["x0", "a", "x2", "x3"]
+
+
+def test_names_that_came_from_nowhere_stay_apart(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", b",x0\n0,p\n1,q\n")
+    with pytest.warns(FgrnWarning, match="'x0_'"):
+        assert table_file.read(path).column_names == ["x0_", "x0"]
