@@ -353,3 +353,234 @@ def test_another_encoding(tmp_path: Path, capsys: Any) -> None:
     path.write_bytes("name,n\nandré,2\n".encode("latin-1"))
     assert "line 2" in said(capsys, "inspect", path, status=1)
     assert "andré" in said(capsys, "inspect", path, "--encoding", "latin-1")
+
+
+# What is said names options
+
+
+def columns_of(tmp_path: Path, **columns: list[Any]) -> Path:
+    path = tmp_path / "columns.csv"
+    table_file.write(columns, path)
+    return path
+
+
+PYTHON_WORDS = (
+    "max_levels",
+    "n_bins",
+    "unseen=",
+    "criterion=",
+    "sample_weight",
+    "n_hidden",
+    "propagate(",
+    "smoothing)",
+)
+
+
+def assert_speaks_of_options(text: str) -> None:
+    for word in PYTHON_WORDS:
+        assert word not in text.replace("--smoothing)", ""), text
+
+
+def test_many_levels_are_told_with_the_option(tmp_path: Path, capsys: Any) -> None:
+    path = columns_of(tmp_path, zip=[f"z{k % 70}" for k in range(200)], a=["p", "q"] * 100)
+    for command in (["inspect", path], ["fit", path, "-o", tmp_path / "m.fgrn"], ["compare", path]):
+        text = said(capsys, *command, status=0 if command[0] == "inspect" else 1)
+        assert "--max-levels 70" in text
+        assert "--drop" in text
+        assert_speaks_of_options(text)
+    assert "--max-levels" not in said(capsys, "inspect", path, "--max-levels", "70")
+    (found, _) = json.loads(said(capsys, "inspect", path, "--json"))["columns"]
+    assert "--max-levels 70" in found["problem"]
+
+
+def test_unseen_levels_are_told_with_the_option(model: Path, tmp_path: Path, capsys: Any) -> None:
+    path = columns_of(tmp_path, colour=["green", "red"], age=[30, 40])
+    for command in ("predict", "complete", "explain"):
+        assert main([command, str(model), str(path)]) == 0
+        told = capsys.readouterr().err
+        assert "'green' not seen" in told
+        assert "--unseen error" in told
+        assert_speaks_of_options(told)
+        assert "'green' not seen" in said(capsys, command, model, path, "--unseen", "error", status=1)
+
+
+def test_a_model_remembers_what_an_unseen_level_is(people: Path, tmp_path: Path, capsys: Any) -> None:
+    model, path = tmp_path / "strict.fgrn", columns_of(tmp_path, colour=["green"], age=[30])
+    said(capsys, "fit", people, "--target", "buys", "--unseen", "error", "-o", model)
+    for command in ("predict", "complete", "explain"):
+        said(capsys, command, model, path, status=1)
+        said(capsys, command, model, path, "--unseen", "unknown")
+
+
+def test_impossible_rows_are_told_with_options(tmp_path: Path, capsys: Any) -> None:
+    model = tmp_path / "m.fgrn"
+    table = {"a": ["p", "q"] * 50, "b": ["u", "v"] * 50, "c": ["x", "y"] * 50}
+    fit = [
+        "fit",
+        columns_of(tmp_path, **table),
+        "--target",
+        "c",
+        "--model",
+        "naive-bayes",
+        "--smoothing",
+        "0",
+        "-o",
+        model,
+    ]
+    said(capsys, *fit)
+    path = columns_of(tmp_path, a=["p", "q", "p", "p"], b=["u", "v", "u", "v"])
+    text = said(capsys, "predict", model, path, status=1)
+    assert "Row 3" in text
+    assert "--smoothing" in text
+    assert_speaks_of_options(text)
+    assert "Row 3: " in said(capsys, "explain", model, path, "--row", "3", status=1)
+    text = said(capsys, "explain", model, "--set", "a=p", "--set", "b=v", status=1)
+    assert "Row" not in text
+    assert "'a' = p" in text
+    few = columns_of(tmp_path, a=["p", "q"])
+    assert_speaks_of_options(said(capsys, "compare", few, "--criterion", "held_out", status=1))
+
+
+@pytest.mark.parametrize(
+    ("weights", "row", "words"),
+    [
+        (["1", "x", "2"], 1, "'x' is no number"),
+        ([1.0, 2.0, None], 2, "unknown"),
+        ([1, 2, -3], 2, "-3"),
+        ([1.0, float("inf"), 1.0], 1, "inf"),
+        ([0, 0, 0], None, "zero"),
+    ],
+)
+def test_weights_are_told_with_column_and_row(
+    weights: list[Any], row: int | None, words: str, tmp_path: Path, capsys: Any
+) -> None:
+    path = columns_of(tmp_path, a=["p", "q", "p"], w=weights)
+    for command in (["fit", path, "-o", tmp_path / "m.fgrn"], ["compare", path]):
+        text = said(capsys, *command, "--weights", "w", status=1)
+        assert "'w'" in text
+        assert words in text
+        if row is not None:
+            assert f"Row {row}" in text
+    assert "no column 'v'" in said(capsys, "compare", path, "--weights", "v", status=1)
+
+
+def test_weights_count_rows(tmp_path: Path, capsys: Any) -> None:
+    twice = columns_of(tmp_path, a=["p", "q", "p"], b=["u", "v", "v"], w=[2, 1, 3])
+    one = json.loads(said(capsys, "compare", twice, "--weights", "w", "--sizes", "1", "--json"))
+    longer = columns_of(tmp_path, a=["p", "p", "q", "p", "p", "p"], b=["u", "u", "v", "v", "v", "v"])
+    other = json.loads(said(capsys, "compare", longer, "--sizes", "1", "--json"))
+    assert one["tried"][0]["log_likelihood"] == pytest.approx(other["tried"][0]["log_likelihood"], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "target", [[0.5, 1.25, 2.75] * 10, list(range(100)), [f"id{k}" for k in range(60)], [None] * 9]
+)
+def test_a_target_that_is_no_class_is_named(target: list[Any], tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "t.parquet"
+    parquet.write_table(
+        pa.table({"a": ["p", "q", "p"] * (len(target) // 3) + ["p"] * (len(target) % 3), "cost": target}), path
+    )
+    text = said(capsys, "fit", path, "--target", "cost", "-o", tmp_path / "m.fgrn", status=1)
+    assert "'cost'" in text
+    assert "--" in text
+    assert_speaks_of_options(text)
+
+
+def test_so_many_classes_are_allowed_when_asked_for(tmp_path: Path, capsys: Any) -> None:
+    path = columns_of(tmp_path, a=["p", "q"] * 180, c=[f"c{k % 60}" for k in range(360)])
+    said(capsys, "fit", path, "--target", "c", "-o", tmp_path / "m.fgrn", status=1)
+    said(capsys, "fit", path, "--target", "c", "--max-levels", "60", "-o", tmp_path / "m.fgrn")
+
+
+def test_a_table_without_columns_to_learn_from(tmp_path: Path, capsys: Any) -> None:
+    path = columns_of(tmp_path, c=["p", "q"])
+    for command in (
+        ["fit", path, "--target", "c", "-o", tmp_path / "m.fgrn"],
+        ["fit", path, "--drop", "c", "-o", tmp_path / "m.fgrn"],
+        ["compare", path, "--weights", "c"],
+        ["inspect", path, "--drop", "c"],
+    ):
+        text = said(capsys, *command, status=1)
+        assert "no column" in text
+        assert "left" in text
+
+
+# JSON everywhere
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_json(command: str, capsys: Any) -> None:
+    assert "--json" in said(capsys, command, "--help")
+
+
+def test_complete_as_json(model: Path, people: Path, tmp_path: Path, capsys: Any) -> None:
+    found = json.loads(said(capsys, "complete", model, people, "--json"))
+    table = table_file.read(people).to_pylist()
+    assert len(found) == len(table)
+    for one, row in zip(found, table, strict=True):
+        assert list(one["values"]) == list(row)
+        assert set(one["filled"]) == {name for name, value in row.items() if value is None}
+        assert all(0 < share <= 1 for share in one["filled"].values())
+        assert all(one["values"][name] == value for name, value in row.items() if value is not None)
+    assert "--json" in said(capsys, "complete", model, people, "--json", "-o", tmp_path / "x.csv", status=2)
+
+
+def test_draw_as_json(model: Path, tmp_path: Path, capsys: Any) -> None:
+    picture = tmp_path / "m.svg"
+    found = json.loads(said(capsys, "draw", model, "-o", picture, "--set", "age=70", "--json"))
+    assert found["file"] == str(picture)
+    assert sum(found["beliefs"]["buys"].values()) == pytest.approx(1)
+    assert found["beliefs"]["buys"]["yes"] > 0.8
+
+
+def test_json_is_json(tmp_path: Path, capsys: Any) -> None:
+    from fgrn.cli import common
+
+    common.as_json({"a": float("nan"), "b": [float("-inf"), np.float64("nan"), 1], "c": np.array([np.nan, 2.0])})
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    assert json.loads(capsys.readouterr().out, parse_constant=refuse) == {
+        "a": None,
+        "b": [None, None, 1],
+        "c": [None, 2.0],
+    }
+
+
+# Pictures of what was asked for
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Path:
+    """A model of 50 columns and a class."""
+    rng = np.random.default_rng(0)
+    kind = rng.random(100) < 0.5
+    table = {f"v{k}": np.where(rng.random(100) < np.where(kind, 0.9, 0.1), "p", "q").tolist() for k in range(50)}
+    path = columns_of(tmp_path, **table, kind=np.where(kind, "one", "other").tolist())
+    assert (
+        main(["fit", str(path), "--target", "kind", "--hidden", "2", "-o", str(tmp_path / "wide.fgrn"), "--json"]) == 0
+    )
+    return tmp_path / "wide.fgrn"
+
+
+def test_the_class_and_what_is_known_are_drawn(wide: Path, tmp_path: Path, capsys: Any) -> None:
+    picture = tmp_path / "m.svg"
+    said(capsys, "draw", wide, "-o", picture)
+    assert 'id="belief kind"' in picture.read_text(encoding="utf-8")
+    said(capsys, "draw", wide, "-o", picture, "--set", "v49=p", "--set", "kind=one")
+    drawn = picture.read_text(encoding="utf-8")
+    assert 'id="belief kind"' in drawn
+    assert 'id="belief v49"' in drawn
+    found = json.loads(said(capsys, "draw", wide, "-o", picture, "--set", "kind=one", "--json"))["beliefs"]
+    assert found["kind"] == {"one": 1, "other": 0}
+    expected = fgrn.load(wide).prototypes()["one"]
+    assert found["v3"] == pytest.approx(expected["v3"])
+    text = said(capsys, "draw", wide, "-o", picture, "--set", "kind=none", status=1)
+    assert "'none'" in text
+    assert "one" in text
+    assert "'kind'" in said(capsys, "draw", wide, "-o", picture, "--set", "kinds=one", status=1)
+
+
+def test_the_class_is_explained_and_not_set(wide: Path, capsys: Any) -> None:
+    assert "--class one" in said(capsys, "explain", wide, "--set", "v1=p", "--set", "kind=one", status=2)

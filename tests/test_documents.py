@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -58,3 +59,10 @@ def test_the_demonstration_says_what_is_wrong(tmp_path: Path, capsys: pytest.Cap
     assert str(file) in capsys.readouterr().err
     assert main(["demo", "--output", str(tmp_path), "--hidden", "0"]) == 1
     assert "n_hidden" in capsys.readouterr().err
+
+
+def test_the_demonstration_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--output", str(tmp_path), "--hidden", "2", "--epochs", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["epochs"] == 1
+    assert sorted(found["files"]) == sorted(str(path) for path in tmp_path.iterdir())

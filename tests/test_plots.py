@@ -224,8 +224,13 @@ def test_messages_can_be_left_out() -> None:
 
 def test_only_the_first_leaves_are_drawn_and_the_others_counted() -> None:
     net = fgrn.lvm({f"Y{i}": 2 for i in range(60)}, hidden=3)
-    figure = plots.network(net, {"Y59": [1]})
-    assert sorted(names_of(figure, "belief")) == sorted(["S", *(f"Y{i}" for i in range(40))])
+    figure = plots.network(net, {"Y59": [1]})  # what is known is among them
+    assert sorted(names_of(figure, "belief")) == sorted(["S", *(f"Y{i}" for i in range(39)), "Y59"])
+    named = plots.network(net, {"Y59": [1]}, always=["Y58", "Y57", "S"], most=2)
+    assert sorted(names_of(named, "belief")) == ["S", "Y57", "Y58"]
+    assert any(text.startswith("58 of 60 observed variables are not drawn") for text in texts(named))
+    with pytest.raises(fgrn.UnknownNameError, match="Y60"):
+        plots.network(net, always=["Y60"])
     assert "20 more …" in texts(figure)
     assert any(text.startswith("20 of 60 observed variables are not drawn") for text in texts(figure))
     few = plots.network(fgrn.stack({f"Y{i}": 2 for i in range(9)}, [2, 3], groups=3), most=2)
@@ -236,7 +241,9 @@ def test_only_the_first_leaves_are_drawn_and_the_others_counted() -> None:
 def test_what_is_left_out_of_the_picture_is_not_left_out_of_the_beliefs() -> None:
     net = taught(fgrn.lvm({f"Y{i}": 2 for i in range(5)}, hidden=3))
     belief = net.posterior({"Y4": [1]}, "S")[0]
-    np.testing.assert_allclose(shares(sides(plots.network(net, {"Y4": [1]}, most=1), "belief S")[:, 0]), belief)
+    figure = plots.network(net, {"Y4": [1]}, most=1, always=["Y0"])
+    assert sorted(names_of(figure, "belief")) == ["S", "Y0"]
+    np.testing.assert_allclose(shares(sides(figure, "belief S")[:, 0]), belief)
 
 
 def test_loops_are_drawn_and_called_approximate() -> None:

@@ -27,8 +27,8 @@ EXPLAINED = 10
 """The row that is explained and completed, among those that were not learnt from."""
 
 
-def run(output: Path, hidden: int = 100, epochs: int = 40, say: Callable[[str], object] = print) -> None:
-    """Learn the digits and say what was learnt; pictures, table and model go to a folder."""
+def run(output: Path, hidden: int = 100, epochs: int = 40, say: Callable[[str], object] = print) -> dict[str, Any]:
+    """Learn the digits and say what was learnt; pictures, table and model go to a folder. Returns the results."""
     from .estimators import LatentClassifier
 
     table = datasets.load("digits")
@@ -54,10 +54,11 @@ def run(output: Path, hidden: int = 100, epochs: int = 40, say: Callable[[str], 
     unseen = _columns(names, pixels[test])
     found = model.predict(unseen)
     say("Accuracy on digits it has not seen")
-    for who, share in {
+    accuracy = {
         f"fgrn, {hidden} hidden states": float(np.mean(found == digits[test])),
         "CategoricalNB of scikit-learn": _naive_bayes(pixels, digits, train, test),
-    }.items():
+    }
+    for who, share in accuracy.items():
         say(f"  {who:32} {share:6.1%}")
 
     row = {name: int(column[EXPLAINED]) for name, column in unseen.items()}
@@ -72,11 +73,20 @@ def run(output: Path, hidden: int = 100, epochs: int = 40, say: Callable[[str], 
     say(f"  {f'{len(names) - len(strongest)} other pixels':16} {rest:+6.2f}")
     say(f"  {'together':16} {told.log_odds:+6.2f}")
 
-    _write(model, table, pixels, digits, unseen, found, output, say)
+    files = _write(model, table, pixels, digits, unseen, found, output, say)
     say("\nThe same with your own table:")
     say("  fgrn inspect yours.csv")
     say("  fgrn fit yours.csv --target COLUMN -o yours.fgrn")
     say(f"or with this one: fgrn fit {output / 'digits.csv'} --target digit -o {output / 'mine.fgrn'} --test 0.2")
+    return {
+        "rows": TRAINED,
+        "rows_kept_back": table.rows - TRAINED,
+        "seconds": took,
+        "epochs": model.n_iter_,
+        "log_likelihood_per_row": float(last),
+        "accuracy_on_rows_kept_back": accuracy,
+        "files": files,
+    }
 
 
 def _write(
@@ -88,8 +98,8 @@ def _write(
     found: np.ndarray,
     output: Path,
     say: Callable[[str], object],
-) -> None:
-    """Pictures, the model, and the table."""
+) -> list[str]:
+    """Pictures, the model, and the table; returns where they are."""
     output.mkdir(parents=True, exist_ok=True)
     names = list(table.features)
     test = digits[TRAINED:]
@@ -99,22 +109,23 @@ def _write(
         for place, name in enumerate(names)
     }
     row = {name: column[EXPLAINED] for name, column in unseen.items()}
-    for name, what, figure in (
+    pictures = (
         ("prototypes.png", "what each digit looks like to the network", _prototypes(model, names)),
         ("completed.png", "lower halves it never saw, filled in from the upper ones",
          _completed(model, upper, pixels[TRAINED:][chosen], test[chosen])),
         ("explained.png", "the row above, value by value", plots.explanation(model.explain(row))),
         ("confusion.png", "which digits are taken for which", plots.confusion(test, found)),
         ("convergence.png", "the likelihood, epoch by epoch", plots.convergence(model.history_)),
-    ):  # fmt: skip
-        if name == "prototypes.png":
-            say("\nWritten")
+    )  # fmt: skip
+    say("\nWritten")
+    for name, what, figure in pictures:
         plots.save(figure, output / name)
         say(f"  {output / name}  {what}")
     model.save(output / "digits.fgrn")
     say(f"  {output / 'digits.fgrn'}  the model")
     table_file.write(table.columns, output / "digits.csv")
     say(f"  {output / 'digits.csv'}  the table")
+    return [str(output / name) for name in (*(name for name, _, _ in pictures), "digits.fgrn", "digits.csv")]
 
 
 def _columns(names: list[str], pixels: np.ndarray) -> dict[str, np.ndarray]:

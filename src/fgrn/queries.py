@@ -125,6 +125,8 @@ class Queries:
             return self.posterior(table or {name: [None] * len(shown)}, name, engine=engine)
 
         code = None if state is None else variable.code(state)
+        if known:  # refused here if it is impossible, as the one row it is
+            self.propagate({key: _where(columns[key], np.ones(1, bool)) for key in known}, keep=[], engine=engine)
         named_values = values or {key: column for key, column in columns.items() if key in known}
         return explanation.explain(named_values, known, posterior, name, variable.labels, code, orders)
 

@@ -107,12 +107,24 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit status. Errors are one message on stderr, never a traceback."""
     import warnings
 
+    from ..exceptions import FgrnWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", FgrnWarning)  # said each time, and never an error
+        warnings.showwarning = _told
+        return _run(arguments)
+
+
+def _told(message: Warning | str, *_: Any, **__: Any) -> None:
+    from .wording import spoken
+
+    print(f"fgrn: {spoken(message)}", file=sys.stderr)
+
+
+def _run(arguments: list[str] | None) -> int:
     from ..exceptions import FgrnError
+    from .wording import spoken
 
-    def told(message: Warning | str, *_: Any, **__: Any) -> None:
-        print(f"fgrn: {message}", file=sys.stderr)
-
-    before, warnings.showwarning = warnings.showwarning, told
     try:
         cli.main(arguments, prog_name="fgrn", standalone_mode=False)
     except click.exceptions.Exit as stop:
@@ -133,7 +145,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"fgrn: this needs {error.name or error}, which is not installed: pip install fgrn", file=sys.stderr)
         return 1
     except (FgrnError, ValueError, OSError) as error:
-        print(f"fgrn: {error}", file=sys.stderr)
+        print(f"fgrn: {spoken(error)}", file=sys.stderr)
         return 1
     except MemoryError:
         print("fgrn: there is too little memory for this table or model.", file=sys.stderr)
@@ -147,6 +159,4 @@ def main(arguments: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 1
-    finally:
-        warnings.showwarning = before
     return 0

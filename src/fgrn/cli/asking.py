@@ -7,14 +7,12 @@ from typing import Any
 import click
 import numpy as np
 
-from ..exceptions import FgrnError
+from ..exceptions import FgrnError, ImpossibleEvidence
 from ..io import table_file
 from . import common
 
 output_option = click.option("-o", "--output", default="-", show_default=True, metavar="FILE",
                              help="CSV, TSV or Parquet by its name; - is standard output, as CSV.")  # fmt: skip
-unseen_option = click.option("--unseen", type=click.Choice(["unknown", "error"]), default="unknown", show_default=True,
-                             help="What a level is that was not seen in training.")  # fmt: skip
 
 
 @click.command(epilog="\b\nExample\n  fgrn predict people.fgrn new.csv -o answers.csv")
@@ -23,20 +21,19 @@ unseen_option = click.option("--unseen", type=click.Choice(["unknown", "error"])
 @output_option
 @click.option("--proba/--no-proba", default=True, show_default=True, help="Also write the probability of each class.")
 @click.option("--keep/--no-keep", default=True, show_default=True, help="Write the columns of DATA, too.")
-@unseen_option
+@common.unseen_option
 @common.reading
 @common.json_option
 def predict(
-    model: str, data: str, output: str, proba: bool, keep: bool, unseen: str, as_json: bool, **options: Any
+    model: str, data: str, output: str, proba: bool, keep: bool, unseen: str | None, as_json: bool, **options: Any
 ) -> None:
     """The class, or the cluster, of each row of a table.
 
     MODEL is a file written by `fgrn fit`; DATA a CSV, TSV or Parquet file, or - for standard input.
     """
-    estimator = common.estimator(model)
+    estimator = common.estimator(model, unseen)
     if not hasattr(estimator, "predict_proba"):
         raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes to predict.")
-    estimator.unseen = unseen
     table = common.read_for(estimator, data, **options)
     beliefs = estimator.predict_proba(common.matching(estimator, table))
     classes = estimator.classes_ if hasattr(estimator, "classes_") else np.arange(beliefs.shape[1])
@@ -47,8 +44,7 @@ def predict(
         for position, label in enumerate(classes):
             new[_free(f"P({word} = {label})", columns)] = beliefs[:, position]
     if as_json:
-        if output != "-":
-            raise click.UsageError("--json prints to standard output; leave out -o, or leave out --json.")
+        common.only_json(output)
         first = next(iter(new))
         common.as_json(
             [
@@ -71,21 +67,39 @@ def _free(name: str, columns: Any) -> str:
 @click.argument("data")
 @output_option
 @click.option("--proba", is_flag=True, help="Also write how likely each value is, as columns 'P(name)'.")
-@unseen_option
+@common.unseen_option
 @common.reading
-def complete(model: str, data: str, output: str, proba: bool, unseen: str, **options: Any) -> None:
+@common.json_option
+def complete(
+    model: str, data: str, output: str, proba: bool, unseen: str | None, as_json: bool, **options: Any
+) -> None:
     """Fill the holes of a table: the likeliest level, or the expected number.
 
     MODEL is a file written by `fgrn fit`; DATA a CSV, TSV or Parquet file, or - for standard input. Columns the
     model does not know stay as they are.
     """
-    estimator = common.estimator(model)
-    estimator.unseen = unseen
+    import pyarrow as pa
+
+    estimator = common.estimator(model, unseen)
     table = common.read_for(estimator, data, **options)
     known = common.matching(estimator, table)
     filled, sure = estimator.complete(known, return_proba=True)
     columns = {name: table[name] for name in table.column_names}
     columns |= {name: filled[name] for name in filled.column_names}
+    if as_json:
+        common.only_json(output)
+        values = pa.table(columns).to_pylist()
+        holes = [known[name].is_null(nan_is_null=True).to_numpy() for name in known.column_names]
+        common.as_json(
+            [
+                {
+                    "values": row,
+                    "filled": {name: sure[k, n] for n, name in enumerate(known.column_names) if holes[n][k]},
+                }
+                for k, row in enumerate(values)
+            ]
+        )
+        return
     if proba:
         columns |= {_free(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)}
     table_file.write(columns, output)
@@ -105,15 +119,16 @@ def complete(model: str, data: str, output: str, proba: bool, unseen: str, **opt
 )
 @click.option("--class", "target", help="The class or cluster to explain; the likeliest unless given.")
 @click.option("--picture", metavar="FILE", help="Draw it, too (.svg, .png, .pdf).")
+@common.unseen_option
 @common.reading
 @common.json_option
 def explain(model: str, data: str | None, row: int, given: tuple[str, ...], target: str | None, picture: str | None,
-            as_json: bool, **options: Any) -> None:  # fmt: skip
+            unseen: str | None, as_json: bool, **options: Any) -> None:  # fmt: skip
     """Why a row is classified as it is: what each value adds to the log-odds.
 
     MODEL is a file written by `fgrn fit`. The contributions sum to the log-odds of the row.
     """
-    estimator = common.estimator(model)
+    estimator = common.estimator(model, unseen)
     if not hasattr(estimator, "explain"):
         raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes to explain.")
     values: dict[str, Any] = {}
@@ -124,10 +139,16 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
         values = {name: table[name][row].as_py() for name in table.column_names}
     for text in given:
         name, value = _parted(text)
+        if name == getattr(estimator, "_y_name", None) and name not in estimator.schema_:
+            raise click.UsageError(f"{name!r} is what is explained; choose the class with --class {value}.")
         values[name] = _value(estimator.schema_[name], value)
     if not values:
         raise click.UsageError("Give DATA and --row, or --set COLUMN=VALUE.")
-    found = estimator.explain(values, None if target is None else _class_of(estimator, target))
+    try:
+        found = estimator.explain(values, None if target is None else _class_of(estimator, target))
+    except ImpossibleEvidence as error:
+        which = f"Row {row}" if data is not None else "These values"
+        raise ImpossibleEvidence(f"{which}: {str(error).partition(': ')[2]}", [row]) from error
     if picture:
         from .. import plots
 
@@ -217,24 +238,45 @@ def _shares(estimator: Any, found: Any) -> dict[Any, float]:
 @click.argument("model")
 @click.option("-o", "--output", required=True, metavar="FILE", help="The picture: .svg, .png or .pdf.")
 @click.option("--set", "given", multiple=True, metavar="COLUMN=VALUE", help="Something that is known; may be repeated.")
-def draw(model: str, output: str, given: tuple[str, ...]) -> None:
+@common.json_option
+def draw(model: str, output: str, given: tuple[str, ...], as_json: bool) -> None:
     """Draw a model as a factor graph, with beliefs, and the two messages on each wire where something is known.
 
     MODEL is a file written by `fgrn fit` or `Network.save`. No other program is needed.
     """
     from .. import plots
+    from ..graph import Source
     from ..io.model_file import load
     from ..network import Network
 
     found = load(model)
+    net = found if isinstance(found, Network) else found.network_
     evidence: dict[str, Any] = {}
     for text in given:
-        name, value = _parted(text)
-        if isinstance(found, Network):
-            labels = {str(label): label for label in found.variable(name).labels}
-            evidence[name] = [labels.get(value, value)]
-        else:
-            evidence |= found.schema_.codes({name: [_value(found.schema_[name], value)]})
-    net = found if isinstance(found, Network) else found.network_
-    plots.save(plots.network(net, evidence or None), output)
+        evidence |= _known(found, *_parted(text))
+    always = [found._class_name()] if not isinstance(found, Network) and hasattr(found, "classes_") else []
+    plots.save(plots.network(net, evidence or None, always=always), output)
+    if as_json:
+        names = [block.variable.name for block in net.blocks if isinstance(block, Source)]
+        seen = net.propagate(evidence or None, keep=[*names, *net.observed])
+        beliefs = {name: seen.belief(name) for name in dict.fromkeys([*names, *net.observed])}
+        common.as_json({"file": output, "log_likelihood": float(seen.log_likelihood[0]), "beliefs": beliefs})
+        return
     click.echo(f"written: {output}", err=True)
+
+
+def _known(model: Any, name: str, text: str) -> dict[str, Any]:
+    """Something that is known, as evidence on the variable of a model's network."""
+    from ..exceptions import unknown_name
+    from ..network import Network
+
+    if isinstance(model, Network):
+        labels = {str(label): label for label in model.variable(name).labels}
+        return {name: [labels.get(text, text)]}
+    if hasattr(model, "classes_") and name == model._y_name:
+        return {model._class_name(): [model._class_labels()[list(model.classes_).index(_class_of(model, text))]]}
+    if name not in model.schema_:
+        more = [model._y_name] if hasattr(model, "classes_") else []
+        raise unknown_name("column", name, [*model.schema_, *more])
+    codes: dict[str, Any] = model.schema_.codes({name: [_value(model.schema_[name], text)]})
+    return codes

@@ -6,15 +6,17 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import numpy as np
 
-from ..exceptions import FgrnError, SchemaError
+from ..exceptions import EvidenceError, FgrnError, SchemaError
 from ..io import table_file
 
 if TYPE_CHECKING:
@@ -26,6 +28,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
 """Delimiters by names that a shell does not take apart."""
 
+unseen_option = click.option(
+    "--unseen",
+    type=click.Choice(["unknown", "error"]),
+    help="What a level is that was not seen in training; else what the model says.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table for people.")
 
 
@@ -45,6 +52,29 @@ def reading(command: Command) -> Command:
             "--missing", multiple=True, metavar="CODE", help="What stands for unknown, such as ?; repeat for more."
         ),
         click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def schema(command: Command) -> Command:
+    """The options of every command that finds out what the columns of a table mean."""
+    options = [
+        click.option(
+            "--bins",
+            type=click.IntRange(2),
+            default=5,
+            show_default=True,
+            help="Bins of a column with many different numbers.",
+        ),
+        click.option(
+            "--max-levels",
+            type=click.IntRange(1),
+            default=50,
+            show_default=True,
+            help="The most levels of a column of words.",
+        ),
     ]
     for option in reversed(options):
         command = option(command)
@@ -74,7 +104,7 @@ def read(
             from ..exceptions import unknown_name
 
             raise unknown_name("column", column, table.column_names)
-    return table.drop_columns(list(drop))
+    return without(table, drop) if drop else table
 
 
 def read_for(model: LatentEstimator, data: str, **options: Any) -> Any:
@@ -103,11 +133,42 @@ def taken_out(table: Any, column: str | None) -> tuple[Any, list[Any] | None]:
         from ..exceptions import unknown_name
 
         raise unknown_name("column", column, table.column_names)
-    return table.drop_columns([column]), table[column].to_pylist()
+    values = table[column].to_pylist()
+    return without(table, [column]), values
 
 
-def estimator(path: str) -> LatentEstimator:
-    """The estimator in a model file."""
+def without(table: Any, columns: Sequence[str]) -> Any:
+    """A table without some of its columns; one at least is left."""
+    if not set(table.column_names) - set(columns):
+        names = " and ".join(repr(column) for column in columns)
+        raise SchemaError(f"There is no column left to learn from: the table has only {names}.")
+    return table.drop_columns(list(columns))
+
+
+def weighted(table: Any, column: str | None) -> tuple[Any, np.ndarray | None]:
+    """A table without the column of weights, and the weights."""
+    from ..evidence import checked_weights
+
+    table, values = taken_out(table, column)
+    if values is None:
+        return table, None
+    weights = np.empty(len(values))
+    for row, value in enumerate(values):
+        try:
+            weights[row] = float(value)
+        except (TypeError, ValueError):
+            what = "is unknown" if value is None else f"{value!r} is no number"
+            raise EvidenceError(
+                f"Row {row}, {column!r}: the weight of a row {what}. --weights needs one for each."
+            ) from None
+    try:
+        return table, checked_weights(weights, len(weights))
+    except EvidenceError as error:
+        raise EvidenceError(f"Column {column!r}, of --weights: {error}") from None
+
+
+def estimator(path: str, unseen: str | None = None) -> LatentEstimator:
+    """The estimator in a model file; what an unseen level is, it says itself unless given."""
     from ..io.model_file import load
     from ..network import Network
 
@@ -117,6 +178,8 @@ def estimator(path: str) -> LatentEstimator:
             f"{path!r} holds a network without a schema, so tables cannot be read for it. Learn one with `fgrn fit`, "
             "or use it from Python: fgrn.load."
         )
+    if unseen is not None:
+        model.unseen = unseen
     return model
 
 
@@ -181,16 +244,26 @@ def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) 
 
 
 def as_json(value: Any) -> None:
-    """Print a value as JSON."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=1, default=_plain))
+    """Print a value as JSON; a number that is none, or infinite, is null."""
+    click.echo(json.dumps(_plain(value), ensure_ascii=False, indent=1, allow_nan=False))
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    return value if isinstance(value, (str, int, float, bool, NoneType)) else str(value)
+
+
+def only_json(output: str) -> None:
+    """Refuse a file beside --json."""
+    if output != "-":
+        raise click.UsageError("--json prints to standard output; leave out -o, or leave out --json.")
 
 
 @contextmanager

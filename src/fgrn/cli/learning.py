@@ -10,18 +10,17 @@ import numpy as np
 
 from ..exceptions import SchemaError, shortened
 from . import common
+from .wording import spoken
 
 MODELS = ("latent", "naive-bayes", "deep", "clusters", "ica")
 
 
 @click.command(epilog="\b\nExample\n  fgrn inspect people.csv --drop id")
 @click.argument("data")
+@common.schema
 @common.reading
-@click.option(
-    "--bins", type=click.IntRange(2), default=5, show_default=True, help="Bins of a column with many different numbers."
-)
 @common.json_option
-def inspect(data: str, bins: int, as_json: bool, **options: Any) -> None:
+def inspect(data: str, bins: int, max_levels: int, as_json: bool, **options: Any) -> None:
     """What is in a table: columns, levels, holes, and what looks odd.
 
     DATA is a CSV, TSV or Parquet file, or - for standard input.
@@ -38,10 +37,10 @@ def inspect(data: str, bins: int, as_json: bool, **options: Any) -> None:
         distinct = len({str(value) for value in frames.listed(values) if not frames.is_unknown(value)})
         record: dict[str, Any] = {"column": name, "distinct": distinct, "missing": holes, "missing_share": holes / rows}
         try:
-            column = Schema.infer({name: values}, bins=bins)[name]
+            column = Schema.infer({name: values}, bins=bins, max_levels=max_levels)[name]
             record |= {"kind": "bins" if column.is_binned else "levels", "levels": list(column.levels)}
         except SchemaError as problem:
-            record |= {"kind": "unfit", "levels": [], "problem": str(problem)}
+            record |= {"kind": "unfit", "levels": [], "problem": spoken(problem)}
         record["remarks"] = _remarks(record, values, rows)
         found.append(record)
     if as_json:
@@ -149,18 +148,15 @@ def _whole(text: str, option: str = "--hidden") -> int:
 @click.option("--test", type=click.FloatRange(0, 1, max_open=True), default=0.0, show_default=True,
               help="Share of the rows, drawn by the seed, kept back to test on.")  # fmt: skip
 @click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
-@click.option(
-    "--bins", type=click.IntRange(2), default=5, show_default=True, help="Bins of a column with many different numbers."
-)
-@click.option(
-    "--max-levels", type=click.IntRange(1), default=50, show_default=True, help="The most levels of a column of words."
-)
+@common.schema
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
+@click.option("--unseen", type=click.Choice(["unknown", "error"]), default="unknown", show_default=True,
+              help="What a level is, in later tables, that was not seen in this one.")  # fmt: skip
 @common.reading
 @common.json_option
 def fit(data: str, target: str | None, output: str, model: str | None, hidden: str | None, epochs: int, cycles: int,
         smoothing: float | None, starts: int, tolerance: float, test: float, weights: str | None, bins: int,
-        max_levels: int, seed: int, as_json: bool, **options: Any) -> None:  # fmt: skip
+        max_levels: int, seed: int, unseen: str, as_json: bool, **options: Any) -> None:  # fmt: skip
     """Learn a model from a table.
 
     DATA is a CSV, TSV or Parquet file, or - for standard input. Columns are read as they are: words, numbers, holes.
@@ -168,8 +164,10 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     """
     common.check_place(output)
     table = common.read(data, **options)
-    table, row_weights = common.taken_out(table, weights)
+    table, weight = common.weighted(table, weights)
     table, classes = common.taken_out(table, target)
+    if classes is not None:
+        _check_classes(str(target), classes, max_levels)
     kind = model or ("latent" if target else "clusters")
     if kind == "naive-bayes" and hidden is not None:
         raise click.UsageError("--model naive-bayes has no hidden states; leave out --hidden.")
@@ -177,7 +175,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         raise click.UsageError(f"--model {kind} {'needs' if target is None else 'takes no'} --target.")
     settings: dict[str, Any] = {
         "n_epochs": epochs, "cycles": cycles, "n_init": starts, "tol": tolerance, "n_bins": bins,
-        "max_levels": max_levels, "random_state": seed, "verbose": 0 if as_json else 1,
+        "max_levels": max_levels, "random_state": seed, "unseen": unseen, "verbose": 0 if as_json else 1,
     }  # fmt: skip
     if smoothing is not None:
         settings["smoothing"] = smoothing
@@ -192,7 +190,6 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
             raise click.UsageError(
                 f"--test {test:g} of {table.num_rows:,} rows leaves nothing to test on or learn from."
             )
-    weight = None if row_weights is None else np.array(row_weights, dtype=float)
     learnt = table.filter(~back)
     with common.stoppable() as stopped:
         estimator._stop = stopped
@@ -209,6 +206,28 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         click.echo(_told(estimator, report))
     if interrupted:
         sys.exit(130)
+
+
+def _check_classes(name: str, classes: list[Any], most: int) -> None:
+    """Refuse, with its name, a column that cannot be the class."""
+    known = {value for value in classes if value is not None and value == value}
+    where, otherwise = f"Column {name!r}, of --target", "or leave out --target, and `fgrn complete` fills it in"
+    if not known:
+        raise SchemaError(f"{where}: the class of no row is known. Choose another column.")
+    odd = next((value for value in known if not isinstance(value, (str, int, float, bool))), None)
+    if odd is not None:
+        raise SchemaError(f"{where}: a class is a word, a number or a truth value. Got {odd!r}; turn it into a word.")
+    broken = next((value for value in known if isinstance(value, float) and not value.is_integer()), None)
+    if broken is not None:
+        raise SchemaError(
+            f"{where}: a class is one of a few names, and this column holds numbers such as {broken:g}. Put them into "
+            f"groups and name these, {otherwise}."
+        )
+    if len(known) > most:
+        raise SchemaError(
+            f"{where}: {len(known):,} different values in {len(classes):,} rows are many classes. Choose another "
+            f"column, allow them with --max-levels {len(known)}, {otherwise}."
+        )
 
 
 def _report(
@@ -272,31 +291,28 @@ def _told(estimator: Any, report: dict[str, Any]) -> str:
 @click.option(
     "--starts", type=click.IntRange(1), default=4, show_default=True, help="Random starts of each; the best is kept."
 )
-@click.option(
-    "--bins", type=click.IntRange(2), default=5, show_default=True, help="Bins of a column with many different numbers."
-)
-@click.option(
-    "--max-levels", type=click.IntRange(1), default=50, show_default=True, help="The most levels of a column of words."
-)
+@common.schema
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
+@click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
 @click.option("--picture", metavar="FILE", help="Draw it, too (.svg, .png, .pdf).")
 @common.reading
 @common.json_option
 def compare(data: str, sizes: str | None, criterion: str, epochs: int, smoothing: float, starts: int, bins: int,
-            max_levels: int, seed: int, picture: str | None, as_json: bool, **options: Any) -> None:  # fmt: skip
+            max_levels: int, seed: int, weights: str | None, picture: str | None, as_json: bool,
+            **options: Any) -> None:  # fmt: skip
     """How many hidden states a table asks for: likelihood, AIC, BIC, relative entropy, class sizes.
 
     DATA is a CSV, TSV or Parquet file, or - for standard input.
     """
     from ..estimators import LatentClassModel
 
-    table = common.read(data, **options)
+    table, weight = common.weighted(common.read(data, **options), weights)
     tried = None if sizes is None else [_whole(part, "--sizes") for part in sizes.split(",")]
     model = LatentClassModel(
         n_epochs=epochs, smoothing=smoothing, n_init=starts, criterion=criterion, n_bins=bins, max_levels=max_levels,
         random_state=seed, verbose=0 if as_json else 1,
     )  # fmt: skip
-    found = model.compare(table, tried)
+    found = model.compare(table, tried, weight)
     if picture:
         from .. import plots
 

@@ -23,11 +23,14 @@ from . import common
 )
 @click.option("--hidden", default=100, show_default=True, help="States of the hidden variable.")
 @click.option("--epochs", default=40, show_default=True, help="Epochs of learning.")
-def demo(output: str, hidden: int, epochs: int) -> None:
+@common.json_option
+def demo(output: str, hidden: int, epochs: int, as_json: bool) -> None:
     """Learn handwritten digits, compare, explain, complete, and draw what was learnt. Needs no network."""
     from ..demo import run
 
-    run(Path(output), hidden, epochs, click.echo)
+    results = run(Path(output), hidden, epochs, (lambda _: None) if as_json else click.echo)
+    if as_json:
+        common.as_json(results)
 
 
 @click.command(epilog="\b\nExample\n  fgrn bench --rows 200000")

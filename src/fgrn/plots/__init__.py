@@ -5,6 +5,7 @@ With `ax`, an axes of your own figure, it is drawn there. No setting of matplotl
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from .. import frames
@@ -30,6 +31,7 @@ def network(
     row: int = 0,
     messages: bool = True,
     most: int = 40,
+    always: Collection[str] = (),
     ax: Axes | None = None,
 ) -> Figure:
     """The network as a factor graph in reduced normal form, with what is believed of every variable.
@@ -43,7 +45,8 @@ def network(
         evidence: a mapping of columns or a dataframe, as for `Network.propagate`; nothing is known unless given.
         row: the row of the evidence to show.
         messages: whether to draw the messages.
-        most: observed variables to draw, the first ones; the picture says how many are left out.
+        most: observed variables to draw, those that are known before others; the picture says how many are left out.
+        always: observed variables that are drawn before all others, such as a class.
         ax: where to draw; a new figure unless given.
     """
-    return picture(net, evidence, row, messages, most, ax)
+    return picture(net, evidence, row, messages, most, always, ax)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -315,14 +315,17 @@ class Sketch:
             canvas.text(left + width - 0.06, top + ROW / 2, percent(share), size, GREY, ha="right")
 
 
-def picture(net: Network, evidence: Any, row: int, messages: bool, most: int, ax: Axes | None) -> Figure:
+def picture(
+    net: Network, evidence: Any, row: int, messages: bool, most: int, always: Collection[str], ax: Axes | None
+) -> Figure:
     """The network with what is believed in one row of evidence."""
     from matplotlib.figure import Figure
 
     settings.whole("row", row, 0)
     settings.whole("most", most, 1)
     columns, kinds, at = _one_row(net, evidence, row)
-    blocks, gone = shown_blocks(net, most)
+    first = [net.variable(name).name for name in settings.names("always", always)]
+    blocks, gone = shown_blocks(net, most, [*first, *kinds])
     names = [variable.name for variable in net.variables if variable.name not in gone]
     seen = net.propagate(columns, keep=names)
     ways = {"forward": seen.forward, "backward": seen.backward, "marginal": seen.marginal}
@@ -336,7 +339,7 @@ def picture(net: Network, evidence: Any, row: int, messages: bool, most: int, ax
     )  # fmt: skip
     sketch.measure(layers)
     wide, height = place(layers, NARROWEST)
-    notes = _notes(net, most, row, seen, at, evidence is not None)
+    notes = _notes(net, gone, row, seen, at, evidence is not None)
     key = _key(sketch, wide)
     lines = [line for note in notes for line in wrapped(note, wide - 2 * GAP, 7, 4)]
     high = height + 0.06 + len(key) * 0.2 + len(lines) * ROW + GAP
@@ -377,7 +380,7 @@ def _one_row(net: Network, evidence: frames.Data, row: int) -> tuple[Any, dict[s
     return {name: frames.taken(column, here) for name, column in columns.items()}, kinds, 0
 
 
-def _notes(net: Network, most: int, row: int, seen: Messages, at: int, with_evidence: bool) -> list[str]:
+def _notes(net: Network, gone: set[str], row: int, seen: Messages, at: int, with_evidence: bool) -> list[str]:
     notes = []
     if with_evidence:
         likelihood = float(seen.log_likelihood[at])
@@ -389,7 +392,7 @@ def _notes(net: Network, most: int, row: int, seen: Messages, at: int, with_evid
     if isinstance(net, Chain):
         onward, start = map(readable, net.link)
         notes.append(f"A chain: {onward} is {start} of the next row.")
-    rest = len(net.observed) - most
+    rest = len(gone.intersection(net.observed))
     if rest > 0:
         count = "observed variable is" if rest == 1 else "observed variables are"
         notes.append(f"{rest:,} of {len(net.observed):,} {count} not drawn; what is known of them counts all the same.")

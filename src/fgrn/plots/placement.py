@@ -45,10 +45,15 @@ class Node:
     title: list[str] = field(default_factory=list)  # what is written in a box, or over the belief on a wire
 
 
-def shown_blocks(net: Network, most: int) -> tuple[list[Block], set[str]]:
-    """The blocks that lead to the first observed variables, and the names of the variables that are left out."""
+def shown_blocks(net: Network, most: int, first: Iterable[str] = ()) -> tuple[list[Block], set[str]]:
+    """The blocks that lead to some observed variables, and the names of the variables that are left out.
+
+    Those named come first, then the others in their order.
+    """
     driver = {variable.name: block for block in net.blocks for variable in block.drives}
-    gone, dropped = set(net.observed[most:]), set()
+    observed = set(net.observed)
+    order = list(dict.fromkeys([*(name for name in first if name in observed), *net.observed]))
+    gone, dropped = set(order[most:]), set()
     queue = list(gone)
     while queue:
         block = driver.get(queue.pop())

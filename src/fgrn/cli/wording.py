@@ -1,0 +1,45 @@
+"""Messages as they are read at the command line: with its options where Python has parameters."""
+
+from __future__ import annotations
+
+import re
+
+OPTIONS = {
+    "bins": "--bins",
+    "criterion": "--criterion",
+    "cycles": "--cycles",
+    "epochs": "--epochs",
+    "hidden": "--hidden",
+    "max_levels": "--max-levels",
+    "missing_values": "--missing",
+    "n_bins": "--bins",
+    "n_epochs": "--epochs",
+    "n_hidden": "--hidden",
+    "n_init": "--starts",
+    "random_state": "--seed",
+    "sample_weight": "--weights",
+    "smoothing": "--smoothing",
+    "starts": "--starts",
+    "tol": "--tolerance",
+    "unseen": "--unseen",
+}
+"""The option for each parameter that a message may name."""
+
+PHRASES = (
+    (re.compile(r"\bDrop it\b"), "Leave it out with --drop"),
+    (re.compile(r"\bLeave it out\.$"), "Leave it out with --drop."),
+    (re.compile(r"\bAdd it to the missing codes\b"), "Say that it stands for unknown with --missing"),
+    (re.compile(r"\(learn with smoothing\)"), "(learn with --smoothing)"),
+    (re.compile(r",? or see which rows it is by propagate\(.*?\)"), ""),
+)
+"""What can be done in Python, and the same at the command line."""
+
+SETTING = re.compile(rf"\b({'|'.join(OPTIONS)})=(\"[^\"]*\"|'[^']*'|[\w.+-]*\w)")
+
+
+def spoken(message: object) -> str:
+    """A message as people at the command line can follow it."""
+    text = SETTING.sub(lambda found: f"{OPTIONS[found[1]]} {found[2].strip(chr(34) + chr(39))}", str(message))
+    for phrase, other in PHRASES:
+        text = phrase.sub(other, text)
+    return text
