@@ -584,3 +584,32 @@ def test_the_class_and_what_is_known_are_drawn(wide: Path, tmp_path: Path, capsy
 
 def test_the_class_is_explained_and_not_set(wide: Path, capsys: Any) -> None:
     assert "--class one" in said(capsys, "explain", wide, "--set", "v1=p", "--set", "kind=one", status=2)
+
+
+@pytest.mark.parametrize("interrupted_at", [1, 3])
+def test_an_interrupt_shows_what_was_compared(
+    interrupted_at: int, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    network = fgrn.LatentClassModel._network
+
+    def interrupting(self: Any, size: int) -> Any:
+        if size == interrupted_at:
+            signal.raise_signal(signal.SIGINT)
+        return network(self, size)
+
+    command = ["compare", str(people), "--sizes", "1,2,3,4", "--starts", "2"]
+    whole = json.loads(said(capsys, *command, "--json"))
+    assert not whole["interrupted"]
+    monkeypatch.setattr(fgrn.LatentClassModel, "_network", interrupting)
+    assert main([*command, "--json"]) == 130
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert found["interrupted"]
+    assert "stopping" in err
+    if interrupted_at == 1:  # not much, and all there is
+        assert [one["n_hidden"] for one in found["tried"]] == [1]
+    else:
+        assert found["tried"] == whole["tried"][:2]
+    assert main([*command, "--picture", str(tmp_path / "sizes.svg")]) == 130
+    assert "<- best" in capsys.readouterr().out
+    assert (tmp_path / "sizes.svg").exists()

@@ -120,11 +120,17 @@ def select(
     patient: bool = True,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Selection:
-    """Try one size after the other; if `patient` only until the criterion has not improved for a while."""
+    """Try one size after the other; if `patient` only until the criterion has not improved for a while.
+
+    The one in which it was stopped has not learnt as much as the others, and counts only where there is no other.
+    """
     tried: list[Candidate] = []
     since, best = 0, None
     for size in candidates:
-        tried.append(fit(size))
+        found = fit(size)
+        if stopped() and tried:
+            break
+        tried.append(found)
         now = Selection(criterion, tuple(tried)).best
         since = 0 if now is not best else since + 1
         best = now

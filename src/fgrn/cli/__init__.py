@@ -126,9 +126,8 @@ def _run(arguments: list[str] | None) -> int:
     from .wording import spoken
 
     try:
-        cli.main(arguments, prog_name="fgrn", standalone_mode=False)
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
+        ended = cli.main(arguments, prog_name="fgrn", standalone_mode=False)
+        return ended if isinstance(ended, int) else 0  # what a command that raised Exit asked for
     except click.UsageError as error:
         error.show()
         return 2
@@ -159,4 +158,3 @@ def _run(arguments: list[str] | None) -> int:
             file=sys.stderr,
         )
         return 1
-    return 0

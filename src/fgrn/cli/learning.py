@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
@@ -205,7 +204,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     else:
         click.echo(_told(estimator, report))
     if interrupted:
-        sys.exit(130)
+        raise click.exceptions.Exit(130)
 
 
 def _check_classes(name: str, classes: list[Any], most: int) -> None:
@@ -302,7 +301,7 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int, smoothing
             **options: Any) -> None:  # fmt: skip
     """How many hidden states a table asks for: likelihood, AIC, BIC, relative entropy, class sizes.
 
-    DATA is a CSV, TSV or Parquet file, or - for standard input.
+    DATA is a CSV, TSV or Parquet file, or - for standard input. Ctrl-C ends it and shows what was tried so far.
     """
     from ..estimators import LatentClassModel
 
@@ -312,12 +311,18 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int, smoothing
         n_epochs=epochs, smoothing=smoothing, n_init=starts, criterion=criterion, n_bins=bins, max_levels=max_levels,
         random_state=seed, verbose=0 if as_json else 1,
     )  # fmt: skip
-    found = model.compare(table, tried, weight)
+    with common.stoppable() as stopped:
+        model._stop = stopped
+        found = model.compare(table, tried, weight)
+        interrupted = stopped()
     if picture:
         from .. import plots
 
         plots.save(plots.selection(found), picture)
     if as_json:
-        common.as_json({"criterion": criterion, "best": found.best.n_hidden, "tried": found.as_dicts()})
+        best = found.best.n_hidden
+        common.as_json({"criterion": criterion, "best": best, "interrupted": interrupted, "tried": found.as_dicts()})
     else:
         click.echo(str(found))
+    if interrupted:
+        raise click.exceptions.Exit(130)

@@ -138,7 +138,7 @@ def doctor(as_json: bool) -> None:
         lines = [[one["what"], "ok" if one["fine"] else "BROKEN", str(one["says"])] for one in found]
         click.echo(common.aligned(["what", "", "says"], lines, left=3))
     if not all(one["fine"] for one in found):
-        sys.exit(1)
+        raise click.exceptions.Exit(1)
 
 
 def _threads() -> str:

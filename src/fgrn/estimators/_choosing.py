@@ -57,6 +57,7 @@ class Choosing(LatentEstimator):
 
         self._validate_params()
         other = clone(self)
+        other._stop = self._stop
         data, weights = other._learnable(X, sample_weight, classes)
         sizes_tried = sizes(self.max_hidden) if tried is None else list(tried)
         found: Selection = other._compare(data, weights, sizes_tried, {}, tried is None)
