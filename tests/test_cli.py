@@ -613,3 +613,42 @@ def test_an_interrupt_shows_what_was_compared(
     assert main([*command, "--picture", str(tmp_path / "sizes.svg")]) == 130
     assert "<- best" in capsys.readouterr().out
     assert (tmp_path / "sizes.svg").exists()
+
+
+# Tables on a terminal
+
+
+def test_wide_letters_are_aligned(tmp_path: Path, capsys: Any) -> None:
+    from rich.cells import cell_len
+
+    names = ["氏名", "age", "住所と電話番号", "🙂"]
+    path = columns_of(tmp_path, **{name: ["東京", "x"] * 10 for name in names})
+    for command in (["inspect", path], ["fit", path, "--hidden", "2", "-o", tmp_path / "m.fgrn"]):
+        lines = said(capsys, *command).splitlines()
+        places = {cell_len(line[: line.index("levels")]) for line in lines if any(name in line for name in names)}
+        assert len(places) == 1
+    lines = said(capsys, "explain", tmp_path / "m.fgrn", path).splitlines()[1:]
+    assert len({cell_len(line) for line in lines}) == 1
+
+
+LONG = [f"How satisfied were you with {what} of our service in the last twelve months?" for what in ("speed", "price")]
+
+
+def test_long_names_fit_the_terminal_and_stay_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    path = columns_of(tmp_path, **{name: ["very", "not at all"] * 10 for name in [*LONG, "other"]})
+    whole = said(capsys, "inspect", path)
+    assert all(name in whole for name in LONG)
+    monkeypatch.setenv("COLUMNS", "60")
+    said(capsys, "fit", path, "--target", "other", "--hidden", "2", "-o", tmp_path / "m.fgrn")
+    for command in (["inspect", path], ["explain", tmp_path / "m.fgrn", path], ["prototypes", tmp_path / "m.fgrn"]):
+        lines = said(capsys, *command).splitlines()
+        assert max(map(len, lines)) <= 60, lines
+        for word in ("h sp", "h pr"):
+            assert any(word in line for line in lines), lines
+
+
+def test_names_of_several_lines_are_one_line(tmp_path: Path, capsys: Any) -> None:
+    path = columns_of(tmp_path, **{"a\nb\tc": ["p", "q"] * 10})
+    assert "\na b c " in said(capsys, "inspect", path)

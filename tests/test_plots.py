@@ -30,7 +30,7 @@ from fgrn import SISO, Diverter, FgrnError, Network, Source, Variable, plots
 from fgrn.criteria import Candidate, Selection
 from fgrn.em import History
 from fgrn.exceptions import FgrnWarning
-from fgrn.explanation import Explanation
+from fgrn.explanation import CERTAIN, Explanation
 from fgrn.plots.placement import layered, place, shown_blocks, spread
 from fgrn.plots.style import AGAINST, GREY, INK, fitted, percent, readable, width_of, wrapped
 
@@ -562,6 +562,28 @@ def test_an_explanation_is_legible(values: list[float]) -> None:
     assert any(text.startswith("class_$1$ = yes") for text in texts(figure))
     if len(values) > 4:
         assert "2 others" in texts(figure)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, -1.0])
+def test_what_is_certain_is_drawn_beside_what_is_not(share: float) -> None:
+    prior, small = -0.4, [0.9, -0.3]
+    values = {"a": share * CERTAIN - prior - sum(small), "b": small[0], "c": small[1]}
+    certain = {"a": share}
+    if abs(share) < 1:
+        values["d"], certain["d"] = share * CERTAIN, share
+    total = prior + sum(values.values())
+    found = Explanation("kind", "yes", float(share > 0), prior, values, dict.fromkeys(values, "v"), total, certain)
+    figure = plots.explanation(found)
+    bars, word = steps(figure), "certain" if share > 0 else "ruled out"
+    assert max(abs(end) for bar in bars for end in bar) < 60
+    for (_, end), (start, _) in pairwise(bars[:-1]):
+        assert start == pytest.approx(end, abs=1e-9)
+    assert bars[-1][1] == pytest.approx(bars[-2][1])
+    lengths = sorted(end - start for start, end in bars[1:-1])
+    assert set(np.round(small, 9)) <= set(np.round(lengths, 9))
+    assert texts(figure).count(word) == (2 if abs(share) == 1 else 1)
+    assert texts(figure).count(f"{word} (50%)") == (0 if abs(share) == 1 else 2)
+    assert_legible(figure)
 
 
 def test_an_explanation_of_a_network_is_drawn() -> None:

@@ -214,3 +214,57 @@ def test_copies_and_interrupted_learning_keep_the_record(monkeypatch: pytest.Mon
         net.learn_by_layer({f"Y{k}": [0, 1] for k in range(4)}, epochs=2, watch=stop)
     assert net.trained == ()
     np.testing.assert_array_equal(net.table("Y0"), before)
+
+
+# Certainty
+
+
+def ruling() -> fgrn.Network:
+    """Naive Bayes in which some values rule a class out."""
+    kind, a, b, c = (fgrn.Variable(name, ["n", "y"]) for name in ("kind", "a", "b", "c"))
+    copies = [fgrn.Variable(f"kind {k}", 2) for k in range(4)]
+    diagonal, sure = np.eye(2), np.array([[1.0, 0.0], [0.4, 0.6]])
+    return fgrn.Network(
+        [
+            fgrn.Source(fgrn.Variable("S", 2), [0.7, 0.3]),
+            fgrn.Diverter([fgrn.Variable("S", 2)], copies),
+            fgrn.SISO(copies[0], kind, diagonal),
+            fgrn.SISO(copies[1], a, sure),
+            fgrn.SISO(copies[2], b, sure),
+            fgrn.SISO(copies[3], c, np.array([[0.5, 0.5], [0.2, 0.8]])),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "state", "certain"),
+    [
+        ({"a": "n", "c": "y"}, "n", {}),
+        ({"a": "y", "c": "y"}, "y", {"a": 1}),
+        ({"a": "y", "c": "y"}, "n", {"a": -1}),
+        ({"a": "y", "b": "y", "c": "n"}, "y", {"a": 0.5, "b": 0.5}),
+    ],
+)
+def test_what_is_certain_is_said_to_be(row: dict[str, str], state: str, certain: dict[str, float]) -> None:
+    found = ruling().explain(row, "kind", state)
+    assert found.certain == pytest.approx(certain)
+    assert found.prior + sum(found.contributions.values()) == pytest.approx(found.log_odds)
+    text = str(found)
+    assert "69" not in text
+    if not certain:
+        return
+    word = "certain" if state == "y" else "ruled out"
+    lines = {line.split("  ")[1]: line for line in text.splitlines()[1:]}
+    assert lines["together"].endswith(word)
+    assert lines["a = y"].endswith(word if len(certain) == 1 else f"{word} (50%)")
+    assert lines[f"c = {row['c']}"].endswith(f"{found.contributions['c']:+.3f}")
+    assert word in found._repr_html_()
+
+
+def test_an_impossible_row_is_the_one_that_was_given() -> None:
+    net = fgrn.Network(
+        [fgrn.Source(fgrn.Variable("S", 2), [1, 0]), fgrn.SISO(fgrn.Variable("S", 2), fgrn.Variable("y", 2), np.eye(2))]
+    )
+    with pytest.raises(fgrn.ImpossibleEvidence, match="Row 0") as caught:
+        net.explain({"y": 1}, "S")
+    assert caught.value.rows == (0,)

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import frames
 from .exceptions import SchemaError
-from .labels import Label, is_number
+from .labels import Label, is_number, plain_number
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def numeric(values: Any, name: str, missing: Iterable[Label] = ()) -> np.ndarray
 def bin_labels(edges: Sequence[float]) -> list[str]:
     """A name for each bin between these edges, with as few digits as tell them apart."""
     for digits in range(2, 18):
-        shown = [f"{edge:.{digits}g}" for edge in edges]
+        shown = [plain_number(edge, digits) for edge in edges]
         if len(set(shown)) == len(shown) and all(
             abs(float(text) - edge) <= 0.005 * min(_gaps(edges)) for text, edge in zip(shown, edges, strict=True)
         ):

@@ -7,18 +7,22 @@ with its reverse. In every order the steps add up to the log-odds, and so does t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from .labels import Label
+from . import printing
+from .labels import Label, shown_number
 
 ORDERS = 8
 """Pairs of an order and its reverse."""
 
 FAINTEST = 1e-300
 """A smaller probability counts as this one: a state that is ruled out has finite odds, and they can be added."""
+
+CERTAIN = -float(np.log(FAINTEST))
+"""The log-odds of a state when all others are ruled out."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,9 @@ class Explanation:
         prior: its log-odds before anything is known.
         contributions: for each known variable what it adds; with the prior they sum to `log_odds`.
         values: what is known.
-        log_odds: of the state in this row.
+        log_odds: of the state in this row; `CERTAIN` where all others are ruled out, its negative where it is itself.
+        certain: the variables that rule others out (above 0), or the state itself (below 0), and in which share of the
+            orders it is this one that does so. The share times `CERTAIN` is in their contribution.
     """
 
     variable: str
@@ -42,36 +48,58 @@ class Explanation:
     contributions: dict[str, float]
     values: dict[str, Any]
     log_odds: float
+    certain: dict[str, float] = field(default_factory=dict)
 
     @property
     def ranked(self) -> list[tuple[str, float]]:
         """The contributions, the largest, for or against, first."""
         return sorted(self.contributions.items(), key=lambda item: -abs(item[1]))
 
+    @property
+    def shares(self) -> tuple[float, float]:
+        """Of the log-odds in general and in the row: 1 where others are ruled out, -1 where the state is, else 0."""
+        return float(_ruled_out(self.prior)), float(_ruled_out(self.log_odds))
+
+    def _rows(self) -> list[list[str]]:
+        """From the log-odds in general, value by value, to those of the row."""
+        first, last = self.shares
+        between = [
+            [f"{name} = {shown(self.values[name])}", added(value, self.certain.get(name, 0.0))]
+            for name, value in self.ranked
+        ]
+        return [["in general", added(self.prior, first)], *between, ["together", added(self.log_odds, last)]]
+
     def __str__(self) -> str:
-        names = [f"{name} = {shown(self.values[name])}" for name, _ in self.ranked]
-        wide = max([len(name) for name in names] + [len("in general")])
-        lines = [f"{self.variable} = {self.state}  ({self.probability:.1%}); log-odds, for (+) or against (-)"]
-        lines.append(f"  {'in general':{wide}}  {self.prior:+8.3f}")
-        lines += [f"  {name:{wide}}  {value:+8.3f}" for name, (_, value) in zip(names, self.ranked, strict=True)]
-        lines.append(f"  {'together':{wide}}  {self.log_odds:+8.3f}")
-        return "\n".join(lines)
+        what = f"{self.variable} = {shown(self.state)}  ({self.probability:.1%})"
+        table = printing.aligned([], self._rows(), indent=2, room=printing.room())
+        return f"{what}; log-odds, for (+) or against (-)\n{table}"
 
     def _repr_html_(self) -> str:
         from html import escape
 
-        rows = [("in general", self.prior), *((f"{n} = {shown(self.values[n])}", v) for n, v in self.ranked)]
         cells = "".join(
-            f"<tr><th style='text-align:left'>{escape(name)}</th><td>{value:+.3f}</td></tr>"
-            for name, value in [*rows, ("together", self.log_odds)]
+            f"<tr><th style='text-align:left'>{escape(name)}</th><td>{text}</td></tr>" for name, text in self._rows()
         )
-        what = escape(f"{self.variable} = {self.state} ({self.probability:.1%}), log-odds")
+        what = escape(f"{self.variable} = {shown(self.state)} ({self.probability:.1%}), log-odds")
         return f"<table><caption>{what}</caption>{cells}</table>"
 
 
 def shown(value: Any) -> str:
-    """A value as people read it: a number with four digits."""
-    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
+    """A value as people read it: a number with four digits, and all of its whole part."""
+    return shown_number(float(value)) if isinstance(value, (float, np.floating)) else str(value)
+
+
+def _ruled_out(odds: Any) -> Any:
+    """1 where all other states are ruled out, -1 where the state itself is, 0 where neither is."""
+    return np.sign(odds) * (np.abs(odds) > CERTAIN - 1e-6)
+
+
+def added(value: float, share: float, form: str = "+.3f") -> str:
+    """What a value adds, as text; where it rules something out, that, and in which share of the orders."""
+    if not share:
+        return format(value, form)
+    word = "certain" if share > 0 else "ruled out"
+    return word if abs(share) > 1 - 1e-9 else f"{word} ({abs(share):.0%})"
 
 
 def explain(
@@ -106,17 +134,19 @@ def explain(
     code = int(beliefs[1].argmax()) if state is None else state
     others = np.delete(beliefs, code, axis=1).sum(axis=1)
     odds = np.log(np.maximum(beliefs[:, code], FAINTEST)) - np.log(np.maximum(others, FAINTEST))
-    added = np.zeros(len(known))
+    both = np.stack([odds, _ruled_out(odds)], axis=1)
+    means = np.zeros((len(known), 2))
     for number, way in enumerate(ways):
-        between = odds[2 + number * (len(known) - 1) : 2 + (number + 1) * (len(known) - 1)]
-        added[way] += np.diff(np.concatenate([odds[:1], between, odds[1:2]]))[: len(known)]
-    added /= len(ways)
+        between = both[2 + number * (len(known) - 1) : 2 + (number + 1) * (len(known) - 1)]
+        means[way] += np.diff(np.concatenate([both[:1], between, both[1:2]]), axis=0)[: len(known)]
+    means /= len(ways)
     return Explanation(
         variable=variable,
         state=labels[code],
         probability=float(beliefs[1, code]),
         prior=float(odds[0]),
-        contributions=dict(zip(known, added.tolist(), strict=True)),
+        contributions=dict(zip(known, means[:, 0].tolist(), strict=True)),
         values={name: row[name] for name in known},
         log_odds=float(odds[1]) if known else float(odds[0]),
+        certain={name: share for name, share in zip(known, means[:, 1].tolist(), strict=True) if share},
     )

@@ -9,6 +9,9 @@ import numpy as np
 Label: TypeAlias = str | int | float | bool
 Labels: TypeAlias = tuple[Label, ...] | range
 
+PLAIN = (1e-5, 1e15)
+"""Numbers that are written without an exponent: from the first on, below the second."""
+
 
 def takes_codes(labels: Labels) -> bool:
     """Whether a number may stand for the position of a state: only where it cannot be meant as a label.
@@ -38,3 +41,19 @@ def named(labels: Labels, codes: np.ndarray) -> np.ndarray:
     names = np.array(labels) if alike else np.array([*labels, None], dtype=object)[:-1]
     out: np.ndarray = names[codes]
     return out
+
+
+def plain_number(value: float, digits: int) -> str:
+    """A number rounded to so many digits, without an exponent where people read it more easily so."""
+    text = f"{value:.{digits}g}"
+    rounded = float(text)
+    if not rounded or PLAIN[0] <= abs(rounded) < PLAIN[1]:
+        return str(np.format_float_positional(rounded or 0.0, trim="-"))
+    mantissa, _, exponent = text.partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponent else text
+
+
+def shown_number(value: float, digits: int = 4) -> str:
+    """A number with so many digits, and more if its whole part has more."""
+    whole = len(str(int(abs(value)))) if abs(value) < PLAIN[1] else 0
+    return plain_number(value, max(digits, whole))

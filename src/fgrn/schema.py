@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import frames, settings
+from . import frames, printing, settings
 from .columns import Column, bin_labels, numeric, plain_value, told_apart
 from .exceptions import EmptyColumnWarning, SchemaError, UnseenLevelWarning, shortened, unknown_name, warn
 from .frames import Coded
@@ -192,14 +192,13 @@ class Schema(Mapping[str, Column]):
         return cls(Column(**dict(record)) for record in records)
 
     def __repr__(self) -> str:
-        lines = [f"Schema of {len(self)} columns"]
-        wide = max((len(name) for name in self), default=0)
+        rows = []
         for column in self.values():
             kind = "bins" if column.is_binned else "ordered" if column.ordered else "levels"
-            levels = shortened(column.levels, 6) or "(nothing known)"
-            line = f"  {column.name:{wide}}  {len(column.levels):3} {kind:7}  {levels}"
-            lines.append(line + (f"   (missing: {shortened(column.missing)})" if column.missing else ""))
-        return "\n".join(lines)
+            codes = f"(missing: {shortened(column.missing)})" if column.missing else ""
+            rows.append([column.name, f"{len(column.levels):3}", kind, shortened(column.levels, 6) or "(nothing known)", codes])
+        heading = f"Schema of {len(self)} columns"
+        return "\n".join([heading, *([printing.aligned([], rows, 5, 2, printing.room())] if rows else [])])
 
     def _repr_html_(self) -> str:
         from html import escape

@@ -224,7 +224,7 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
                     lines.append((telling, [f"{name} = {level}", f"{belief:.1%}", f"{lift:.2f}"]))
         lines.sort(key=lambda line: -line[0])
         shown = [cells for _, cells in lines[:most]]
-        click.echo("  " + common.aligned(["value", "here", "times as in general"], shown).replace("\n", "\n  ") + "\n")
+        click.echo(common.aligned(["value", "here", "times as in general"], shown, indent=2) + "\n")
 
 
 def _shares(estimator: Any, found: Any) -> dict[Any, float]:

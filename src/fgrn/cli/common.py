@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import numpy as np
 
+from .. import printing
 from ..exceptions import EvidenceError, FgrnError, SchemaError
 from ..io import table_file
 
@@ -231,16 +232,9 @@ def _as_learnt(values: Any, column: Column) -> Any:
     return pa.array(numbers, pa.float64())
 
 
-def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Columns for people: the first `left` of them on the left, numbers on the right."""
-    wide = [max([len(head), *(len(row[k]) for row in rows)]) for k, head in enumerate(heads)]
-    lines = []
-    for row in [list(heads), ["-" * width for width in wide], *map(list, rows)]:
-        cells = [
-            f"{cell:<{w}}" if k < left else f"{cell:>{w}}" for k, (cell, w) in enumerate(zip(row, wide, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, indent: int = 0) -> str:
+    """Columns for people, no wider than the terminal."""
+    return printing.aligned(heads, rows, left, indent, printing.room())
 
 
 def as_json(value: Any) -> None:

@@ -7,9 +7,13 @@ from typing import Any
 import click
 import numpy as np
 
+from .. import printing
 from ..exceptions import SchemaError, shortened
 from . import common
 from .wording import spoken
+
+MOST_CELLS = 48
+"""How wide the levels of a column are shown."""
 
 MODELS = ("latent", "naive-bayes", "deep", "clusters", "ica")
 
@@ -50,7 +54,7 @@ def inspect(data: str, bins: int, max_levels: int, as_json: bool, **options: Any
         [
             record["column"],
             record["kind"],
-            shortened(record["levels"], 5)[:48],
+            printing.fitted([shortened(record["levels"], 5)], MOST_CELLS)[0],
             f"{record['distinct']:,}",
             f"{record['missing_share']:.1%}" if record["missing"] else "",
         ]

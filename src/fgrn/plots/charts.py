@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import settings
 from ..exceptions import FgrnError
+from ..explanation import CERTAIN, added
 from .style import (
     AGAINST,
     FOR,
@@ -164,12 +165,17 @@ def explanation(explanation: Explanation, *, most: int = 15, ax: Axes | None = N
     settings.whole("most", most, 1)
     ranked = explanation.ranked
     shown, rest = (ranked, []) if len(ranked) <= most else (ranked[:most], ranked[most:])
-    steps = [(f"{readable(name)} = {readable(explanation.values.get(name, '?'))}", value) for name, value in shown]
+    names = [f"{readable(name)} = {readable(explanation.values.get(name, '?'))}" for name, _ in shown]
     if rest:
-        steps.append((f"{len(rest):,} others", sum(value for _, value in rest)))
-    levels = np.cumsum([explanation.prior, *(value for _, value in steps)])
-    levels[-1] = explanation.log_odds if steps else explanation.prior
-    figure, (axes,) = panels(ax, (6.8, 1.5 + 0.27 * (len(steps) + 2)))
+        names.append(f"{len(rest):,} others")
+    groups = [[item] for item in shown] + ([rest] if rest else [])
+    begin, end = explanation.shares
+    shares = [begin, *(sum(explanation.certain.get(name, 0.0) for name, _ in group) for group in groups), end]
+    values = [explanation.prior, *(sum(value for _, value in group) for group in groups), explanation.log_odds]
+    lengths = _beside(values, shares)
+    levels = np.cumsum(lengths[:-1])
+    levels[-1] = lengths[-1] if groups else lengths[0]
+    figure, (axes,) = panels(ax, (6.8, 1.5 + 0.27 * (len(names) + 2)))
     ends = [(0.0, levels[0], GREY)]
     ends += [(a, b, FOR if b >= a else AGAINST) for a, b in pairwise(levels)]
     ends += [(0.0, levels[-1], INK)]
@@ -178,17 +184,18 @@ def explanation(explanation: Explanation, *, most: int = 15, ax: Axes | None = N
     low = min(low, *(min(a, b) - beside for a, b, _ in ends if b < a), low - 0.1 * beside)
     high = max(high, *(max(a, b) + beside for a, b, _ in ends if b >= a), high + 0.1 * beside)
     for row, (start, end, color) in enumerate(ends):
+        text = added(values[row], shares[row], "+.2f").replace("-", "−")
         axes.barh(row, end - start, 0.62, left=start, color=color, gid=f"step {row}")
         right = end >= start
         edge = max(start, end) if right else min(start, end)
         axes.annotate(
-            signed(end - start), (edge, row), (3 if right else -3, 0), textcoords="offset points",
+            text, (edge, row), (3 if right else -3, 0), textcoords="offset points",
             ha="left" if right else "right", va="center_baseline", fontsize=7.5, color=color,
         )  # fmt: skip
         if row + 1 < len(ends):
             axes.plot([end, end], [row + 0.31, row + 0.69], color=LINE, linewidth=0.8, zorder=0)
     axes.axvline(0, color=LINE, linewidth=0.8, zorder=0)
-    names = ["in general", *(name for name, _ in steps), "in this row"]
+    names = ["in general", *names, "in this row"]
     axes.set_yticks(range(len(names)), [fitted(name, room(ax, 2.6), 8) for name in names])
     axes.set(ylim=(len(names) - 0.4, -0.6), xlim=(low, high))
     axes.set_xlabel("log-odds, for (right) or against (left)")
@@ -198,6 +205,13 @@ def explanation(explanation: Explanation, *, most: int = 15, ax: Axes | None = N
     state = f"{readable(explanation.variable)} = {readable(explanation.state)}"
     title(figure, axes, f"{fitted(state, 4.2, 10, 'bold')}: {share_of(explanation.probability)}", [], ax is None)
     return figure
+
+
+def _beside(values: Sequence[float], shares: Sequence[float]) -> list[float]:
+    """The lengths of bars: what is certain is longer than all that is not, and not so long that only it is seen."""
+    plain = [value - share * CERTAIN for value, share in zip(values, shares, strict=True)]
+    certain = 5.0 + 1.5 * max(map(abs, plain))
+    return [value + share * certain for value, share in zip(plain, shares, strict=True)]
 
 
 def _probabilities(axes: Axes) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..exceptions import FgrnError, FgrnWarning
+from ..labels import shown_number
 from .placement import Node, spread
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def styled() -> Iterator[None]:
 
 def readable(value: object) -> str:
     """A name or label in one line that can be drawn."""
-    text = f"{value:g}" if isinstance(value, (float, np.floating)) else str(value)[:400]
+    text = shown_number(float(value), 6) if isinstance(value, (float, np.floating)) else str(value)[:400]
     text = " ".join(text.split())
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in text) or "(blank)"
 

@@ -1,0 +1,83 @@
+"""Numbers and tables for people."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+import fgrn
+from fgrn.columns import bin_labels
+from fgrn.labels import plain_number, shown_number
+from fgrn.printing import aligned, fitted
+
+
+@given(st.floats(-1e14, 1e14).filter(lambda x: x == 0 or abs(x) > 1e-4), st.integers(2, 15))
+def test_numbers_are_written_plainly(value: float, digits: int) -> None:
+    text = plain_number(value, digits)
+    assert re.fullmatch(r"-?\d+(\.\d*[1-9])?", text)
+    assert float(text) == float(f"{value:.{digits}g}")
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.integers(2, 17))
+def test_numbers_come_back(value: float, digits: int) -> None:
+    text = plain_number(value, digits)
+    assert float(text) == float(f"{value:.{digits}g}")
+    assert "e+" not in text
+    assert "e-0" not in text
+
+
+@given(st.integers(-(10**14), 10**14))
+def test_whole_numbers_are_not_rounded(value: int) -> None:
+    assert shown_number(float(value)) == str(value)
+
+
+@given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=6, unique=True).map(sorted))
+def test_names_of_bins_are_readable_and_apart(edges: list[float]) -> None:
+    labels = bin_labels(edges)
+    assert len(set(labels)) == len(edges) + 1
+    if all(x == 0 or abs(x) >= 1e-4 for x in edges):
+        assert not any("e" in label for label in labels)
+
+
+def test_bins_of_thousands() -> None:
+    (column,) = fgrn.Schema.infer({"pay": [float(x) for x in range(0, 100_000, 37)]}).values()
+    assert not any("e+" in str(level) for level in column.levels)
+    assert bin_labels([1100.0, 23000.0]) == ["< 1100", "1100 to 23000", ">= 23000"]
+
+
+words = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"], exclude_characters="\u00a6"), max_size=30)
+
+
+@given(st.lists(st.tuples(words, words, words), min_size=1, max_size=6))
+def test_columns_begin_at_the_same_cell(rows: list[tuple[str, str, str]]) -> None:
+    marked = [[f"{a}\u00a6", f"\u00a6{b}", f"{c}\u00a6"] for a, b, c in rows]
+    lines = aligned(["one", "two", "three"], marked, left=2, room=None).split("\n")
+    assert len(lines) == len(rows) + 2
+    assert len({cell_len(line) for line in lines[2:]}) == 1
+    second = [[mark.start() for mark in re.finditer("\u00a6", line)][1] for line in lines[2:]]
+    assert len({cell_len(line[:at]) for line, at in zip(lines[2:], second, strict=True)}) == 1
+
+
+@given(st.lists(words, min_size=1, max_size=6, unique=True), st.integers(4, 40))
+def test_shortened_names_fit(names: list[str], room: int) -> None:
+    found = fitted(names, room)
+    assert all(cell_len(text) <= room for text in found)
+    assert all(
+        short == " ".join(name.split())
+        for name, short in zip(names, found, strict=True)
+        if "…" not in short + name and name.isprintable()
+    )
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 60), (30, 30), (60, 0)])
+def test_names_that_differ_in_one_place_stay_apart(before: int, after: int) -> None:
+    names = [f"{'b' * before}{what}{'a' * after}" for what in ("one", "two", "six")]
+    found = fitted(names, 20)
+    assert len(set(found)) == 3
+    assert all(one != other for one, other in pairwise(found))
+    assert all(what in text for what, text in zip(("one", "two", "six"), found, strict=True))
