@@ -652,3 +652,89 @@ def test_long_names_fit_the_terminal_and_stay_apart(
 def test_names_of_several_lines_are_one_line(tmp_path: Path, capsys: Any) -> None:
     path = columns_of(tmp_path, **{"a\nb\tc": ["p", "q"] * 10})
     assert "\na b c " in said(capsys, "inspect", path)
+
+
+# What goes wrong outside
+
+
+def test_a_closed_pipe_is_no_error(model: Path, people: Path) -> None:
+    for command in (
+        ["prototypes", model],
+        ["predict", model, people],
+        ["inspect", people],
+        ["predict", model, people, "--json"],
+    ):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fgrn", *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        process.stdout.close()
+        _, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (0, b""), command
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_full_disk_is_said_in_words(people: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "fgrn", "inspect", str(people)], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 1
+    assert b"Errno" not in done.stderr
+    assert b"o space left" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["inspect", "."], 1, ["'.' is a folder"]),
+        (["inspect", "TWICE"], 1, ["several columns called 'p'", "--no-header"]),
+        (["predict", "MODEL", "DATA", "-o", "x.xyz"], 2, ["x.xyz", ".csv", "-o"]),
+        (["predict", "MODEL", "NOTHING", "-o", "nowhere/x.csv"], 1, ["nowhere", "folder"]),
+        (["complete", "MODEL", "NOTHING", "-o", "."], 2, ["-o"]),
+        (["compare", "NOTHING", "--picture", "x.doc"], 1, ["x.doc", ".svg"]),
+        (["explain", "MODEL", "NOTHING", "--picture", "nowhere/x.svg"], 1, ["nowhere", "folder"]),
+        (["prototypes", "NOTHING", "--picture", "x.doc"], 1, ["x.doc", ".svg"]),
+        (["draw", "NOTHING", "-o", "x.doc"], 1, ["x.doc", ".svg"]),
+        (["fit", "NOTHING", "-o", "nowhere/m.fgrn"], 1, ["nowhere"]),
+        (["predict", "DATA", "DATA"], 1, ["`fgrn fit`"]),
+        (["bench", "--epochs", "0"], 2, ["--epochs"]),
+        (["bench", "--rows", "0"], 2, ["--rows"]),
+        (["demo", "--hidden", "0"], 2, ["--hidden"]),
+        (["paper", "--splits", "0"], 2, ["--splits"]),
+        (["fit", "DATA", "--target", "buys", "--weights", "buys", "-o", "m.fgrn"], 2, ["--weights", "--target"]),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_is_done(
+    arguments: list[str], status: int, words: list[str], people: Path, model: Path, tmp_path: Path, capsys: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    (tmp_path / "twice.csv").write_text("p,q,p\n1,2,3\n", encoding="utf-8")
+    files = {"DATA": people, "MODEL": model, "TWICE": tmp_path / "twice.csv"}
+    monkeypatch.chdir(tmp_path)
+    text = said(capsys, *(files.get(argument, argument) for argument in arguments), status=status)
+    for word in words:
+        assert word in text, text
+
+
+def test_a_first_line_of_numbers_is_doubted(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "numbers.csv"
+    path.write_text("1,2.5\n3,4\n5,6\n", encoding="utf-8")
+    assert main(["inspect", str(path)]) == 0
+    assert "--no-header" in capsys.readouterr().err
+    assert main(["inspect", str(path), "--no-header"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_numbers_that_look_like_identifiers_are_remarked(tmp_path: Path, capsys: Any) -> None:
+    path = columns_of(tmp_path, id=[1000 + k for k in range(100)], a=["p", "q"] * 50, age=[k % 60 for k in range(100)])
+    text = said(capsys, "inspect", path)
+    assert "id: " in text
+    assert "identifier" in text
+    assert "age: " not in text
+    assert "identifier" in said(capsys, "inspect", columns_of(tmp_path, name=[f"p{k}" for k in range(30)]))
+
+
+def test_a_value_that_is_set_may_be_unknown(model: Path, capsys: Any) -> None:
+    known = json.loads(said(capsys, "explain", model, "--set", "colour=red", "--set", "age=?", "--json"))
+    assert set(known["contributions"]) == {"colour"}

@@ -57,8 +57,8 @@ def test_the_demonstration_says_what_is_wrong(tmp_path: Path, capsys: pytest.Cap
     file.write_text("in the way")
     assert main(["demo", "--output", str(file), "--hidden", "2", "--epochs", "1"]) == 1
     assert str(file) in capsys.readouterr().err
-    assert main(["demo", "--output", str(tmp_path), "--hidden", "0"]) == 1
-    assert "n_hidden" in capsys.readouterr().err
+    assert main(["demo", "--output", str(tmp_path), "--hidden", "0"]) == 2
+    assert "--hidden" in capsys.readouterr().err
 
 
 def test_the_demonstration_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -121,6 +122,13 @@ def _told(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"fgrn: {spoken(message)}", file=sys.stderr)
 
 
+def _nobody_reads() -> int:
+    """End quietly when who read the output has gone; what is still to be written goes nowhere."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
 def _run(arguments: list[str] | None) -> int:
     from ..exceptions import FgrnError
     from .wording import spoken
@@ -137,14 +145,16 @@ def _run(arguments: list[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         print("interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        sys.stderr.close()  # who read the output has gone
-        return 0
+    except (BrokenPipeError, SystemExit):  # click makes the one of the other, and no command exits in this way
+        return _nobody_reads()
     except ImportError as error:
         print(f"fgrn: this needs {error.name or error}, which is not installed: pip install fgrn", file=sys.stderr)
         return 1
-    except (FgrnError, ValueError, OSError) as error:
+    except (FgrnError, ValueError) as error:
         print(f"fgrn: {spoken(error)}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"fgrn: {error.filename or 'the output'}: {error.strerror or error}", file=sys.stderr)
         return 1
     except MemoryError:
         print("fgrn: there is too little memory for this table or model.", file=sys.stderr)

@@ -31,6 +31,7 @@ def predict(
 
     MODEL is a file written by `fgrn fit`; DATA a CSV, TSV or Parquet file, or - for standard input.
     """
+    common.check_table(output, as_json)
     estimator = common.estimator(model, unseen)
     if not hasattr(estimator, "predict_proba"):
         raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes to predict.")
@@ -44,7 +45,6 @@ def predict(
         for position, label in enumerate(classes):
             new[_free(f"P({word} = {label})", columns)] = beliefs[:, position]
     if as_json:
-        common.only_json(output)
         first = next(iter(new))
         common.as_json(
             [
@@ -80,6 +80,7 @@ def complete(
     """
     import pyarrow as pa
 
+    common.check_table(output, as_json)
     estimator = common.estimator(model, unseen)
     table = common.read_for(estimator, data, **options)
     known = common.matching(estimator, table)
@@ -87,7 +88,6 @@ def complete(
     columns = {name: table[name] for name in table.column_names}
     columns |= {name: filled[name] for name in filled.column_names}
     if as_json:
-        common.only_json(output)
         values = pa.table(columns).to_pylist()
         holes = [known[name].is_null(nan_is_null=True).to_numpy() for name in known.column_names]
         common.as_json(
@@ -128,6 +128,7 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
 
     MODEL is a file written by `fgrn fit`. The contributions sum to the log-odds of the row.
     """
+    common.check_picture(picture)
     estimator = common.estimator(model, unseen)
     if not hasattr(estimator, "explain"):
         raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes to explain.")
@@ -171,6 +172,8 @@ def _value(column: Any, text: str) -> Any:
     for level in column.levels:
         if str(level) == text:
             return level
+    if text.strip() in table_file.MISSING:
+        return None
     try:
         return float(text)
     except ValueError:
@@ -195,6 +198,7 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
 
     MODEL is a file written by `fgrn fit`.
     """
+    common.check_picture(picture)
     estimator = common.estimator(model)
     found = getattr(estimator, "prototypes_", None) or (
         estimator.prototypes() if hasattr(estimator, "prototypes") else None
@@ -249,6 +253,7 @@ def draw(model: str, output: str, given: tuple[str, ...], as_json: bool) -> None
     from ..io.model_file import load
     from ..network import Network
 
+    common.check_picture(output)
     found = load(model)
     net = found if isinstance(found, Network) else found.network_
     evidence: dict[str, Any] = {}

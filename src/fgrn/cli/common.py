@@ -115,15 +115,36 @@ def read_for(model: LatentEstimator, data: str, **options: Any) -> Any:
     return read(data, **options)
 
 
-def check_place(path: str) -> None:
-    """Refuse, before anything is learnt, a place where no model can be written."""
+def check_place(path: str, what: str = "a model file, such as people.fgrn") -> None:
+    """Refuse, before anything is done, a place where nothing can be written."""
     place = Path(path)
-    if path == "-" or place.is_dir():
-        raise click.UsageError(f"-o is the name of a model file, such as people.fgrn. Got {path!r}.")
+    if path == "-" or (place.exists() and not place.is_file()):
+        raise click.UsageError(f"-o is the name of {what}. Got {path!r}.")
     if not place.parent.is_dir():
         raise FgrnError(f"{path!r} cannot be written: there is no folder {str(place.parent)!r}.")
     if not os.access(place.parent, os.W_OK):
         raise FgrnError(f"{path!r} cannot be written: the folder {str(place.parent)!r} is read-only.")
+
+
+def check_table(path: str, as_json: bool) -> None:
+    """Refuse, before anything is done, a table that cannot be written there, or beside JSON."""
+    if path == "-":
+        return
+    if as_json:
+        raise click.UsageError("--json prints to standard output; leave out -o, or leave out --json.")
+    check_place(path, "a table, such as answers.csv")
+    if table_file.kind_of(path) is None:
+        raise click.UsageError(
+            f"-o is the name of a table, and its end ({', '.join(table_file.FORMATS)}) tells the format. Got {path!r}."
+        )
+
+
+def check_picture(path: str | None) -> None:
+    """Refuse, before anything is done, a picture that cannot be saved there."""
+    if path is not None:
+        from ..plots.style import check_name
+
+        check_name(path)
 
 
 def taken_out(table: Any, column: str | None) -> tuple[Any, list[Any] | None]:
@@ -160,7 +181,7 @@ def weighted(table: Any, column: str | None) -> tuple[Any, np.ndarray | None]:
         except (TypeError, ValueError):
             what = "is unknown" if value is None else f"{value!r} is no number"
             raise EvidenceError(
-                f"Row {row}, {column!r}: the weight of a row {what}. --weights needs one for each."
+                f"Row {row}, {column!r}: the weight {what}. --weights wants a number for each row."
             ) from None
     try:
         return table, checked_weights(weights, len(weights))
@@ -252,12 +273,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not isfinite(value):
         return None
     return value if isinstance(value, (str, int, float, bool, NoneType)) else str(value)
-
-
-def only_json(output: str) -> None:
-    """Refuse a file beside --json."""
-    if output != "-":
-        raise click.UsageError("--json prints to standard output; leave out -o, or leave out --json.")
 
 
 @contextmanager

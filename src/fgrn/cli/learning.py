@@ -54,7 +54,7 @@ def inspect(data: str, bins: int, max_levels: int, as_json: bool, **options: Any
         [
             record["column"],
             record["kind"],
-            printing.fitted([shortened(record["levels"], 5)], MOST_CELLS)[0],
+            _levels(record["levels"]),
             f"{record['distinct']:,}",
             f"{record['missing_share']:.1%}" if record["missing"] else "",
         ]
@@ -64,6 +64,19 @@ def inspect(data: str, bins: int, max_levels: int, as_json: bool, **options: Any
     remarks = [f"  {record['column']}: {remark}" for record in found for remark in record["remarks"]]
     if remarks:
         click.echo("\nLook at\n" + "\n".join(remarks))
+
+
+def _is_measured(value: Any) -> bool:
+    """Whether a value is a number that is not whole, as no identifier is."""
+    return isinstance(value, (float, np.floating)) and not float(value).is_integer()
+
+
+def _levels(levels: list[Any]) -> str:
+    """As many of the levels as there is room for."""
+    texts = (shortened(levels, most) for most in range(5, 0, -1))
+    return next(
+        (text for text in texts if len(text) <= MOST_CELLS), printing.fitted([shortened(levels, 1)], MOST_CELLS)[0]
+    )
 
 
 def _remarks(record: dict[str, Any], values: Any, rows: int) -> list[str]:
@@ -76,8 +89,9 @@ def _remarks(record: dict[str, Any], values: Any, rows: int) -> list[str]:
     out = []
     if record["kind"] == "unfit":
         out.append(record["problem"].removeprefix(f"Column {record['column']!r}: "))
-    elif record["distinct"] == len(known) and rows > 20 and not isinstance(known[0], float):
-        out.append("every value is different: an identifier? leave it out with --drop")
+    elif record["distinct"] > 0.9 * len(known) and rows > 20 and not any(map(_is_measured, known)):
+        which = "every value is" if record["distinct"] == len(known) else "nearly every value is"
+        out.append(f"{which} different: an identifier? leave it out with --drop")
     if record["distinct"] == 1:
         out.append(f"always {known[0]!r}: says nothing")
     elif record["kind"] == "levels":
@@ -166,6 +180,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     Ctrl-C ends learning after the epoch it is in and keeps what was learnt.
     """
     common.check_place(output)
+    if weights is not None and weights == target:
+        raise click.UsageError(f"{weights!r} cannot be --weights and --target at once.")
     table = common.read(data, **options)
     table, weight = common.weighted(table, weights)
     table, classes = common.taken_out(table, target)
@@ -309,6 +325,7 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int, smoothing
     """
     from ..estimators import LatentClassModel
 
+    common.check_picture(picture)
     table, weight = common.weighted(common.read(data, **options), weights)
     tried = None if sizes is None else [_whole(part, "--sizes") for part in sizes.split(",")]
     model = LatentClassModel(

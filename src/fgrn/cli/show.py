@@ -21,8 +21,8 @@ from . import common
 @click.option(
     "--output", default="fgrn-demo", show_default=True, metavar="FOLDER", help="Where pictures and models go."
 )
-@click.option("--hidden", default=100, show_default=True, help="States of the hidden variable.")
-@click.option("--epochs", default=40, show_default=True, help="Epochs of learning.")
+@click.option("--hidden", type=click.IntRange(1), default=100, show_default=True, help="States of the hidden variable.")
+@click.option("--epochs", type=click.IntRange(1), default=40, show_default=True, help="Epochs of learning.")
 @common.json_option
 def demo(output: str, hidden: int, epochs: int, as_json: bool) -> None:
     """Learn handwritten digits, compare, explain, complete, and draw what was learnt. Needs no network."""
@@ -34,10 +34,12 @@ def demo(output: str, hidden: int, epochs: int, as_json: bool) -> None:
 
 
 @click.command(epilog="\b\nExample\n  fgrn bench --rows 200000")
-@click.option("--rows", default=200_000, show_default=True, help="Random rows to learn from.")
-@click.option("--variables", default=10, show_default=True, help="Observed variables of four states.")
-@click.option("--hidden", default=20, show_default=True, help="States of the hidden variable.")
-@click.option("--epochs", default=10, show_default=True, help="Epochs that are timed.")
+@click.option("--rows", type=click.IntRange(1), default=200_000, show_default=True, help="Random rows to learn from.")
+@click.option(
+    "--variables", type=click.IntRange(1), default=10, show_default=True, help="Observed variables of four states."
+)
+@click.option("--hidden", type=click.IntRange(1), default=20, show_default=True, help="States of the hidden variable.")
+@click.option("--epochs", type=click.IntRange(1), default=10, show_default=True, help="Epochs that are timed.")
 @common.json_option
 def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) -> None:
     """How fast it is on this machine: rows per second in learning and in use, beside the plain engine."""
@@ -84,7 +86,9 @@ def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) ->
 @click.option(
     "--folder", metavar="FOLDER", help="Where the three UCI files are; else FGRN_DATA, else they are downloaded once."
 )
-@click.option("--splits", default=20, show_default=True, help="Random splits into training and test rows.")
+@click.option(
+    "--splits", type=click.IntRange(1), default=20, show_default=True, help="Random splits into training and test rows."
+)
 @click.option("--quick", is_flag=True, help="Few splits and starts, to see that it runs.")
 @common.json_option
 def paper(folder: str | None, splits: int, quick: bool, as_json: bool) -> None:

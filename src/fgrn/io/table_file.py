@@ -30,15 +30,17 @@ MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#
 """What stands for unknown in files, unless said otherwise."""
 
 
+def kind_of(path: str) -> str | None:
+    """The format of a file by the end of its name, if that says one; CSV for a pipe."""
+    return "csv" if path == "-" else FORMATS.get(Path(path.removesuffix(".gz")).suffix.lower())
+
+
 def format_of(path: str, given: str | None = None) -> str:
     """The format of a file, by what is given or by the end of its name; CSV for a pipe."""
-    if given is not None:
-        return given
-    if path == "-":
-        return "csv"
-    name = path[:-3] if path.endswith(".gz") else path
-    found = FORMATS.get(Path(name).suffix.lower())
+    found = given or kind_of(path)
     if found is None:
+        if Path(path).is_dir():
+            raise TableFileError(f"{path!r} is a folder, not a table.")
         raise TableFileError(
             f"{path!r}: the format of a table is told by the end of its name ({', '.join(FORMATS)}, each also .gz). "
             "Rename it, or say --format csv, tsv or parquet."
@@ -82,7 +84,10 @@ def read(
         raise TableFileError(f"{where} cannot be read as {kind}: {_first_line(error)}") from error
     twice = sorted({column for column in table.column_names if table.column_names.count(column) > 1})
     if twice:
-        raise TableFileError(f"{where} has several columns called {shortened(map(repr, twice))}. Rename them.")
+        raise TableFileError(
+            f"{where} has several columns called {shortened(map(repr, twice))}. Rename them; or say --no-header, if "
+            "the first line is a row."
+        )
     if not table.num_columns or not table.num_rows:
         raise TableFileError(f"{where} holds no rows. A table has a line of names and at least one more.")
     return table

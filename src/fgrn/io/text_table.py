@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from ..exceptions import FgrnWarning, TableFileError, shortened
+from ..labels import is_number
 
 MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -151,17 +152,17 @@ def _words(data: bytes, where: str, delimiter: str) -> list[Any]:
 
 
 def _ragged(data: bytes, where: str, delimiter: str) -> TableFileError | None:
-    """The error for the first line with more or fewer values than the first, if there is one."""
-    rows = csv.reader(io.StringIO(data.decode("utf-8", errors="replace"), newline=""), delimiter=delimiter)
-    wide, begun, first = 0, 1, 1
+    """The error for the first line with more or fewer values than others, if there is one."""
+    text = data.decode("utf-8", errors="replace")
     with suppress(csv.Error):
+        widths = [len(row) for row in islice(csv.reader(io.StringIO(text), delimiter=delimiter), SAMPLE_LINES) if row]
+        wide = max(widths, key=widths.count)
+        rows, begun = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), 1
         for row in rows:
-            if row and not wide:
-                wide, first = len(row), begun
             if row and len(row) != wide:
                 values = "1 value" if len(row) == 1 else f"{len(row)} values"
                 return TableFileError(
-                    f"{where}, line {begun}: {values}, where line {first} has {wide} of them. Mend the line (a value "
+                    f"{where}, line {begun}: {values}, where others have {wide} of them. Mend the line (a value "
                     f"that holds {DELIMITERS.get(delimiter, repr(delimiter))} is put in quotes), or say what stands "
                     "between values with --delimiter."
                 )
@@ -179,7 +180,13 @@ def _names(names: list[str], where: str) -> list[str]:
                 free += "_"
             out[position] = free
             new.append(repr(free))
-    if new:
+    if all(map(is_number, filter(None, names))) and any(names):
+        warnings.warn(
+            f"{where}: the columns are called {shortened(names, 4)}. If the first line is a row, say --no-header.",
+            FgrnWarning,
+            stacklevel=4,
+        )
+    elif new:
         word = "a column" if len(new) == 1 else f"{len(new):,} columns"
         warnings.warn(
             f"{where}: {word} without a name in the first line, here called {shortened(new)}; --drop leaves "

@@ -186,6 +186,16 @@ def signed(value: float, form: str = "+.2f") -> str:
     return format(value, form).replace("-", "−")
 
 
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Refuse a name under which no picture can be saved."""
+    place = Path(path)
+    failed = f"The picture cannot be saved as {str(place)!r}"
+    if place.suffix.lower() not in FORMATS:
+        raise FgrnError(f"{failed}: its suffix is {place.suffix!r}. Choose {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
+    if not place.parent.is_dir():
+        raise FgrnError(f"{failed}: there is no folder {str(place.parent)!r}. Make it first, or choose another.")
+
+
 def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 150) -> Path:
     """Write a picture to a file: all of it or, with an error, nothing. Returns the path.
 
@@ -202,10 +212,7 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 150) -> P
     kind, failed = place.suffix.lower(), f"The picture cannot be saved as {str(place)!r}"
     if not hasattr(figure, "savefig"):
         raise FgrnError(f"{failed}: a figure of matplotlib is wanted. Got {type(figure).__name__} instead.")
-    if kind not in FORMATS:
-        raise FgrnError(f"{failed}: its suffix is {place.suffix!r}. Choose {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
-    if not place.parent.is_dir():
-        raise FgrnError(f"{failed}: there is no folder {str(place.parent)!r}. Make it first, or choose another.")
+    check_name(place)
     buffer = io.BytesIO()
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(kind)  # the same picture, the same bytes
     with matplotlib.rc_context({"svg.hashsalt": "fgrn"}), warnings.catch_warnings(record=True) as caught:
