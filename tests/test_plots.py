@@ -238,6 +238,24 @@ def test_only_the_first_leaves_are_drawn_and_the_others_counted() -> None:
     assert max(figure.get_size_inches()) < 25
 
 
+def test_long_names_that_begin_and_end_alike_stay_apart() -> None:
+    asked = ["the speed", "the price", "the people"]
+    names = [f"How satisfied were you with {what} of our service in the last twelve months?" for what in asked]
+    net = taught(fgrn.lvm(dict.fromkeys(names, 2), hidden=2))
+    found = net.explain(dict.fromkeys(names, 1), "S")
+    levels = {name: {"yes": 0.5, "no": 0.5} for name in names}
+    pictures = {
+        "network": plots.network(net),
+        "explanation": plots.explanation(found),
+        "prototypes": plots.prototypes({0: levels, 1: levels}),
+        "missingness": plots.missingness({name: [None, 1] for name in names}),
+    }
+    for kind, figure in pictures.items():
+        for word in ("spe", "pri", "peo"):
+            assert any(word in text for text in texts(figure)), (kind, word)
+        assert_legible(figure)
+
+
 def test_what_is_left_out_of_the_picture_is_not_left_out_of_the_beliefs() -> None:
     net = taught(fgrn.lvm({f"Y{i}": 2 for i in range(5)}, hidden=3))
     belief = net.posterior({"Y4": [1]}, "S")[0]

@@ -21,6 +21,9 @@ ORDERS = 8
 FAINTEST = 1e-300
 """A smaller probability counts as this one: a state that is ruled out has finite odds, and they can be added."""
 
+BESIDE = 22
+"""Cells beside the name and value of a variable on a terminal: for what it adds."""
+
 CERTAIN = -float(np.log(FAINTEST))
 """The log-odds of a state when all others are ruled out."""
 
@@ -60,18 +63,21 @@ class Explanation:
         """Of the log-odds in general and in the row: 1 where others are ruled out, -1 where the state is, else 0."""
         return float(_ruled_out(self.prior)), float(_ruled_out(self.log_odds))
 
-    def _rows(self) -> list[list[str]]:
+    def _rows(self, room: int | None = None) -> list[list[str]]:
         """From the log-odds in general, value by value, to those of the row."""
         first, last = self.shares
+        known = [(name, shown(self.values[name])) for name, _ in self.ranked]
+        labels = printing.equations(known, None if room is None else room - BESIDE)
         between = [
-            [f"{name} = {shown(self.values[name])}", added(value, self.certain.get(name, 0.0))]
-            for name, value in self.ranked
+            [label, added(value, self.certain.get(name, 0.0))]
+            for label, (name, value) in zip(labels, self.ranked, strict=True)
         ]
         return [["in general", added(self.prior, first)], *between, ["together", added(self.log_odds, last)]]
 
     def __str__(self) -> str:
         what = f"{self.variable} = {shown(self.state)}  ({self.probability:.1%})"
-        table = printing.aligned([], self._rows(), indent=2, room=printing.room())
+        room = printing.room()
+        table = printing.aligned([], self._rows(room), indent=2, room=room)
         return f"{what}; log-odds, for (+) or against (-)\n{table}"
 
     def _repr_html_(self) -> str:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 NARROWEST = 12
 """Cells of the terminal that a column of names has at least."""
+
+
+LONGEST_WORD = 12
+"""A longer word is not kept whole where names begin alike."""
 
 
 def room() -> int | None:
@@ -62,18 +66,37 @@ def _limit(wide: Sequence[int], most: int) -> int:
 
 
 def fitted(texts: Sequence[str], room: int) -> list[str]:
-    """Texts of at most so many cells: the middle is left out, or what is the same in all that would look alike."""
-    whole = [_one_line(text) for text in texts]
-    short = [_middle_cut(text, room) for text in whole]
-    alike: dict[str, dict[str, None]] = {}
-    for text, cut in zip(whole, short, strict=True):
-        alike.setdefault(cut, {})[text] = None
-    for place, (text, cut) in enumerate(zip(whole, list(short), strict=True)):
-        others = list(alike[cut])
-        if len(others) > 1:
-            same = _same(others)
-            short[place] = _end_cut(f"…{text[same - min(same, room // 6) :]}", room)
-    return short
+    """Texts of at most so many cells: the middle is left out, and the beginning of those that would look alike."""
+
+    def cut(text: str) -> str:
+        return _cut(text, room)
+
+    return [cut(text) for text in told_apart([_one_line(text) for text in texts], cut)]
+
+
+def equations(pairs: Sequence[tuple[str, str]], room: int | None) -> list[str]:
+    """Names and values as "name = value", of at most so many cells, where both can be told from others."""
+    from rich.cells import cell_len
+
+    names, values = [name for name, _ in pairs], [value for _, value in pairs]
+    if room is not None and pairs:
+        values = fitted(values, max(NARROWEST, 2 * room // 5))
+        names = fitted(names, max(NARROWEST, room - 3 - max(map(cell_len, values))))
+    return [f"{name} = {value}" for name, value in zip(names, values, strict=True)]
+
+
+def told_apart(texts: Sequence[str], cut: Callable[[str], object]) -> list[str]:
+    """The texts, but those that differ and would look alike once they are cut without what they have in common."""
+    alike: dict[object, dict[str, None]] = {}
+    for text in texts:
+        alike.setdefault(cut(text), {})[text] = None
+    out = []
+    for text in texts:
+        others = list(alike[cut(text)])
+        same = _same(others) if len(others) > 1 else 0
+        word = text.rfind(" ", 0, same) + 1
+        out.append(f"…{text[word if same - word < LONGEST_WORD else same :]}" if same else text)
+    return out
 
 
 def _same(texts: Sequence[str]) -> int:
@@ -88,19 +111,13 @@ def _one_line(text: str) -> str:
     return line if line.isprintable() else "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
 
 
-def _middle_cut(text: str, room: int) -> str:
+def _cut(text: str, room: int) -> str:
     from rich.cells import cell_len
 
     if cell_len(text) <= room:
         return text
     end = _taken(text[::-1], (room - 1) * 2 // 5)[::-1]
     return f"{_taken(text, room - 1 - cell_len(end)).rstrip()}…{end.lstrip()}"
-
-
-def _end_cut(text: str, room: int) -> str:
-    from rich.cells import cell_len
-
-    return text if cell_len(text) <= room else f"{_taken(text, room - 1).rstrip()}…"
 
 
 def _taken(text: str, room: int) -> str:

@@ -7,9 +7,13 @@ from typing import Any
 import click
 import numpy as np
 
+from .. import printing
 from ..exceptions import FgrnError, ImpossibleEvidence
 from ..io import table_file
 from . import common
+
+BESIDE = 32
+"""Cells beside the name of a column and a level in the table of a prototype: for how frequent it is."""
 
 output_option = click.option("-o", "--output", default="-", show_default=True, metavar="FILE",
                              help="CSV, TSV or Parquet by its name; - is standard output, as CSV.")  # fmt: skip
@@ -183,7 +187,7 @@ def _value(column: Any, text: str) -> Any:
 def _class_of(estimator: Any, text: str) -> Any:
     classes = list(getattr(estimator, "classes_", range(getattr(estimator, "n_hidden_", 0))))
     for one in classes:
-        if str(one) == text:
+        if str(one) == text or (isinstance(one, (bool, np.bool_)) and str(one).lower() == text.lower()):
             return one
     raise FgrnError(f"There is no class {text!r}. Known: {', '.join(map(str, classes))}.")
 
@@ -225,9 +229,11 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
                 lift = belief / base[name][level] if base[name][level] else 1.0
                 if lift > 1:
                     telling = belief * np.log(lift)  # what the value adds to the divergence from the whole
-                    lines.append((telling, [f"{name} = {level}", f"{belief:.1%}", f"{lift:.2f}"]))
+                    lines.append((telling, (name, str(level)), [f"{belief:.1%}", f"{lift:.2f}"]))
         lines.sort(key=lambda line: -line[0])
-        shown = [cells for _, cells in lines[:most]]
+        room = printing.room()
+        names = printing.equations([pair for _, pair, _ in lines[:most]], None if room is None else room - BESIDE)
+        shown = [[name, *cells] for name, (_, _, cells) in zip(names, lines[:most], strict=True)]
         click.echo(common.aligned(["value", "here", "times as in general"], shown, indent=2) + "\n")
 
 

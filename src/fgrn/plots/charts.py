@@ -14,6 +14,7 @@ import numpy as np
 from .. import settings
 from ..exceptions import FgrnError
 from ..explanation import CERTAIN, added
+from ..printing import told_apart
 from .style import (
     AGAINST,
     FOR,
@@ -31,6 +32,7 @@ from .style import (
     signed,
     styled,
     title,
+    width_of,
 )
 
 if TYPE_CHECKING:
@@ -165,7 +167,7 @@ def explanation(explanation: Explanation, *, most: int = 15, ax: Axes | None = N
     settings.whole("most", most, 1)
     ranked = explanation.ranked
     shown, rest = (ranked, []) if len(ranked) <= most else (ranked[:most], ranked[most:])
-    names = [f"{readable(name)} = {readable(explanation.values.get(name, '?'))}" for name, _ in shown]
+    names = _values([name for name, _ in shown], explanation.values, room(ax, 2.6))
     if rest:
         names.append(f"{len(rest):,} others")
     groups = [[item] for item in shown] + ([rest] if rest else [])
@@ -196,7 +198,7 @@ def explanation(explanation: Explanation, *, most: int = 15, ax: Axes | None = N
             axes.plot([end, end], [row + 0.31, row + 0.69], color=LINE, linewidth=0.8, zorder=0)
     axes.axvline(0, color=LINE, linewidth=0.8, zorder=0)
     names = ["in general", *names, "in this row"]
-    axes.set_yticks(range(len(names)), [fitted(name, room(ax, 2.6), 8) for name in names])
+    axes.set_yticks(range(len(names)), names)
     axes.set(ylim=(len(names) - 0.4, -0.6), xlim=(low, high))
     axes.set_xlabel("log-odds, for (right) or against (left)")
     axes.tick_params(axis="y", length=0)
@@ -205,6 +207,14 @@ def explanation(explanation: Explanation, *, most: int = 15, ax: Axes | None = N
     state = f"{readable(explanation.variable)} = {readable(explanation.state)}"
     title(figure, axes, f"{fitted(state, 4.2, 10, 'bold')}: {share_of(explanation.probability)}", [], ax is None)
     return figure
+
+
+def _values(names: Sequence[str], values: Mapping[str, object], width: float) -> list[str]:
+    """What is known, in one line each of at most this many inches, that stay apart."""
+    ends = [f" = {fitted(values.get(name, '?'), 0.45 * width, 8)}" for name in names]
+    narrow = width - max((width_of(end, 8) for end in ends), default=0.0)
+    apart = told_apart([readable(name) for name in names], lambda name: fitted(name, narrow, 8))
+    return [fitted(name, width - width_of(end, 8), 8) + end for name, end in zip(apart, ends, strict=True)]
 
 
 def _beside(values: Sequence[float], shares: Sequence[float]) -> list[float]:

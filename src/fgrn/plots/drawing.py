@@ -12,6 +12,7 @@ from .. import frames, settings
 from ..chain import Chain
 from ..exceptions import FgrnError
 from ..graph import Block, Diverter, Factor, Source
+from ..printing import told_apart
 from ..variable import Variable
 from .placement import GAP, Node, is_straight, layered, place, port, shown_blocks, wire_of
 from .style import BACKWARD, BELIEF, FORWARD, GREY, INK, LINE, PALE, PAPER, fitted, percent, readable, width_of, wrapped
@@ -118,6 +119,7 @@ class Sketch:
     reader: Mapping[str, Block]
     gone: set[str]
     known: Mapping[str, str]  # the kind of evidence on a variable
+    called: dict[str, str]  # what is written for the name of a variable
     values: Mapping[tuple[str, str], np.ndarray]  # of forward, backward and marginal of a variable
     messages: bool
     compact: bool
@@ -131,6 +133,13 @@ class Sketch:
     def size(self) -> float:
         """Of text, in points."""
         return 6.5 if self.compact else 7.5
+
+    def tell_apart(self, names: Sequence[str]) -> None:
+        """Decide what variables are called: those that would look alike lose what their names have in common."""
+        narrowest = self.card - 0.24 - width_of("P( |", self.size)
+        texts = [readable(name) for name in names]
+        apart = told_apart(texts, lambda text: fitted(text, narrowest, self.size))
+        self.called = dict(zip(names, apart, strict=True))
 
     def measure(self, layers: list[list[Node]]) -> None:
         """Decide what each node says, and how much room it takes."""
@@ -162,7 +171,9 @@ class Sketch:
         node.width, node.height = self.card * 0.9, GLYPH + 0.15 if self.messages else 0.16
         if self.has_card(variable):
             node.width = self.card + 0.12
-            node.title = wrapped(variable.name, self.card - 0.1, self.size, 3 if self.compact else 2, "bold")
+            node.title = wrapped(
+                self.called[variable.name], self.card - 0.1, self.size, 3 if self.compact else 2, "bold"
+            )
         elif not self.compact:
             node.height += ROW
 
@@ -176,14 +187,14 @@ class Sketch:
         notes = [] if block.learn else ["fixed"]
         if isinstance(block, Source):
             notes.insert(0, f"{block.variable.cardinality} state{'s' * (block.variable.cardinality > 1)}")
-            node.title = [f"P({fitted(block.variable.name, room - width_of('P()', size), size)})"]
+            node.title = [f"P({fitted(self.called[block.variable.name], room - width_of('P()', size), size)})"]
         elif isinstance(block, Factor):
             notes.insert(0, f"{block.shape[0]} × {block.shape[1]}")
-            node.title = [fitted(block.variable.name, room, size)]
+            node.title = [fitted(self.called[block.variable.name], room, size)]
         else:
             notes.insert(0, f"{block.input.cardinality} × {block.output.cardinality}")
             notes += ["tied"] if block.tie else []
-            names = block.output.name, ", ".join(self._meaning(block.input))
+            names = self.called[block.output.name], ", ".join(self.called[name] for name in self._meaning(block.input))
             node.title = [f"P({readable(names[0])} | {readable(names[1])})"]
             if width_of(node.title[0], size) > room:
                 output, given = (fitted(name, room - width_of("P( |", size), size) for name in names)
@@ -260,7 +271,7 @@ class Sketch:
         name, x, y = variable.name, node.x, node.top
         has_card = self.has_card(variable)
         if not has_card and not self.compact:
-            label = fitted(name, node.width - 0.1, 6)
+            label = fitted(self.called[name], node.width - 0.1, 6)
             canvas.text(x, y + ROW / 2, label, 6, GREY)
             y += ROW
         canvas.line([(x, y), (x, node.top + node.height)])
@@ -334,9 +345,10 @@ def picture(
     sketch = Sketch(
         driver={variable.name: block for block in net.blocks for variable in block.drives},
         reader={variable.name: block for block in net.blocks for variable in block.reads},
-        gone=gone, known=kinds, values=values, messages=messages and evidence is not None,
+        gone=gone, known=kinds, called={}, values=values, messages=messages and evidence is not None,
         compact=max(map(len, layers)) > ROOMY,
     )  # fmt: skip
+    sketch.tell_apart([variable.name for variable in net.variables])
     sketch.measure(layers)
     wide, height = place(layers, NARROWEST)
     notes = _notes(net, gone, row, seen, at, evidence is not None)

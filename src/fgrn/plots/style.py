@@ -19,6 +19,7 @@ import numpy as np
 
 from ..exceptions import FgrnError, FgrnWarning
 from ..labels import shown_number
+from ..printing import told_apart
 from .placement import Node, spread
 
 if TYPE_CHECKING:
@@ -92,6 +93,12 @@ def fitted(value: object, width: float, size: float, weight: str = "normal") -> 
         kept = (low + high + 1) // 2
         low, high = (kept, high) if width_of(_cut(text, kept), size, weight) <= width else (low, kept - 1)
     return _cut(text, low)
+
+
+def fitted_names(names: Sequence[object], width: float, size: float, weight: str = "normal") -> list[str]:
+    """Names in one line of at most this many inches each, that stay apart."""
+    apart = told_apart([readable(name) for name in names], lambda name: fitted(name, width, size, weight))
+    return [fitted(name, width, size, weight) for name in apart]
 
 
 def _cut(text: str, kept: int) -> str:

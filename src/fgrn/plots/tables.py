@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import frames, settings
 from ..exceptions import FgrnError, shortened
+from ..printing import told_apart
 from .style import (
     AGAINST,
     GREY,
@@ -17,6 +18,7 @@ from .style import (
     PALE,
     PAPER,
     fitted,
+    fitted_names,
     panels,
     percent,
     readable,
@@ -79,7 +81,9 @@ def prototypes(
     figure, (axes,) = panels(ax, size)
     norm, shades, y = Normalize(-2, 2), colormaps["RdBu_r"], 0.0
     ticks: list[tuple[float, str]] = []
-    for name in shown:
+    beside = room(ax, 1.7)
+    apart = told_apart([readable(name) for name in shown], lambda name: tuple(wrapped(name, beside, 8, 2, "bold")))
+    for name, called in zip(shown, apart, strict=True):
         labels, values, general = tables[name]
         with np.errstate(divide="ignore", invalid="ignore"):
             lift = np.nan_to_num(np.log2(values / general[:, None]), nan=0, neginf=-2, posinf=2)
@@ -94,7 +98,7 @@ def prototypes(
             for state, value in enumerate(row):
                 _write(axes, state + 0.5, edges[at] + 0.5, percent(value), PAPER if dark[at, state] else INK)
             _write(axes, len(states) + 0.6, edges[at] + 0.5, percent(general[at]), GREY)
-        heading = "\n".join(wrapped(name, room(ax, 1.7), 8, min(len(labels), 3), "bold"))
+        heading = "\n".join(wrapped(called, beside, 8, min(len(labels), 3), "bold"))
         axes.annotate(
             heading, (0, y + len(labels) / 2), (-72 * gutter - 16, 0), ("axes fraction", "data"), "offset points",
             ha="right", va="center", fontsize=8, weight="bold",
@@ -256,7 +260,7 @@ def missingness(table: frames.Data, *, most_rows: int = 2000, ax: Axes | None = 
         bars.annotate(
             share_of(value), (value, at), (3, 0), textcoords="offset points", va="center_baseline", fontsize=7.5
         )
-    bars.set_yticks(places, [fitted(name, room(ax, 2.2), 8) for name in names])
+    bars.set_yticks(places, fitted_names(names, room(ax, 2.2), 8))
     bars.set_xlim(0, max(float(share.max()) * 1.3, 0.01))
     bars.set_xticks([])
     bars.spines[["bottom"]].set_visible(False)
