@@ -738,3 +738,28 @@ def test_numbers_that_look_like_identifiers_are_remarked(tmp_path: Path, capsys:
 def test_a_value_that_is_set_may_be_unknown(model: Path, capsys: Any) -> None:
     known = json.loads(said(capsys, "explain", model, "--set", "colour=red", "--set", "age=?", "--json"))
     assert set(known["contributions"]) == {"colour"}
+
+
+def test_holes_are_counted_whatever_they_are(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"f": [0.5, float("nan"), None, 1.5]}), path)
+    text = said(capsys, "inspect", path)
+    assert "4 rows, 1 column\n" in text
+    assert "50.0%" in text
+
+
+def test_decimal_commas_are_seen(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a;b\n" + "".join(f"{k},5;x\n" for k in range(40)), encoding="utf-8")
+    assert "--decimal ," in said(capsys, "inspect", path)
+    found = json.loads(said(capsys, "inspect", path, "--decimal", ",", "--json"))["columns"]
+    assert found[0]["kind"] == "bins"
+
+
+def test_truth_values_are_written_as_people_do(tmp_path: Path, capsys: Any) -> None:
+    path, model = tmp_path / "t.parquet", tmp_path / "m.fgrn"
+    parquet.write_table(pa.table({"a": ["p", "q"] * 20, "c": [True, False] * 20}), path)
+    said(capsys, "fit", path, "--target", "c", "--hidden", "2", "-o", model)
+    for word in ("true", "True"):
+        assert json.loads(said(capsys, "explain", model, path, "--class", word, "--json"))["state"] is True
+        said(capsys, "draw", model, "--set", f"c={word}", "-o", tmp_path / "m.svg")

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import codecs
 import warnings
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -112,3 +116,30 @@ def test_names_that_came_from_nowhere_stay_apart(tmp_path: Path) -> None:
     path = written(tmp_path / "t.csv", b",x0\n0,p\n1,q\n")
     with pytest.warns(FgrnWarning, match="'x0_'"):
         assert table_file.read(path).column_names == ["x0_", "x0"]
+
+
+def test_decimal_commas(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", b"a;b;c\n1,5;7;x,y\n-2,25;;z\n")
+    found = table_file.read(path, delimiter=";", decimal=",").to_pydict()
+    assert found == {"a": [1.5, -2.25], "b": [7, None], "c": ["x,y", "z"]}
+    assert table_file.read(path, delimiter=";").to_pydict()["a"] == ["1,5", "-2,25"]
+    with pytest.raises(fgrn.TableFileError, match="decimal"):
+        table_file.read(path, delimiter=";", decimal="x")
+
+
+def test_parquet_says_what_text_would(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "day": [date(2020, 1, 2), None],
+            "time": [datetime(2020, 1, 2, 3, 4), None],
+            "cost": [Decimal("1.50"), None],
+            "kind": pa.array(["p", "q"]).dictionary_encode(),
+            "long": pa.array([5, None], pa.duration("s")),
+        }
+    )
+    parquet.write_table(table, tmp_path / "t.parquet")
+    found = table_file.read(tmp_path / "t.parquet").to_pydict()
+    assert found["day"] == ["2020-01-02", None]
+    assert found["time"][0].startswith("2020-01-02 03:04:00")
+    assert found["cost"] == [1.5, None]
+    assert found["kind"] == ["p", "q"]

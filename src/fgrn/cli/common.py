@@ -48,6 +48,9 @@ def reading(command: Command) -> Command:
             help="Between values of a text file: one character, or tab, space, comma, semicolon; else it is seen.",
         ),
         click.option("--encoding", help="Of a text file, such as cp1252 or utf-16; else by its first bytes, or UTF-8."),
+        click.option(
+            "--decimal", default=".", show_default=True, help="Before the fraction of a number: . or a comma."
+        ),
         click.option("--no-header", is_flag=True, help="The first line is a row; columns are called x0, x1, ..."),
         click.option(
             "--missing", multiple=True, metavar="CODE", help="What stands for unknown, such as ?; repeat for more."
@@ -87,6 +90,7 @@ def read(
     format_: str | None,
     delimiter: str | None,
     encoding: str | None,
+    decimal: str,
     no_header: bool,
     missing: tuple[str, ...],
     drop: tuple[str, ...],
@@ -99,6 +103,7 @@ def read(
         header=not no_header,
         delimiter=None if delimiter is None else DELIMITERS.get(delimiter, delimiter),
         encoding=encoding,
+        decimal=decimal,
     )
     for column in drop:
         if column not in table.column_names:

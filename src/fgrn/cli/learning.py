@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
@@ -14,6 +15,8 @@ from .wording import spoken
 
 MOST_CELLS = 48
 """How wide the levels of a column are shown."""
+
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 MODELS = ("latent", "naive-bayes", "deep", "clusters", "ica")
 
@@ -36,20 +39,20 @@ def inspect(data: str, bins: int, max_levels: int, as_json: bool, **options: Any
     found: list[dict[str, Any]] = []
     for name in table.column_names:
         values = frames.columns(table.select([name]))[name]
-        holes = int(table[name].null_count)
-        distinct = len({str(value) for value in frames.listed(values) if not frames.is_unknown(value)})
+        known = [value for value in frames.listed(values) if not frames.is_unknown(value)]
+        holes, distinct = rows - len(known), len(set(map(str, known)))
         record: dict[str, Any] = {"column": name, "distinct": distinct, "missing": holes, "missing_share": holes / rows}
         try:
             column = Schema.infer({name: values}, bins=bins, max_levels=max_levels)[name]
             record |= {"kind": "bins" if column.is_binned else "levels", "levels": list(column.levels)}
         except SchemaError as problem:
             record |= {"kind": "unfit", "levels": [], "problem": spoken(problem)}
-        record["remarks"] = _remarks(record, values, rows)
+        record["remarks"] = _remarks(record, known, rows)
         found.append(record)
     if as_json:
         common.as_json({"rows": rows, "columns": found})
         return
-    click.echo(f"{rows:,} rows, {len(found)} columns")
+    click.echo(f"{rows:,} {'row' if rows == 1 else 'rows'}, {len(found)} {'column' if len(found) == 1 else 'columns'}")
     lines = [
         [
             record["column"],
@@ -79,11 +82,8 @@ def _levels(levels: list[Any]) -> str:
     )
 
 
-def _remarks(record: dict[str, Any], values: Any, rows: int) -> list[str]:
+def _remarks(record: dict[str, Any], known: list[Any], rows: int) -> list[str]:
     """What looks odd in a column."""
-    from .. import frames
-
-    known = [value for value in frames.listed(values) if not frames.is_unknown(value)]
     if not known:
         return ["no value is known; leave it out with --drop"]
     out = []
@@ -92,6 +92,8 @@ def _remarks(record: dict[str, Any], values: Any, rows: int) -> list[str]:
     elif record["distinct"] > 0.9 * len(known) and rows > 20 and not any(map(_is_measured, known)):
         which = "every value is" if record["distinct"] == len(known) else "nearly every value is"
         out.append(f"{which} different: an identifier? leave it out with --drop")
+    if all(isinstance(value, str) and DECIMAL_COMMA.fullmatch(value) for value in known):
+        out.append(f"numbers such as {known[0]!r}, taken for words: say --decimal ,")
     if record["distinct"] == 1:
         out.append(f"always {known[0]!r}: says nothing")
     elif record["kind"] == "levels":

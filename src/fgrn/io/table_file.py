@@ -11,6 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -56,6 +57,7 @@ def read(
     header: bool = True,
     delimiter: str | None = None,
     encoding: str | None = None,
+    decimal: str = ".",
 ) -> Any:
     """The table in a file, as an Arrow table.
 
@@ -66,6 +68,7 @@ def read(
         header: whether the first line names the columns; else they are called x0, x1, ...
         delimiter: between values of a text file; seen in its first lines unless given.
         encoding: of a text file; by its byte order mark, or UTF-8, unless given.
+        decimal: what stands before the fraction of a number in a text file: "." or ",".
     """
     name = os.fspath(path)
     kind = format_of(name, format)
@@ -74,10 +77,10 @@ def read(
         if kind == "parquet":
             import pyarrow.parquet as parquet
 
-            table = parquet.read_table(io.BytesIO(data))
+            table = _as_text_would_be(parquet.read_table(io.BytesIO(data)))
         else:
             between = "\t" if kind == "tsv" and delimiter is None else delimiter
-            table = text_table.parsed(data, where, missing, header, between, encoding)
+            table = text_table.parsed(data, where, missing, header, between, encoding, decimal)
     except TableFileError:
         raise
     except Exception as error:  # pyarrow has several, all with a message worth reading
@@ -120,6 +123,20 @@ def put(name: str, data: bytes, failure: type[FgrnError] = TableFileError) -> No
         missing = isinstance(error, FileNotFoundError)
         why = f"there is no folder {str(place.parent)!r}" if missing else container.reason(error)
         raise failure(f"{name!r} cannot be written: {why}. An older file is as it was.") from error
+
+
+def _as_text_would_be(table: Any) -> Any:
+    """A table whose dates are words and whose decimals are numbers, as they are when they come from text."""
+    import pyarrow as pa
+
+    columns = []
+    for column in table.columns:
+        kind = pa.string() if pa.types.is_temporal(column.type) else column.type
+        kind = pa.float64() if pa.types.is_decimal(column.type) else kind
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # what has no text stays, and is refused by name
+            column = column.cast(kind)
+        columns.append(column)
+    return pa.table(columns, names=table.column_names)
 
 
 def _called(name: str) -> str:

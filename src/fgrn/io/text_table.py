@@ -31,7 +31,13 @@ SAMPLE_LINES, SAMPLE_BYTES = 50, 100_000
 
 
 def parsed(
-    data: bytes, where: str, missing: Sequence[str], header: bool, delimiter: str | None, encoding: str | None
+    data: bytes,
+    where: str,
+    missing: Sequence[str],
+    header: bool,
+    delimiter: str | None,
+    encoding: str | None,
+    decimal: str,
 ) -> Any:
     """The table in the bytes of a text file, as an Arrow table.
 
@@ -44,7 +50,10 @@ def parsed(
         header: whether the first line names the columns; else they are called x0, x1, ...
         delimiter: between values; seen in the first lines unless given.
         encoding: of the bytes; by their byte order mark, or UTF-8, unless given.
+        decimal: what stands before the fraction of a number.
     """
+    if decimal not in (".", ","):
+        raise TableFileError(f"The decimal mark of numbers is . or a comma. Got {decimal!r}.")
     data = _utf8(data, where, encoding)
     if not data.strip():
         raise TableFileError(f"{where} is empty.")
@@ -64,7 +73,7 @@ def parsed(
         words = [column.slice(1) for column in words]
     else:
         names = [f"x{position}" for position in range(len(words))]
-    return _table(words, names, missing)
+    return _table(words, names, missing, decimal)
 
 
 def delimiter_of(text: str) -> str:
@@ -197,7 +206,7 @@ def _names(names: list[str], where: str) -> list[str]:
     return out
 
 
-def _table(words: list[Any], names: list[str], missing: Sequence[str]) -> Any:
+def _table(words: list[Any], names: list[str], missing: Sequence[str], decimal: str) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -205,18 +214,19 @@ def _table(words: list[Any], names: list[str], missing: Sequence[str]) -> Any:
     columns = []
     for column in words:
         known = pc.if_else(pc.is_in(column, codes), pa.scalar(None, pa.string()), column)
-        columns.append(_typed(known))
+        columns.append(_typed(known, decimal))
     return pa.table(columns, names=names)
 
 
-def _typed(column: Any) -> Any:
+def _typed(column: Any, decimal: str) -> Any:
     """Numbers where all known values are written as such; codes like 007 stay words."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if column.null_count == len(column) or pc.any(pc.match_substring_regex(column, r"^[+-]?0[0-9]")).as_py():
         return column
+    digits = pc.replace_substring(column, ",", ".") if decimal == "," else column
     for kind in (pa.int64(), pa.float64()):
         with suppress(pa.ArrowInvalid):
-            return column.cast(kind)
+            return digits.cast(kind)
     return column
