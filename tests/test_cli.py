@@ -763,3 +763,13 @@ def test_truth_values_are_written_as_people_do(tmp_path: Path, capsys: Any) -> N
     for word in ("true", "True"):
         assert json.loads(said(capsys, "explain", model, path, "--class", word, "--json"))["state"] is True
         said(capsys, "draw", model, "--set", f"c={word}", "-o", tmp_path / "m.svg")
+
+
+def test_codes_for_missing_values_are_filled_in(tmp_path: Path, capsys: Any) -> None:
+    path, model = tmp_path / "t.parquet", tmp_path / "m.fgrn"
+    table = {"n": [1, 2, -9] * 20, "a": ["p", "q", "p"] * 20}
+    parquet.write_table(pa.table(table), path)
+    fgrn.LatentClassModel(missing_values=[-9], random_state=0).fit(table).save(model)
+    found = json.loads(said(capsys, "complete", model, path, "--json"))
+    assert [set(one["filled"]) for one in found[:3]] == [set(), set(), {"n"}]
+    assert found[2]["values"]["n"] in (1, 2)

@@ -84,6 +84,8 @@ def complete(
     """
     import pyarrow as pa
 
+    from ..frames import is_unknown
+
     common.check_table(output, as_json)
     estimator = common.estimator(model, unseen)
     table = common.read_for(estimator, data, **options)
@@ -93,16 +95,15 @@ def complete(
     columns |= {name: filled[name] for name in filled.column_names}
     if as_json:
         values = pa.table(columns).to_pylist()
-        holes = [known[name].is_null(nan_is_null=True).to_numpy() for name in known.column_names]
-        common.as_json(
-            [
-                {
-                    "values": row,
-                    "filled": {name: sure[k, n] for n, name in enumerate(known.column_names) if holes[n][k]},
-                }
-                for k, row in enumerate(values)
-            ]
-        )
+        open_rows = {
+            name: [is_unknown(value) or value in estimator.schema_[name].missing for value in known[name].to_pylist()]
+            for name in known.column_names
+        }
+        filled_in = [
+            {name: sure[row, place] for place, (name, is_open) in enumerate(open_rows.items()) if is_open[row]}
+            for row in range(len(values))
+        ]
+        common.as_json([{"values": row, "filled": new} for row, new in zip(values, filled_in, strict=True)])
         return
     if proba:
         columns |= {_free(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)}
