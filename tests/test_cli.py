@@ -702,6 +702,7 @@ def test_a_full_disk_is_said_in_words(people: Path) -> None:
         (["bench", "--rows", "0"], 2, ["--rows"]),
         (["demo", "--hidden", "0"], 2, ["--hidden"]),
         (["paper", "--splits", "0"], 2, ["--splits"]),
+        (["paper", "--folder", "nowhere"], 2, ["--folder", "nowhere"]),
         (["fit", "DATA", "--target", "buys", "--weights", "buys", "-o", "m.fgrn"], 2, ["--weights", "--target"]),
     ],
 )
@@ -773,3 +774,11 @@ def test_codes_for_missing_values_are_filled_in(tmp_path: Path, capsys: Any) -> 
     found = json.loads(said(capsys, "complete", model, path, "--json"))
     assert [set(one["filled"]) for one in found[:3]] == [set(), set(), {"n"}]
     assert found[2]["values"]["n"] in (1, 2)
+
+
+def test_a_strict_model_reports_on_rows_kept_back(tmp_path: Path, capsys: Any) -> None:
+    path = columns_of(tmp_path, a=["p", "q"] * 15 + [f"only{k}" for k in range(10)], c=["x", "y"] * 20)
+    model = tmp_path / "m.fgrn"
+    fit = ["fit", path, "--target", "c", "--hidden", "2", "--test", "0.5", "--unseen", "error", "-o", model]
+    assert "kept back" in said(capsys, *fit)
+    assert fgrn.load(model).unseen == "error"

@@ -220,6 +220,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         estimator.fit(learnt, *named, **fit_options)
         interrupted = stopped()
     estimator.save(output)
+    estimator.unseen = "unknown"  # what is an error in later tables is no reason to lose the report on this one
     report = _report(estimator, table, y, back, output, interrupted)
     if as_json:
         common.as_json(report)

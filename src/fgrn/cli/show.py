@@ -84,7 +84,10 @@ def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) ->
 
 @click.command(epilog="\b\nExample\n  fgrn paper --quick")
 @click.option(
-    "--folder", metavar="FOLDER", help="Where the three UCI files are; else FGRN_DATA, else they are downloaded once."
+    "--folder",
+    metavar="FOLDER",
+    type=click.Path(exists=True, file_okay=False),
+    help="Where the three UCI files are; else FGRN_DATA, else they are downloaded once.",
 )
 @click.option(
     "--splits", type=click.IntRange(1), default=20, show_default=True, help="Random splits into training and test rows."

@@ -31,6 +31,7 @@ PHRASES = (
     (re.compile(r"\bAdd it to the missing codes\b"), "Say that it stands for unknown with --missing"),
     (re.compile(r"\(learn with smoothing\)"), "(learn with --smoothing)"),
     (re.compile(r"fgrn\.load reads the files that Network\.save writes\."), "`fgrn fit` writes such files."),
+    (re.compile(r"\bname that as 'folder'"), "name that with --folder"),
     (re.compile(r",? or see which rows it is by propagate\(.*?\)"), ""),
 )
 """What can be done in Python, and the same at the command line."""
