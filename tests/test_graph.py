@@ -128,6 +128,14 @@ def test_other_labels_are_not_the_same_as_their_number(labels: list[Any]) -> Non
     assert repr(variable) == f"Variable('X', {labels!r})"
 
 
+def test_a_number_stands_for_a_label_only_where_nothing_else_can_be_meant() -> None:
+    assert [Variable("X", ["a", "b"]).code(state) for state in ("b", 1)] == [1, 1]
+    assert [Variable("X", ["0", "1", "more"]).code(state) for state in ("1", 1, 2)] == [1, 1, 2]
+    for labels in (["1", "2"], ["1", "0"], ["0", "2"], ["0.0", "1"]):
+        with pytest.raises(UnknownNameError):
+            Variable("X", labels).code(1)
+
+
 def test_labels_of_numpy_become_plain_ones() -> None:
     variable = Variable("X", [np.str_("a"), np.int64(3), np.float64(0.5), np.True_])
     assert variable == Variable("X", ["a", 3, 0.5, True])

@@ -21,6 +21,7 @@ from ...exceptions import FgrnError, NetworkFileError
 from ...settings import choice
 from ..container import Refused, opened, reason
 from ..table_file import put
+from .builder import check
 from .markup import declared_encoding
 
 FORMATS = ("bif", "xmlbif", "net", "xdsl", "uai")
@@ -45,6 +46,9 @@ PACKED_LIMIT = 200
 """From PLAIN_LIMIT bytes on, a gzipped file may hold this many times its own size: networks pack to a thirtieth."""
 
 CHUNK = 2**20
+
+# of all that Python knows: some are no encodings of a text, and some take a time that grows with the square of it
+_ENCODINGS = ("utf-8", "utf-16", "ascii", "iso8859", "cp", "koi8", "mac", "gb", "big5", "euc", "shift")
 
 _SIGNS = (
     ("uai", re.compile(r"\s*(?:BAYES|MARKOV)\b", re.I)),
@@ -91,6 +95,7 @@ def write_document(document: Document, path: str | os.PathLike[str], format: str
     if kind is None:
         endings = ", ".join(EXTENSIONS)
         raise NetworkFileError(f"{str(place)!r}: the format is told by the end of the name ({endings}), or by format=.")
+    check(document)
     data = _module(kind).serialise(document).encode("utf-8")
     # the same document gives the same bytes at any time
     put(str(place), gzip.compress(data, mtime=0) if _is_packed_name(place) else data, NetworkFileError)
@@ -209,6 +214,8 @@ def _text(data: bytes, place: Path, kind: str | None) -> str:
         if data.lstrip()[:5] == b"<?xml":
             encoding = declared_encoding(data[:200].decode("latin-1")) or encoding
     try:
+        if not codecs.lookup(encoding).name.startswith(_ENCODINGS):
+            raise LookupError(encoding)
         text = data.decode(encoding)
     except LookupError:
         raise _failed(place, f"it claims the encoding {encoding[:40]!r}, which is not known.") from None

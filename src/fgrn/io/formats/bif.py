@@ -54,17 +54,18 @@ _ROW = re.compile(r'\(([^()"]*)\)([^()"]*);')
 _ANY_ROW = re.compile(r'(?s)\((.*)\)([^()"]*);')
 _BARE = re.compile(r'(?!.*//)(?!.*/\*)[^\s,;{}()\[\]|"]+')
 _BARE_PROPERTY = re.compile(r"(?!.*//)(?!.*/\*)[A-Za-z_][A-Za-z0-9_]* = [^;{}\"]+")
+_STATEMENT = re.compile(r"\(|(?:type|table|default|property)\b")
 _WORDS = {
     "_NETWORK": "'network'",
     "_VARIABLE": "'variable'",
     "_PROBABILITY": "'probability'",
     "NAME": "a name",
-    "TYPE": "'type discrete [ number ] { states };'",
+    "TYPE": "'type'",
     "SCOPE": "variables in parentheses",
-    "ROW": "a row of numbers, up to ';'",
-    "TABLE": "'table' with numbers, up to ';'",
-    "DEFAULT": "'default' with numbers, up to ';'",
-    "PROPERTY": "'property', up to ';'",
+    "ROW": "a row",
+    "TABLE": "'table'",
+    "DEFAULT": "'default'",
+    "PROPERTY": "'property'",
     "LBRACE": "'{'",
     "RBRACE": "'}'",
     "$END": "the end",
@@ -134,6 +135,8 @@ def _tree(text: str, builder: Builder) -> Tree[Token]:
         words = " or ".join(sorted(_WORDS.get(one, one) for one in expected)) or "something else"
         found = f"found {shown(text[where : where + 40].split(chr(10))[0])}" if not at_end else "the file ends"
         hint = " Is it complete?" if at_end else ""
+        if _STATEMENT.match(text, where) and "RBRACE" in expected:  # what it begins with is right, so its end is not
+            hint = " A statement ends with ';', and has its braces and quotation marks in pairs."
         raise builder.error(line, f"{found} where {words} was expected.{hint}") from None
 
 

@@ -35,6 +35,23 @@ def counted(number: int) -> str:
     return f"{number:,}" if number < 10**18 else "more than 10^18"
 
 
+def check(document: Document) -> None:
+    """What is to be written is a network, as if it had been read."""
+    builder = Builder("this network")
+    for name, labels in document.states.items():
+        builder.add_variable(name, labels, None)
+    for factor in document.factors:
+        what = f"the table of {shortened(map(shown, factor.scope), 4) or 'no variable'}"
+        sizes = builder.sizes(factor.scope, None, what)
+        if factor.values.shape != tuple(sizes):
+            raise builder.error(None, f"{what} has the shape {factor.values.shape} instead of {tuple(sizes)}.")
+        if document.directed and factor.scope:
+            builder.add_table(factor.scope[-1], factor.scope[:-1], factor.values.ravel(), None)
+        else:
+            builder.add_factor(factor.scope, factor.values.ravel(), None)
+    builder.finish(directed=document.directed)
+
+
 class Builder:
     """A document that grows. Variables come first, then tables or factors; `finish` gives it.
 
@@ -45,9 +62,9 @@ class Builder:
     def __init__(self, file: str) -> None:
         self.file = file
         self.states: dict[str, tuple[str, ...]] = {}
-        self._lines: dict[str, int] = {}
+        self._lines: dict[str, int | None] = {}
         self._factors: list[Factor] = []
-        self._tables: dict[str, int] = {}  # child -> line
+        self._tables: dict[str, int | None] = {}  # child -> line
         self._properties: dict[str, dict[str, str]] = {}
         self._expanded = 0
 
@@ -77,7 +94,7 @@ class Builder:
 
     # Variables
 
-    def add_variable(self, name: str, states: Sequence[str], line: int) -> None:
+    def add_variable(self, name: str, states: Sequence[str], line: int | None) -> None:
         """A variable and the labels of its states."""
         if not name.strip():
             raise self.error(line, "a variable has no name. Give it one.")
@@ -98,7 +115,7 @@ class Builder:
 
     # Tables
 
-    def sizes(self, scope: Sequence[str], line: int, what: str) -> list[int]:
+    def sizes(self, scope: Sequence[str], line: int | None, what: str) -> list[int]:
         """The numbers of states of variables, which are all there, and each once."""
         for name in scope:
             if name not in self.states:
@@ -135,7 +152,7 @@ class Builder:
         child: str,
         parents: Sequence[str],
         values: Sequence[float] | np.ndarray,
-        line: int,
+        line: int | None,
         line_of_row: Callable[[int], int] | None = None,
     ) -> None:
         """The table of a child given its parents, the first parent slowest, the child fastest.
@@ -151,8 +168,8 @@ class Builder:
         scope = (*parents, child)
         sizes = self.sizes(scope, line, what)
         if child in self._tables:
-            first = self._tables[child]
-            raise self.error(line, f"{what} is there twice, first in line {first}. Remove one of them.")
+            first = f", first in line {self._tables[child]}" if line is not None else ""
+            raise self.error(line, f"{what} is there twice{first}. Remove one of them.")
         array = self._array(scope, sizes, values, line, what)
         rows = array.reshape(-1, sizes[-1])
         with np.errstate(over="ignore"):
@@ -167,7 +184,7 @@ class Builder:
         self._tables[child] = line
         self._factors.append(Factor(scope, array))
 
-    def add_factor(self, scope: Sequence[str], values: Sequence[float] | np.ndarray, line: int) -> None:
+    def add_factor(self, scope: Sequence[str], values: Sequence[float] | np.ndarray, line: int | None) -> None:
         """A table over some variables, the first slowest; of any numbers that are not negative."""
         what = f"the factor of {shortened(map(shown, scope), 4) or 'no variable'}"
         sizes = self.sizes(scope, line, what)
@@ -178,7 +195,7 @@ class Builder:
         scope: Sequence[str],
         sizes: Sequence[int],
         values: Sequence[float] | np.ndarray,
-        line: int,
+        line: int | None,
         what: str,
     ) -> np.ndarray:
         expected = self.product(sizes)

@@ -98,7 +98,9 @@ class _Reader:
                 numbers = _DATA.match(self.text, begin)
                 self.next = self._token(numbers.end() if numbers else begin)
             while self.next.text != ";":
-                tokens.append(self.take("word", "text", "(", ")", "|", "="))
+                if self.next.text in ("{", "}"):
+                    self.take(";")
+                tokens.append(self.take())
             found[name] = _Attribute(tokens, begin, self.next.place)
             self.take(";")
         self.take("}")
