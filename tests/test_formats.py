@@ -263,6 +263,12 @@ def test_uai_tables_have_their_child_last() -> None:
     assert document.factors[0].values.tolist() == [[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]]
 
 
+@pytest.mark.parametrize("word", [".5,", "1,0", "0_5", "half"])
+def test_uai_numbers_are_separated_by_blanks(word: str) -> None:
+    with pytest.raises(NetworkFileError, match=f"line 3: '{word}' is no number"):
+        uai.parse(f"BAYES 1 2 1\n1 0\n2 {word} .5", "p.uai")
+
+
 def test_a_bayes_file_with_evidence_in_its_tables_is_a_product_of_factors() -> None:
     text = "BAYES 2 {} 2 2\n1 0\n2 0 1\n{}\n"
     assert not uai.parse(text.format(2, "2 .5 .5 4 0 0 .2 .8"), "pedigree.uai").directed

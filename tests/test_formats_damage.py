@@ -148,6 +148,7 @@ def test_abbreviated_tables_share_one_limit() -> None:
         ("net", '"' + "\\" * 400_001),
         ("net", "net { a = " + "( " * 200_000),
         ("net", "%" * 400_000),
+        ("net", 'node a { states = ("x"); } potential (a) { data = (' + "0.25 0.125\n" * 100_000 + "x); }"),
         ("xmlbif", "<BIF>" * 100_000),
         ("xmlbif", "<BIF><NETWORK>" + "<!-- " * 100_000),
         ("xdsl", "<smile>" + "<nodes/>" * 100_000),

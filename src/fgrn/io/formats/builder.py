@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import islice
 
 import numpy as np
@@ -33,6 +34,22 @@ MOST_AXES = 60
 def counted(number: int) -> str:
     """A whole number as people read it; beyond all tables that can be, only that."""
     return f"{number:,}" if number < 10**18 else "more than 10^18"
+
+
+def as_numbers(words: Sequence[str]) -> tuple[list[float], int | None]:
+    """Words as numbers, and the place of the first that is none, if there is one."""
+    with suppress(ValueError):
+        if "_" not in "".join(words):
+            return [float(word) for word in words], None
+    return [], next(place for place, word in enumerate(words) if not _is_number(word))
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return "_" not in word  # Python takes 1_000 for a number
 
 
 def check(document: Document) -> None:
@@ -76,21 +93,14 @@ class Builder:
     def numbers(self, text: str, line: int) -> list[float]:
         """The numbers of a list, separated by blanks or commas."""
         words = text.replace(",", " ").split()
-        try:
-            if "_" not in text:  # which Python takes between digits
-                return [float(word) for word in words]
-        except ValueError:
-            pass
-        return [self._number(word, text, line) for word in words]
+        found, wrong = as_numbers(words)
+        if wrong is not None:
+            raise self.no_number(words[wrong], line + text.count("\n", 0, text.find(words[wrong])))
+        return found
 
-    def _number(self, word: str, text: str, line: int) -> float:
-        try:
-            if "_" not in word:
-                return float(word)
-        except ValueError:
-            pass
-        line += text.count("\n", 0, text.find(word))
-        raise self.error(line, f"{shown(word)} is no number. Probabilities are written like 0.25 or 2.5e-1.")
+    def no_number(self, word: str, line: int) -> NetworkFileError:
+        """The error for a word that is no number."""
+        return self.error(line, f"{shown(word)} is no number. Probabilities are written like 0.25 or 2.5e-1.")
 
     # Variables
 

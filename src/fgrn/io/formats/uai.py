@@ -22,9 +22,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ...document import Document
-from ...exceptions import NetworkFileError
 from ..container import shown
-from .builder import ROW_SUM_TOLERANCE, Builder, counted
+from .builder import ROW_SUM_TOLERANCE, Builder, as_numbers, counted
 from .names import numbers_text
 
 MOST_STATES = 2**20
@@ -77,11 +76,10 @@ class _Words:
     def numbers(self, count: int) -> list[float]:
         """The next words as numbers."""
         begin, self.at = self.at, self.at + count
-        words = self.words[begin : self.at]
-        try:
-            return self._builder.numbers(" ".join(words), 0)
-        except NetworkFileError:  # once more, one by one, to say in which line
-            return [self._builder.numbers(word, self.line(begin + n))[0] for n, word in enumerate(words)]
+        found, wrong = as_numbers(self.words[begin : self.at])
+        if wrong is not None:
+            raise self._builder.no_number(self.words[begin + wrong], self.line(begin + wrong))
+        return found
 
 
 def parse(text: str, file: str) -> Document:
