@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from .engines import tracer
-from .engines.tracing import best, drawn
 from .evidence import Evidence
 from .marginals import refuse_impossible
 from .plan import Plan
@@ -45,3 +46,21 @@ def sampled_given(
         refuse_impossible(rows.start + np.flatnonzero(np.isneginf(likelihood)))
         codes.append(states)
     return np.concatenate(codes)
+
+
+def best(log_weights: np.ndarray) -> np.ndarray:
+    """The first of the largest."""
+    found: np.ndarray = log_weights.argmax(axis=1)
+    return found
+
+
+def drawn(generator: np.random.Generator) -> Callable[[np.ndarray], np.ndarray]:
+    """A choice at random, by the weights."""
+
+    def choose(log_weights: np.ndarray) -> np.ndarray:
+        upto = np.exp(log_weights - log_weights.max(axis=1, keepdims=True)).cumsum(axis=1)
+        draw = generator.random(len(upto)) * upto[:, -1]  # below the last: what has no weight is never passed
+        found: np.ndarray = (upto <= draw[:, None]).sum(axis=1)
+        return found
+
+    return choose

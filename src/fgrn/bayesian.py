@@ -75,8 +75,13 @@ class BayesianNetwork(FactoredModel):
         """The network that a file tells of."""
         variables = variables_of(document)
         parents = {factor.scope[-1]: factor.scope[:-1] for factor in document.factors}
-        tables = {factor.scope[-1]: factor.values for factor in document.factors}
-        return cls(variables, parents, tables, name=document.name, properties=document.properties)
+        # files round their numbers: rows that nearly sum to one are made to, and written as they were
+        tables = {factor.scope[-1]: normalised(factor.values) for factor in document.factors}
+        network = cls(variables, parents, tables, name=document.name, properties=document.properties)
+        for factor in document.factors:
+            given = network._as_given[factor.scope[-1]]
+            network._as_given[factor.scope[-1]] = factor.values.reshape(given.shape)
+        return network
 
     @classmethod
     def from_data(

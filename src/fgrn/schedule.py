@@ -83,8 +83,18 @@ class Programs:
 
 
 def is_tree_of_clusters(plan: Plan) -> bool:
-    """Whether there are only factors, Diverters, and variables that end at these."""
-    return plan.is_tree and not len(plan.siso_table) and bool(plan.is_factor.all()) and plan.diverters > 0
+    """Whether there are only factors, Diverters that lead on from a root, and variables that end at these."""
+    if not plan.is_tree or len(plan.siso_table) or not plan.is_factor.all() or not plan.diverters:
+        return False
+    reader = dict(
+        zip(plan.leg_edge[plan.leg_is_input].tolist(), _owners(plan)[plan.leg_is_input].tolist(), strict=True)
+    )
+    return all(parent < 0 or reader.get(parent) == block for kind, block, parent in plan.order if kind == DIVERT)
+
+
+def _owners(plan: Plan) -> np.ndarray:
+    """The Diverter of every leg."""
+    return np.repeat(np.arange(plan.diverters), np.diff(plan.leg_start))
 
 
 def believing(plan: Plan, edges: frozenset[int], special: Collection[int], plain: Program) -> Program:

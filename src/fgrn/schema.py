@@ -196,7 +196,9 @@ class Schema(Mapping[str, Column]):
         for column in self.values():
             kind = "bins" if column.is_binned else "ordered" if column.ordered else "levels"
             codes = f"(missing: {shortened(column.missing)})" if column.missing else ""
-            rows.append([column.name, f"{len(column.levels):3}", kind, shortened(column.levels, 6) or "(nothing known)", codes])
+            rows.append(
+                [column.name, f"{len(column.levels):3}", kind, shortened(column.levels, 6) or "(nothing known)", codes]
+            )
         heading = f"Schema of {len(self)} columns"
         return "\n".join([heading, *([printing.aligned([], rows, 5, 2, printing.room())] if rows else [])])
 

@@ -156,7 +156,7 @@ def _whole(text: str, option: str = "--hidden") -> int:
     type=click.FloatRange(0),
     help="Count added to every cell of every table. [0.5, or 0.01 for clusters]",
 )
-@click.option("--starts", type=click.IntRange(1), default=1, show_default=True, help="Random starts; the best is kept.")
+@click.option("--starts", type=click.IntRange(1), default=3, show_default=True, help="Random starts; the best is kept.")
 @click.option(
     "--tolerance",
     type=click.FloatRange(0),

@@ -23,24 +23,6 @@ Choice = Callable[[np.ndarray], np.ndarray]
 CELLS_AT_ONCE = 2**22
 
 
-def best(log_weights: np.ndarray) -> np.ndarray:
-    """The first of the largest."""
-    found: np.ndarray = log_weights.argmax(axis=1)
-    return found
-
-
-def drawn(generator: np.random.Generator) -> Choice:
-    """A choice at random, by the weights."""
-
-    def choose(log_weights: np.ndarray) -> np.ndarray:
-        upto = np.exp(log_weights - log_weights.max(axis=1, keepdims=True)).cumsum(axis=1)
-        draw = generator.random(len(upto)) * upto[:, -1]  # below the last: what has no weight is never passed
-        found: np.ndarray = (upto <= draw[:, None]).sum(axis=1)
-        return found
-
-    return choose
-
-
 def traced(state: State, which: np.ndarray, choose: Choice) -> np.ndarray:
     """The state of every edge, (choices, edges); `which` is the row of messages that each choice goes by."""
     plan = state.plan
