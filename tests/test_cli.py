@@ -429,7 +429,8 @@ def test_impossible_rows_are_told_with_options(tmp_path: Path, capsys: Any) -> N
     ]
     said(capsys, *fit)
     path = columns_of(tmp_path, a=["p", "q", "p", "p"], b=["u", "v", "u", "v"])
-    text = said(capsys, "predict", model, path)
+    assert main(["predict", str(model), str(path)]) == 0
+    text = capsys.readouterr().err
     assert "Row 3" in text
     assert "smoothing" in text
     assert_speaks_of_options(text)

@@ -123,6 +123,8 @@ def encode(plan: Variables, data: frames.Data, rows: int | None = None) -> Evide
     for position, (name, values) in enumerate(columns.items()):
         edge = plan.index[name]
         slot[edge] = position
+        if values is None:
+            continue
         column = _Column(name, plan.labels[edge])
         if column.is_counted(values):
             counted.append((column, values, codes[:, position]))

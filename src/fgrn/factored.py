@@ -34,6 +34,8 @@ METHODS = ("exact", "loopy")
 MOST_NETWORKS = 16
 """Networks of one model that are kept, with some variables in one cluster: they can be made again."""
 
+FEW_ROWS = 16
+
 JOINT = "joint"
 
 
@@ -219,12 +221,18 @@ class FactoredModel(Queries):
         return self._tree_network().sample(rows, self._checked(evidence), seed, names=self._asked(names))
 
     def _checked(self, evidence: frames.Data) -> frames.Data:
-        """The evidence, if all of it is on variables of the model, and not on those between clusters."""
-        for name in frames.columns(evidence):
+        """The evidence, if all of it is on variables of the model, and not on those between clusters.
+
+        A few rows have a column for every variable, known or not: all such questions are then alike to an engine.
+        """
+        columns = frames.columns(evidence)
+        for name in columns:
             if name not in self._variables:
                 near = unknown_name("variable", name, self._variables)
                 raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
-        return evidence
+        if not columns or frames.row_count(columns) > FEW_ROWS:
+            return evidence
+        return {name: columns.get(name) for name in self._variables}
 
     def _tree_network(self, together: tuple[str, ...] = ()) -> Network:
         """The tree of clusters with the tables as they are now, made once.

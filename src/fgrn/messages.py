@@ -131,7 +131,8 @@ def sweep(
 ) -> Messages:
     """Two sweeps on a tree, in blocks of rows; what is not kept, of the given variables and parts, is not stored."""
     if set(parts) <= {"marginal", "likelihood"} and plan.is_factor.any():
-        program = programs.marginals([plan.edge(name) for name in kept])
+        few = evidence.rows <= engine.few_rows  # then one program for all questions is quicker than one for each
+        program = programs.marginals([plan.edge(name) for name in kept], whole=few)
     elif len(kept) == plan.edges or evidence.rows <= engine.few_rows:
         program = programs.everything
     else:

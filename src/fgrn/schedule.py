@@ -66,12 +66,14 @@ class Programs:
             self._some[key] = sweeps(self._plan, key, self._special)
         return self._some[key]
 
-    def marginals(self, edges: Collection[int]) -> Program:
-        """Two sweeps that leave at least the marginals of these edges behind.
+    def marginals(self, edges: Collection[int], whole: bool = False) -> Program:
+        """Two sweeps that leave at least the marginals of these edges behind; `whole`: of all that end at a Diverter.
 
         Where all end at a Diverter, as the variables of a tree of clusters do, the messages on them are not made.
         """
         key = frozenset(edges)
+        if whole and not self._plan.reader[list(key)].any():
+            key = frozenset(np.flatnonzero(~self._plan.reader).tolist())
         plain = self.some({Message(edge, way) for edge in key for way in (True, False)})
         if not key or not is_tree_of_clusters(self._plan) or self._plan.reader[list(key)].any():
             return plain

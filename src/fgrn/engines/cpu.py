@@ -19,7 +19,6 @@ from . import BlockCounts, Buffers, Engine, Room, Scan, kernels
 from .cycles import Held, held, recount, transposed_tables
 from .kernels.basics import FAINT, LOG_TWO
 from .packs import Known, aligned_zeros, joint_tables, known_entries, padded, unpacked_counts
-from .products import with_products
 from .stars import Ray, base_of, ray_of
 from .tape import tape_for
 
@@ -185,12 +184,16 @@ class Loaded:
         self.prepared = prepared
         self.values = _plain(values, np.float64)
         self.joint = joint_tables(plan, tape.regions, values)
-        self.with_products, self.is_deep = with_products(plan, tape.products, self.values)
+        self.with_products, self.is_deep = tape.multiplied.of(plan, tape.products, values)
 
     @cached_property
     def transposed(self) -> np.ndarray:
-        """The same values with every table the other way round."""
-        return transposed_tables(self.prepared.plan, self.values)
+        """The same values with every table the other way round, if messages go through any."""
+        return (
+            self.values
+            if not len(self.prepared.plan.siso_table)
+            else transposed_tables(self.prepared.plan, self.values)
+        )
 
     def _tables(self) -> tuple[Any, ...]:
         tables, shifts, deep = self.joint

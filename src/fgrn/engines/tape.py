@@ -38,7 +38,7 @@ from .kernels.basics import (
     SCATTER,
 )
 from .packs import Pack, Region, padded
-from .products import Product
+from .products import Multiplied, Product
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -78,6 +78,7 @@ class Tape:
     most_targets: int = 1
     is_star: bool = False  # one Diverter with Sources and gathered leaves is everything
     products: list[Product] = field(default_factory=list)
+    multiplied: Multiplied = field(default_factory=Multiplied)
 
     @property
     def joint_size(self) -> int:
