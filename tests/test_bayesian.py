@@ -173,6 +173,27 @@ def test_what_is_hard_for_messages_in_loops_is_told() -> None:
     assert settled.converged.all()
 
 
+def test_states_can_be_ruled_out() -> None:
+    model = bayesian_network(2, zeros=False)
+    name = max(model.names, key=lambda one: model.variable(one).cardinality)
+    variable = model.variable(name)
+    assert variable.cardinality > 1
+    gone = variable.labels[0]
+    weights = [0.0] + [1.0] * (variable.cardinality - 1)
+    for column in (fgrn.Not(gone), [fgrn.Not(gone)], [fgrn.Not(0)]):
+        found, expected = model.propagate({name: column}), model.propagate({name: [weights]})
+        for other in model.names:
+            assert np.array_equal(found.marginal(other), expected.marginal(other))
+        assert found.log_likelihood[0] == pytest.approx(np.log(weighted(model, {name: weights}).sum()))
+    assert model.most_probable({name: fgrn.Not(gone)}).labels[name] != gone
+    assert model.complete({name: [fgrn.Not(gone)]})[name][0] in variable.labels[1:]
+    with pytest.raises(EvidenceError, match=r"Row 0, .*'nothing' is not one of its states"):
+        model.propagate({name: fgrn.Not("nothing")})
+    with pytest.raises(ImpossibleEvidence):
+        model.propagate({name: [fgrn.Not(*variable.labels)]})
+    assert repr(fgrn.Not("a", 1)) == "Not('a', 1)"
+
+
 # Learning
 
 

@@ -261,3 +261,97 @@ def test_names_that_are_none_are_refused_in_words() -> None:
         fgrn.hmm({"Y": 2, "S next": 2}, 2)
     with pytest.raises(fgrn.EvidenceError, match=r"Row 0, 'sequence': \[1\] is no name of a sequence"):
         fgrn.hmm({"Y": 2}, 2).propagate({"sequence": [[1], [2]], "Y": [0, 1]})
+
+
+# The likeliest path
+
+
+@given(seed=st.integers(0, 2**32 - 1), lengths=LENGTHS)
+def test_the_likeliest_path_is_that_of_the_steps_unrolled(seed: int, lengths: list[int]) -> None:
+    chain, _, long, _ = both(np.random.default_rng(seed), lengths, zeros=seed % 2 == 0)
+    try:
+        labels, logs = chain.most_probable(long, names=["X", "Y", "S"])
+    except fgrn.ImpossibleEvidence:
+        assert chain.propagate(long, impossible="mark").impossible.any()
+        return
+    at = 0
+    tables = {name: chain.table(name) for name in ("X", "Y")} | {"S": chain.table("S next"), "prior": chain.prior("S")}
+    observed = {name: chain.variable(name).cardinality for name in "XY"}
+    for number, length in enumerate(lengths):
+        unrolled = Network(started(fgrn.hmm(observed, chain.variable("S").cardinality, length=length), tables))
+        steps = [(name, t) for t in range(length) for name in "XYS"]
+        _, expected = unrolled.most_probable({f"{name}[{t}]": [long[name][at + t]] for name, t in steps})
+        assert logs[number] == pytest.approx(expected[0], rel=1e-9, abs=1e-9)
+        chosen = {f"{name}[{t}]": [int(labels[name][at + t])] for name, t in steps}
+        reached = unrolled.propagate(chosen).log_likelihood[0]
+        for name, t in steps:
+            if isinstance(long[name][at + t], list):
+                reached += np.log(long[name][at + t][chosen[f"{name}[{t}]"][0]])
+        assert reached == pytest.approx(expected[0], rel=1e-9, abs=1e-9)
+        at += length
+
+
+def test_the_likeliest_path_is_that_of_hmmlearn() -> None:
+    hmm = pytest.importorskip("hmmlearn.hmm")
+    rng = np.random.default_rng(5)
+    prior, table, emission = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4), 4), rng.dirichlet(np.ones(6), 4)
+    chain = Chain(started(fgrn.hmm({"X": 6}, 4), {"prior": prior, "S": table, "X": emission}), ("S next", "S"))
+    lengths = [1, 50, 7, 200]
+    values = rng.integers(0, 6, sum(lengths))
+    other = hmm.CategoricalHMM(4)
+    other.startprob_, other.transmat_, other.emissionprob_ = prior, table, emission
+    ids = np.repeat(np.arange(4), lengths)
+    labels, logs = chain.most_probable({"sequence": ids, "X": values}, names=["S", "X", "S next"])
+    total, path = other.decode(values[:, None], lengths)
+    assert logs.sum() == pytest.approx(total, rel=1e-10)
+    assert np.array_equal(labels["S"], path)
+    assert np.array_equal(labels["X"], values)
+    assert np.array_equal(labels["S next"][:-1][ids[1:] == ids[:-1]], path[1:][ids[1:] == ids[:-1]])
+
+
+# What is too small for plain numbers
+
+
+@engines
+def test_a_state_that_was_given_up_for_lost_comes_back(engine: str) -> None:
+    """Sequences that never change their state: thousands of rows for one, then more for the other."""
+    emission = np.array([[0.9, 0.1], [0.1, 0.9]])
+    chain = Chain(started(fgrn.hmm({"X": 2}, 2), {"prior": [0.5, 0.5], "S": np.eye(2), "X": emission}), ("S next", "S"))
+    values = np.array([0] * 600 + [1] * 900)
+    found = chain.propagate({"X": values}, engine=engine)
+    logs = np.log(0.5) + np.array([np.log(emission[s, values]).sum() for s in range(2)])
+    assert found.log_likelihood.sum() == pytest.approx(np.logaddexp(*logs), rel=1e-12)
+    expected = np.exp(logs - np.logaddexp(*logs))
+    for name in ("S", "S next"):
+        np.testing.assert_allclose(found.marginal(name), np.tile(expected, (1500, 1)), atol=1e-12)
+    history = chain.learn({"X": values}, epochs=1, engine=engine)
+    assert history.log_likelihood[0] == pytest.approx(np.logaddexp(*logs), rel=1e-12)
+    np.testing.assert_allclose(chain.prior("S"), expected, atol=1e-12)
+    np.testing.assert_allclose(chain.table("X")[1], [0.4, 0.6], atol=1e-12)
+
+
+@engines
+@given(seed=st.integers(0, 2**32 - 1))
+def test_rows_that_are_sure_of_themselves_and_contradict_each_other(engine: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    hidden, length = 3, int(rng.integers(2, 6))
+    table = rng.dirichlet(np.ones(hidden), hidden) * (rng.random((hidden, hidden)) < 0.6)
+    table[np.arange(hidden), rng.permutation(hidden)] += 0.1
+    table /= table.sum(axis=1, keepdims=True)
+    extreme = 10.0 ** -rng.uniform(0, 300, (hidden, 4)) * (rng.random((hidden, 4)) < 0.9)
+    extreme[:, 3] = 1.0
+    extreme /= extreme.sum(axis=1, keepdims=True)
+    tables = {"prior": rng.dirichlet(np.ones(hidden)), "S": table, "X": extreme, "Y": extreme[:, ::-1]}
+    observed = {"X": 4, "Y": 4}
+    chain = Chain(started(fgrn.hmm(observed, hidden), tables), ("S next", "S"))
+    unrolled = Network(started(fgrn.hmm(observed, hidden, length=length), tables))
+    values = {name: rng.integers(0, 4, length) for name in observed}
+    wide = {f"{name}[{t}]": [int(values[name][t])] for t in range(length) for name in observed}
+    expected = unrolled.propagate(wide, engine="reference", impossible="mark")
+    found = chain.propagate(values, engine=engine, impossible="mark")
+    if expected.impossible[0]:
+        assert found.impossible.any()
+        return
+    assert found.log_likelihood.sum() == pytest.approx(expected.log_likelihood[0], rel=1e-10)
+    for t in range(length):
+        np.testing.assert_allclose(found.marginal("S")[t], expected.marginal(f"S[{t}]")[0], atol=1e-9)

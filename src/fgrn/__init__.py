@@ -25,7 +25,7 @@ from .exceptions import (
     UnseenLevelWarning,
     WiringError,
 )
-from .frames import states
+from .frames import Not, states
 from .graph import SISO, Diverter, Factor, Source
 from .network import Network
 from .schema import Schema
@@ -72,6 +72,7 @@ __all__ = [
     "NaiveBayesClassifier",
     "Network",
     "NetworkFileError",
+    "Not",
     "Schema",
     "SchemaError",
     "Source",

@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 
 from . import em, engines, frames
-from .chains import Chained, Link, Sequences, marked_messages
+from .assignments import likeliest
+from .chains import Chained, Link, Sequences, likeliest_path, marked_messages
 from .counts import InMemory
 from .evidence import Evidence, encode, sequence_begins
 from .exceptions import EvidenceError, FgrnError, ImpossibleEvidence, LearningError, WiringError
 from .graph import SISO, Block, Diverter, Source
+from .labels import named
 from .messages import Messages, Round
 from .network import Network
 from .plan import Plan
+from .queries import MostProbable
 from .sampling import sampled, walked
 from .schedule import Programs
 
@@ -133,6 +136,32 @@ class Chain(Network):
     ) -> Messages:
         sequences, inner = self._sequences(engine, plan, programs, evidence, threads)
         return marked_messages(sequences, inner, values, kept).only(kept, ways)
+
+    def most_probable(self, evidence: frames.Data = None, *, names: Collection[str] | None = None) -> MostProbable:
+        """The states of all variables of each sequence that are likeliest together: the path of Viterbi.
+
+        `log_probability` has one number for each sequence, in order. The arguments are those of
+        `Network.most_probable`.
+        """
+        output, source = self.link
+        whole, plan = self._plan(()), self._plan((output,))  # what leads on is decided by the path
+        encoded = self._encode(plan, evidence)
+        programs = self._programs_for(plan, (output,), encoded)
+        link, values = Link.of(whole, output, source), self._parameters.values
+        sequences = Sequences(engines.get("reference"), plan, programs, encoded, link)
+        path, weight = likeliest_path(sequences, values)
+        known, _ = sequences.with_hidden()
+        codes = known.codes.astype(np.int32)
+        codes[:, known.slot[link.source]] = path
+        inner = replace(known, codes=codes)
+        states, _ = likeliest(plan, self._programs_for(plan, (output,), inner), values, inner)
+        states[:, link.output] = plan.layout.table(values, link.table)[path].argmax(axis=1)
+        onwards = np.flatnonzero(~encoded.begins)
+        states[onwards - 1, link.output] = path[onwards]
+        edges = {name: plan.edge(name) for name in self._asked(names)}
+        labels = {name: named(plan.labels[edge], states[:, edge]) for name, edge in edges.items()}
+        scales = np.add.reduceat(encoded.log_scale, np.flatnonzero(encoded.begins)) if encoded.rows else np.zeros(0)
+        return MostProbable(labels, weight[encoded.begins] + scales)
 
     def _sampled(self, plan: Plan, rows: int, generator: np.random.Generator) -> np.ndarray:
         """One sequence: first the hidden variable of all rows, one after the other, then the rest."""

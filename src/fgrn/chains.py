@@ -18,14 +18,22 @@ from typing import NamedTuple
 import numpy as np
 
 from .counts import Counts, InMemory
-from .engines import Engine, Scan
+from .engines import Engine, LogScan, Scan, best_path, log_scan, log_sum, tracer
 from .evidence import SOFT, Evidence
 from .exceptions import ImpossibleEvidence, LearningError
-from .marginals import normalised, refuse_impossible
+from .marginals import logarithm, normalised, normalised_logs, refuse_impossible
 from .messages import WAYS, Messages, sweep
 from .plan import Plan
 from .schedule import Programs
 from .workers import in_order
+
+SMALLEST, LEAST_SHARE, SMALL_STEP = 2.0**-500, 2.0**-430, 1e-30
+"""What is below the first, of a message that sums to one, counts as lost; it does not matter where all that it leads
+to has the second of what is left. From a table above the third it leads everywhere."""
+
+NEGLIGIBLE, LARGEST_LOG = 70.0, 600.0
+"""A state whose posterior is less than that of another by exp of the first does not matter; a number may be exp of the
+second and still be added up."""
 
 BLOCKS = 16
 """Of whole sequences that are scanned by one thread each, at least, if there are as many."""
@@ -56,16 +64,20 @@ class Link:
 
 
 class Scanned(NamedTuple):
-    """A scan of all rows, what each says of its hidden variable, their log-likelihoods, and expected counts."""
+    """A scan of all rows, what each says of its hidden variable, their log-likelihoods, and expected counts.
+
+    `again` are rows of sequences that had to be scanned in the log domain, with their scan and what they say.
+    """
 
     scan: Scan
     local: np.ndarray
     log_likelihood: np.ndarray
     first: np.ndarray
     steps: np.ndarray
+    again: tuple[np.ndarray, LogScan, np.ndarray] | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Sequences:
     """The rows of evidence as sequences, and how an engine scans them."""
 
@@ -75,6 +87,7 @@ class Sequences:
     evidence: Evidence
     link: Link
     threads: int | None = None
+    _support: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def states(self) -> int:
@@ -120,15 +133,83 @@ class Sequences:
         local, scale = self.local(values)
         prior = self.plan.layout.prior(values, self.link.prior)
         table = self.plan.layout.table(values, self.link.table)
+        room = self._room
+        first, steps = self._scanned(prior, table, local, weights)
+        doubtful = self._doubtful(values, local, prior, table)
+        if not doubtful.any():
+            return Scanned(room, local, np.log(room.likelihood) + scale, first, steps * table)
+        # once more without them, and those by themselves
+        sure = np.where(doubtful[:, None], 1 / self.states, local)
+        first, steps = self._scanned(prior, table, sure, np.where(doubtful, 0.0, weights))
+        rows = np.flatnonzero(doubtful)
+        log_local = self._log_local(values, rows)
+        part = log_scan(logarithm(prior), logarithm(table), log_local, self.evidence.begins[rows], weights[rows])
+        refuse_impossible(rows[np.isneginf(part.seen)])
+        likelihood = np.log(room.likelihood) + scale
+        likelihood[rows] = part.seen + scale[rows]
+        room.past[rows] = normalised_logs(part.past)
+        room.future[rows] = np.exp(part.future)
+        room.around[rows] = _representable(part.past + part.future, log_local)
+        return Scanned(room, local, likelihood, first + part.first, steps * table + part.steps, (rows, part, log_local))
+
+    def _scanned(
+        self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         begins, room = self.evidence.begins, self._room
 
         def work(rows: slice) -> tuple[np.ndarray, np.ndarray]:
             return self.engine.scan(prior, table, local[rows], begins[rows], weights[rows], room.of(rows))
 
         counts = list(in_order(self.engine, self.threads, work, self.blocks))
-        refuse_impossible(np.flatnonzero(room.likelihood == 0))
         first, steps = (np.sum([part[k] for part in counts], axis=0) for k in range(2))
-        return Scanned(room, local, np.log(room.likelihood) + scale, first, steps * table)
+        return first, steps
+
+    def _log_local(self, values: np.ndarray, rows: np.ndarray, largest: bool = False) -> np.ndarray:
+        """What some rows say of their hidden variable, as logarithms that sum to one: nothing gets lost."""
+        evidence = self.evidence.take(rows)
+        engine = tracer(largest)
+        found = engine.log_backward(self.plan, self.programs, self.alone(values), evidence, self.link.source)
+        local: np.ndarray = found if largest else found - log_sum(found, axis=1)[:, None]
+        return local
+
+    def _doubtful(self, values: np.ndarray, local: np.ndarray, prior: np.ndarray, table: np.ndarray) -> np.ndarray:
+        """Rows of sequences in which a state got lost, or seems impossible, and may be the only one that leads on.
+
+        Where every state leads to every other, a state below SMALLEST never matters again.
+        """
+        room, begins = self._room, self.evidence.begins
+        doubtful: np.ndarray = room.likelihood == 0
+        if not doubtful.any() and table.min(initial=1.0) < SMALL_STEP:
+            there = local > 0
+            if (local < SMALLEST).any():
+                there = self._supported(values)
+            leads = table > 0
+            inner = np.flatnonzero(~begins)  # rows with one before
+            past, future = room.past, room.future
+            with np.errstate(under="ignore"):
+                here, ahead = past * local, local * future
+            lost = there & (past > 0) & (here < SMALLEST * room.likelihood[:, None])
+            missed = (lost[inner - 1] @ leads) & (past[inner] < LEAST_SHARE)
+            doubtful[inner] |= missed.any(axis=1)
+            lost_ahead = there & (future > 0) & (ahead < SMALLEST * ahead.sum(axis=1, keepdims=True))
+            share = normalised(future)
+            missed = (lost_ahead[inner] @ leads.T) & (share[inner - 1] < LEAST_SHARE)
+            doubtful[inner] |= missed.any(axis=1)
+            around = past * share
+            posterior = (here * share).sum(axis=1)
+            doubtful |= lost.any(axis=1) & (posterior < LEAST_SHARE * (around * lost).max(axis=1, initial=0))
+        if not doubtful.any():
+            return doubtful
+        which = np.cumsum(begins)
+        out: np.ndarray = np.isin(which, which[doubtful])
+        return out
+
+    def _supported(self, values: np.ndarray) -> np.ndarray:
+        """Which states of its hidden variable a row allows, however little: tables of ones cannot lose any."""
+        pattern = values > 0
+        if self._support is None or not np.array_equal(self._support[0], pattern):
+            self._support = (pattern, self.local(pattern.astype(np.float64))[0] > 0)
+        return self._support[1]
 
     @cached_property
     def _room(self) -> Scan:
@@ -236,21 +317,64 @@ def chained_messages(sequences: Sequences, inner: Programs, values: np.ndarray, 
     found = sweep(mine.engine, plan, inner, mine.alone(values), evidence, plan.names, mine.threads)
     arrays = {way: found._arrays[way].copy() for way in WAYS}
     table = plan.layout.table(values, link.table)
+    begins = mine.evidence.begins
     here = normalised(scan.past * local)  # of the hidden variable, given this row and all before
-    ahead = np.zeros_like(local)  # what the rows to come say of the next one
-    ahead[:-1] = local[1:] * scan.future[1:]
-    last = np.ones(len(local), dtype=bool)
-    last[:-1] = mine.evidence.begins[1:]
-    ahead[last] = 1.0
     known = {
-        link.source: (scan.past, normalised(local * scan.future)),
-        link.leg: (here, normalised(scan.future)),
-        link.output: (here @ table, normalised(ahead)),
+        link.source: [scan.past, normalised(local * scan.future), normalised(here * scan.future)],
+        link.leg: [here, normalised(scan.future), normalised(here * scan.future)],
+        link.output: _onwards(here @ table, _ahead(local * scan.future, begins, 1.0)),
     }
-    for edge, (forward, backward) in known.items():
+    if whole.again is not None:
+        rows, part, log_local = whole.again
+        now, log_table = part.past + log_local, logarithm(table)
+        onwards = log_sum(now[:, :, None] + log_table, axis=1)
+        ahead = _ahead(log_local + part.future, begins[rows], 0.0)
+        exact = {
+            link.source: (part.past, log_local + part.future, now + part.future),
+            link.leg: (now, part.future, now + part.future),
+            link.output: (onwards, ahead, onwards + ahead),
+        }
+        for edge, logs in exact.items():
+            for message, theirs in zip(known[edge], logs, strict=True):
+                message[rows] = normalised_logs(theirs)
+    for edge, messages in known.items():
         place = plan.columns(edge)
-        for way, message in zip(WAYS, (forward, backward, normalised(forward * backward)), strict=True):
+        for way, message in zip(WAYS, messages, strict=True):
             arrays[way][:, place] = message
     for array in arrays.values():
         array.setflags(write=False)
     return replace(found, kept=kept, _likelihood=whole.log_likelihood, _arrays=arrays)
+
+
+def _ahead(message: np.ndarray, begins: np.ndarray, nothing: float) -> np.ndarray:
+    """What the next row and those after it say of its hidden variable; nothing in the last row of a sequence."""
+    out = np.full_like(message, nothing)
+    inner = np.flatnonzero(~begins)
+    out[inner - 1] = message[inner]
+    return out
+
+
+def _onwards(forward: np.ndarray, backward: np.ndarray) -> list[np.ndarray]:
+    return [forward, normalised(backward), normalised(forward * backward)]
+
+
+def _representable(around: np.ndarray, local: np.ndarray) -> np.ndarray:
+    """What past and future say together, as numbers: exact for the states that matter in the row, others may be cut."""
+    both = around + local
+    matters = both > both.max(axis=1, keepdims=True) - NEGLIGIBLE
+    top = np.where(matters, around, -np.inf).max(axis=1, keepdims=True)
+    return normalised(np.exp(np.minimum(around - top, LARGEST_LOG)))
+
+
+def likeliest_path(sequences: Sequences, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The hidden variable of all rows, likeliest together with everything else, and the log-weight of each sequence.
+
+    The second is at the first row of each, and 0 elsewhere.
+    """
+    mine, layout = sequences, sequences.plan.layout
+    local = mine._log_local(values, np.arange(mine.evidence.rows), largest=True)
+    prior = logarithm(layout.prior(values, mine.link.prior))
+    path, weight = best_path(prior, logarithm(layout.table(values, mine.link.table)), local, mine.evidence.begins)
+    impossible = np.isneginf(weight)
+    refuse_impossible(np.flatnonzero(impossible))
+    return path, weight

@@ -326,6 +326,10 @@ class _Column:
             if frames.is_distribution(value):
                 if soft is None:
                     soft = np.ones((len(values), len(self.labels)))
+                if isinstance(value, frames.Not):
+                    soft[row] = self._without(row, value, code)
+                    codes[row] = SOFT
+                    continue
                 if len(value) == len(self.labels) and all(frames.is_unknown(weight) for weight in value):
                     continue
                 soft[row] = self._distribution(row, value)
@@ -336,6 +340,19 @@ class _Column:
             except (KeyError, TypeError):
                 raise self._stranger(row, value) from None
         return np.array(codes, dtype=np.int32), soft
+
+    def _without(self, row: int, value: frames.Not, code: Callable[[Any], int]) -> np.ndarray:
+        """A weight of 1 for every state that is not ruled out."""
+        weights = np.ones(len(self.labels))
+        for state in value.states:
+            try:
+                found = code(state)
+            except (KeyError, TypeError):
+                found = UNKNOWN
+            if found == UNKNOWN:
+                raise self._stranger(row, state)
+            weights[found] = 0.0
+        return weights
 
     def _coder(self) -> Callable[[Any], int]:
         table, coded = _codes(self.labels), takes_codes(self.labels)

@@ -267,9 +267,22 @@ def states(data: Data) -> dict[str, list[Any]]:
     return found
 
 
+@dataclass(frozen=True, init=False)
+class Not:
+    """Evidence that a variable is in none of these states, given by their labels: `{"smoker": fgrn.Not("yes")}`."""
+
+    states: tuple[Any, ...]
+
+    def __init__(self, *states: Any) -> None:
+        object.__setattr__(self, "states", states)
+
+    def __repr__(self) -> str:
+        return f"Not({', '.join(map(repr, self.states))})"
+
+
 def is_distribution(value: object) -> bool:
-    """Whether one value of a column is a sequence of weights and not a state."""
-    return isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim == 1)
+    """Whether one value of a column is a sequence of weights, or rules states out, and is not a state."""
+    return isinstance(value, (list, tuple, Not)) or (isinstance(value, np.ndarray) and value.ndim == 1)
 
 
 def is_unknown(value: object) -> bool:

@@ -16,10 +16,17 @@ def normalised(weights: np.ndarray) -> np.ndarray:
     return weights / np.where(total > 0, total, 1)
 
 
-def _log(values: np.ndarray) -> np.ndarray:
+def logarithm(values: np.ndarray) -> np.ndarray:
+    """The logarithm, with that of 0 = -inf and no warning."""
     with np.errstate(divide="ignore"):
         out: np.ndarray = np.log(values)
     return out
+
+
+def normalised_logs(logs: np.ndarray) -> np.ndarray:
+    """Rows of logarithms as distributions; a row that is all -inf becomes all zero."""
+    top = logs.max(axis=-1, keepdims=True)
+    return normalised(np.exp(logs - np.where(np.isfinite(top), top, 0)))
 
 
 def beliefs(plan: Plan, forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
@@ -49,17 +56,17 @@ def _bethe(plan: Plan, values: np.ndarray, evidence: Evidence, messages: Buffers
         forward, backward = messages.forward[:, columns], messages.backward[:, columns]
         into[edge] = forward * weights
         if plan.driver[edge]:
-            total -= _log((forward * backward).sum(axis=1))
+            total -= logarithm((forward * backward).sum(axis=1))
             if not plan.reader[edge]:
-                total += _log(into[edge].sum(axis=1))
+                total += logarithm(into[edge].sum(axis=1))
     for source, edge in enumerate(plan.source_edge):
         prior = plan.source_values(values, source)
-        total += _log((prior * messages.backward[:, plan.columns(int(edge))]).sum(axis=1))
+        total += logarithm((prior * messages.backward[:, plan.columns(int(edge))]).sum(axis=1))
     for siso, number in enumerate(plan.siso_table):
         table = plan.layout.table(values, int(number))
         output = plan.columns(int(plan.siso_output[siso]))
         product = (into[int(plan.siso_input[siso])] @ table) * messages.backward[:, output]
-        total += _log(product.sum(axis=1))
+        total += logarithm(product.sum(axis=1))
     for diverter in range(plan.diverters):
         total += _diverter_log_norm(plan, diverter, into, messages)
     return np.where(np.isnan(total), -np.inf, total)  # -inf - -inf: something was impossible
@@ -71,10 +78,10 @@ def _diverter_log_norm(plan: Plan, diverter: int, into: dict[int, np.ndarray], m
         edge = int(plan.leg_edge[leg])
         message = into[edge] if plan.leg_is_input[leg] else messages.backward[:, plan.columns(edge)]
         index = plan.leg_index(diverter, leg)
-        product += _log(message if index is None else message[:, index])
+        product += logarithm(message if index is None else message[:, index])
     top = product.max(axis=1, keepdims=True)
     top = np.where(np.isfinite(top), top, 0)
-    out: np.ndarray = _log(np.exp(product - top).sum(axis=1)) + top[:, 0]
+    out: np.ndarray = logarithm(np.exp(product - top).sum(axis=1)) + top[:, 0]
     return out
 
 

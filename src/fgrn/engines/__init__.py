@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from ..exceptions import FgrnError
+from .scans import LogScan, best_path, log_scan, log_sum
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
     from ..plan import Plan, Program
     from ..schedule import Programs
+
+__all__ = ["LogScan", "best_path", "log_scan", "log_sum"]
 
 NAMES = ("reference", "cpu")
 

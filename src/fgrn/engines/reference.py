@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from . import BACKWARD, FORWARD, SOURCE, BlockCounts, Buffers, Room, Scan
+from .scans import log_scan, log_sum
 from .tracing import Choice, traced
 
 if TYPE_CHECKING:
@@ -28,14 +29,6 @@ def logarithm(values: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore"):
         out: np.ndarray = np.log(values)
     return out
-
-
-def log_sum(values: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
-    """Log of the sum of exponentials along an axis; -inf where all are -inf."""
-    top = values.max(axis=axis, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0)
-    total: np.ndarray = logarithm(np.exp(values - top).sum(axis=axis)) + np.squeeze(top, axis=axis)
-    return total
 
 
 def distribution(log_weights: np.ndarray) -> np.ndarray:
@@ -89,38 +82,27 @@ class Reference:
         out: Scan,
     ) -> tuple[np.ndarray, np.ndarray]:
         """See `Engine`. Row by row, in the log domain."""
-        rows, states = local.shape
-        past, future = np.zeros((rows, states)), np.zeros((rows, states))
-        seen, log_table, log_local = np.zeros(rows), logarithm(table), logarithm(local)
-        first, steps = np.zeros(states), np.zeros((states, states))
-        ended = np.zeros(rows, dtype=bool)  # after an impossible row
-        for row in range(rows):
-            if begins[row]:
-                past[row] = logarithm(prior)
-            elif np.isneginf(seen[row - 1]) or ended[row - 1]:
-                ended[row] = True
-                continue
-            else:
-                here = past[row - 1] + log_local[row - 1] - seen[row - 1]
-                past[row] = log_sum(here[:, None] + log_table, axis=0)
-            seen[row] = log_sum(past[row] + log_local[row], axis=0)
-        if np.isneginf(seen).any():
-            out.likelihood[...] = ~np.isneginf(seen)
-            return first, steps
-        for row in range(rows - 1, -1, -1):
-            here = past[row] + log_local[row]
-            if row < rows - 1 and not begins[row + 1]:
-                ahead = log_local[row + 1] + future[row + 1]
-                future[row] = log_sum(log_table + ahead, axis=1)
-                norm = log_sum(here + future[row], axis=0)
-                steps += weights[row] * np.exp(here[:, None] + ahead[None] - norm)
-            if begins[row]:
-                first += weights[row] * distribution((here + future[row])[None])[0]
-            future[row] -= future[row].max()
-        found = (np.exp(past), np.exp(future), distribution(past + future), np.exp(seen))
-        for room, part in zip(out, found, strict=True):
+        found = log_scan(logarithm(prior), logarithm(table), logarithm(local), begins, weights)
+        if np.isneginf(found.seen).any():
+            out.likelihood[...] = ~np.isneginf(found.seen)
+            return np.zeros(len(prior)), np.zeros(table.shape)
+        parts = (np.exp(found.past), np.exp(found.future), distribution(found.past + found.future), np.exp(found.seen))
+        for room, part in zip(out, parts, strict=True):
             room[...] = part
-        return first, steps
+        return found.first, np.divide(found.steps, table, out=np.zeros_like(table), where=table > 0)
+
+    def log_backward(
+        self, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence, edge: int
+    ) -> np.ndarray:
+        """The logarithm of what the evidence says of an edge, (rows, states), not normalised: nothing is ever lost."""
+        program = programs.backward(edge)
+        prepared = self.prepare(plan, programs, program, evidence)
+        loaded, parts = prepared.load(values), [np.zeros((0, int(plan.cardinality[edge])))]
+        for first in range(0, evidence.rows, prepared.rows_at_once):
+            state = loaded._state(slice(first, min(first + prepared.rows_at_once, evidence.rows)))
+            state.run(program)
+            parts.append(state.backward[:, plan.columns(edge)])
+        return np.concatenate(parts)
 
     def recount(self, plan: Plan, held: Held, values: np.ndarray, weights: np.ndarray, expect: bool) -> BlockCounts:
         """See `Engine`."""
@@ -251,7 +233,8 @@ class State:
     def run(self, program: Program) -> None:
         """Take all steps."""
         for edge in program.boundary:
-            self._write_backward(int(edge), 0.0, np.zeros(self.evidence.rows, dtype=bool))
+            # a sum over all states of something unknown is one; the largest of them has to be found
+            self._write_backward(int(edge), 0.0, np.full(self.evidence.rows, self.engine.largest))
         for kind, block, first, last in program.steps.tolist():
             if kind == SOURCE:
                 edge = int(self.plan.source_edge[block])

@@ -1,0 +1,93 @@
+"""Along rows that follow each other, in the log domain: exact, and slow, row by row. See `Engine.scan`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class LogScan(NamedTuple):
+    """Logarithms, (rows, states): what rows before and after say of each hidden variable, and the rows' likelihoods.
+
+    `first` and `steps` are the expected counts of the first rows and from row to row. Where a row is impossible, its
+    `seen` is -inf, and nothing of its sequence means anything from there on.
+    """
+
+    past: np.ndarray
+    future: np.ndarray
+    seen: np.ndarray
+    first: np.ndarray
+    steps: np.ndarray
+
+
+def log_scan(
+    prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray, weights: np.ndarray
+) -> LogScan:
+    """All of them logarithms but `begins` and `weights`. Counts are those of sequences without an impossible row."""
+    rows, states = local.shape
+    past, future, seen = np.zeros((rows, states)), np.zeros((rows, states)), np.zeros(rows)
+    first, steps = np.zeros(states), np.zeros((states, states))
+    ended = np.zeros(rows, dtype=bool)  # after an impossible row
+    for row in range(rows):
+        if begins[row]:
+            past[row] = prior
+        elif np.isneginf(seen[row - 1]) or ended[row - 1]:
+            ended[row] = True
+            continue
+        else:
+            here = past[row - 1] + local[row - 1] - seen[row - 1]
+            past[row] = log_sum(here[:, None] + table, axis=0)
+        seen[row] = log_sum(past[row] + local[row], axis=0)
+    number = np.cumsum(begins)
+    lost = np.isin(number, number[np.isneginf(seen)])
+    for row in np.flatnonzero(~lost)[::-1].tolist():
+        here = past[row] + local[row]
+        if row < rows - 1 and not begins[row + 1]:
+            ahead = local[row + 1] + future[row + 1]
+            future[row] = log_sum(table + ahead, axis=1)
+            norm = log_sum(here + future[row], axis=0)
+            steps += weights[row] * np.exp(here[:, None] + table + ahead[None] - norm)
+        if begins[row]:
+            joint = here + future[row]
+            first += weights[row] * np.exp(joint - log_sum(joint, axis=0))
+        future[row] -= future[row].max()
+    return LogScan(past, future, seen, first, steps)
+
+
+def best_path(
+    prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The states of each sequence that are likeliest together, and, at its first row, the log-weight of them all.
+
+    All sequences take a step together, so that many are as quick as one.
+    """
+    rows, states = local.shape
+    starts = np.flatnonzero(begins)
+    lengths = np.diff(np.append(starts, rows))
+    order = np.argsort(-lengths, kind="stable")
+    starts, lengths = starts[order], lengths[order]
+    came = np.zeros((rows, states), dtype=np.int64)
+    path, weight = np.zeros(rows, dtype=np.int64), np.zeros(rows)
+    now = prior + local[starts]
+    for step in range(1, int(lengths.max(initial=1))):
+        going = int(np.count_nonzero(lengths > step))
+        joint = now[:going, :, None] + table
+        came[starts[:going] + step] = joint.argmax(axis=1)
+        now[:going] = joint.max(axis=1) + local[starts[:going] + step]
+    last = starts + lengths - 1
+    path[last] = now.argmax(axis=1)
+    weight[starts] = now.max(axis=1)
+    for step in range(1, int(lengths.max(initial=1))):
+        here = last[: int(np.count_nonzero(lengths > step))] - step
+        path[here] = came[here + 1, path[here + 1]]
+    return path, weight
+
+
+def log_sum(values: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
+    """Log of the sum of exponentials along an axis; -inf where all are -inf."""
+    top = values.max(axis=axis, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
+    with np.errstate(divide="ignore"):
+        total: np.ndarray = np.log(np.exp(values - top).sum(axis=axis)) + np.squeeze(top, axis=axis)
+    return total
