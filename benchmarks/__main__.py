@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from . import growth, little, report, stars, trees
+from . import growth, little, networks, report, stars, trees
 from .measure import Result, write
 
 ROOT = Path(__file__).parents[1]
@@ -19,6 +19,7 @@ CASES = {
     "latent-classes": stars.latent_classes,
     "judge": trees.against_the_judge,
     "markov": trees.markov,
+    "networks": networks.networks,
     "little": little.little,
 }
 

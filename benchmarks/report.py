@@ -7,7 +7,7 @@ from typing import Any
 
 from .measure import Result, machine
 
-PROGRAMS = ("StepMix", "pomegranate", "NumPy", "hmmlearn")
+PROGRAMS = ("StepMix", "pomegranate", "NumPy", "hmmlearn", "pyAgrum", "pgmpy")
 
 
 def _seconds(value: float) -> str:
@@ -57,9 +57,7 @@ def picture(path: Path, results: list[Result]) -> None:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    shown = [
-        r for r in results if r.peer.split(",")[0].split(" ")[0] in ("StepMix", "pomegranate", "NumPy", "hmmlearn")
-    ]
+    shown = [result for result in results if result.peer.split(",")[0].split(" ")[0] in PROGRAMS]
     shown.sort(key=lambda result: result.ratio)
     figure, axes = plt.subplots(figsize=(9, 0.42 * len(shown) + 1.2), layout="constrained")
     places = range(len(shown))
@@ -72,7 +70,7 @@ def picture(path: Path, results: list[Result]) -> None:
     axes.set_xscale("log")
     axes.set_xlim(0.8, max(r.ratio for r in shown) * 2.5)
     axes.set_xlabel("times as fast as the peer (red: the goal)")
-    axes.set_title("One epoch of learning, measured side by side", loc="left", fontsize=11)
+    axes.set_title("Learning and inference, measured side by side", loc="left", fontsize=11)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     axes.xaxis.set_major_formatter("{x:g}")
