@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import warnings
 from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -34,6 +37,7 @@ from fgrn import (
     realisation,
 )
 from fgrn.clusters import cluster_tree
+from fgrn.io import container, factored_file, model_file
 
 seeds = st.integers(0, 2**32 - 1)
 ENGINES = ("cpu", "reference")
@@ -476,3 +480,59 @@ def test_clusters_hold_every_scope_and_keep_every_variable_together(seed: int) -
 
 def test_the_limits_are_those_of_the_module() -> None:
     assert realisation.LARGEST_CLUSTER <= fgrn.graph.PRODUCT_SPACE_LIMIT
+
+
+# Model files
+
+
+@given(seed=seeds)
+def test_a_saved_model_comes_back_as_it_was(seed: int) -> None:
+    model, draw = models(seed), np.random.default_rng(seed)
+    if isinstance(model, BayesianNetwork):
+        model.learn(as_evidence([random_row(model, draw)], model.names), epochs=1, smoothing=0.5)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "m.fgrn"
+        model.save(path)
+        again = fgrn.load(path)
+    assert again == model
+    assert again.to_document() == model.to_document()
+    assert again.trained == model.trained
+
+
+def test_what_learning_may_do_is_saved_too(tmp_path: Path) -> None:
+    model = BayesianNetwork(
+        {"a": ["x", "y"], "b": 2, "c": 2}, [("a", "b"), ("a", "c")], {"a": [0.25, 0.75]}, frozen=["a"],
+        ties={"b": "both", "c": "both"}, supports={"b": np.eye(2), "c": np.eye(2)}, name="n", properties={"a": {"k": "v"}},
+    )  # fmt: skip
+    model.save(tmp_path / "m.fgrn")
+    again = fgrn.load(tmp_path / "m.fgrn")
+    assert again == model
+    data = {"a": ["x", "y", None], "b": [0, None, 1], "c": [None, 1, 1]}
+    for one in (model, again):
+        one.learn(data, epochs=2, seed=3)
+    assert again == model
+    assert (again.name, again.properties) == ("n", {"a": {"k": "v"}})
+    assert again.prior("a").tolist() == [0.25, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda d: d["model"].update(kind="neural"), "kind 'neural'"),
+        (lambda d: d["model"]["tables"][0].update(scope=["q"]), "not there"),
+        (lambda d: d["model"]["tables"][1].update(scope=["b", "b"]), "more than once"),
+        (lambda d: d["model"]["tables"].pop(), "not those of its variables"),
+        (lambda d: d["model"].update(properties={"a": 1}), "no text"),
+        (lambda d: d["model"]["tables"][1].update(scope=["a", "b"][::-1]), "must be|not those"),
+        (lambda d: d["variables"].pop(), "not there"),
+    ],
+)
+def test_altered_files_are_refused(tmp_path: Path, change: Any, words: str) -> None:
+    model = BayesianNetwork({"a": 2, "b": 3}, [("a", "b")], {"a": [0.5, 0.5], "b": np.full((2, 3), 1 / 3)})
+    document, tensors = factored_file.encoded(model, model_file.HEAD)
+    document = copy.deepcopy(document)
+    change(document)
+    path = tmp_path / "m.fgrn"
+    path.write_bytes(container.packed(document, tensors))
+    with pytest.raises(fgrn.ModelFileError, match=words):
+        fgrn.load(path)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import prod
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -133,6 +134,15 @@ class FactoredModel(Queries):
         other = object.__new__(type(self))
         other.__dict__.update(self.__getstate__())
         return other
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a model file (`.fgrn`), with what learning knows; `fgrn.load` reads it back.
+
+        For other programs there is `fgrn.write`.
+        """
+        from .io.model_file import save
+
+        save(self, path)
 
     def to_document(self) -> Document:
         """The model as files tell it."""

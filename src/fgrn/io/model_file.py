@@ -18,10 +18,8 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from math import isfinite
 from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,17 +28,18 @@ import numpy as np
 
 from .._version import __version__
 from ..chain import Chain
-from ..exceptions import FgrnError, ModelFileError
+from ..exceptions import ModelFileError
+from ..factored import FactoredModel
 from ..graph import PRODUCT_SPACE_LIMIT, SISO, Block, Diverter, Factor, Source
-from ..labels import Label
 from ..network import Network
 from ..parameters import Parameters
 from ..supervisor import layout_of
-from ..tables import ROW_SUM_TOLERANCE
 from ..variable import Variable
 from ..wiring import Wiring
+from . import factored_file
 from .container import Container, Readable, Refused, opened, packed, reason, shown, value_of, write
 from .estimator_file import described, restored
+from .records import NEWER, check_rows, records_of, states_of, variables_of, wiring_errors
 
 if TYPE_CHECKING:
     from ..estimators._base import LatentEstimator
@@ -48,23 +47,20 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 """Goes up when the code of before would misread a file; what it may ignore is added without."""
 
+HEAD = {"version": FORMAT_VERSION, "fgrn": __version__}
 
-def save(model: Network | LatentEstimator, path: str | os.PathLike[str]) -> None:
-    """Write a network or a fitted estimator to a model file: all of it or, where that fails, nothing.
+
+def save(model: Network | FactoredModel | LatentEstimator, path: str | os.PathLike[str]) -> None:
+    """Write a network, of any kind, or a fitted estimator to a model file: all of it or, where that fails, nothing.
 
     The bytes are read back and compared before the disk is touched: what is saved can be loaded. An older file is as it
     was if it cannot be written.
     """
     place = Path(path)
     failed = f"The model cannot be saved as {str(place)!r}"
-    network = model if isinstance(model, Network) else model.network_
     try:
-        data = _encoded(network, {} if isinstance(model, Network) else {"estimator": described(model)})
-        again, document = _decoded(io.BytesIO(data))
-        same = again == network
-        if not isinstance(model, Network):
-            same &= described(restored(document, again)) == described(model)
-        if not same:
+        data = _bytes_of(model)
+        if not _same(_read(io.BytesIO(data)), model):
             raise Refused("it does not come back as it was; please report this.")
     except Refused as problem:
         raise ModelFileError(f"{failed}: {problem.args[0]}") from problem
@@ -76,14 +72,35 @@ def save(model: Network | LatentEstimator, path: str | os.PathLike[str]) -> None
         raise ModelFileError(f"{failed}: {why}. Save it somewhere else; an older file is as it was.") from error
 
 
-def load(path: str | os.PathLike[str]) -> Network | LatentEstimator:
+def _bytes_of(model: Network | FactoredModel | LatentEstimator) -> bytes:
+    if isinstance(model, FactoredModel):
+        return packed(*factored_file.encoded(model, HEAD))
+    if isinstance(model, Network):
+        return _encoded(model, {})
+    return _encoded(model.network_, {"estimator": described(model)})
+
+
+def _read(file: Readable) -> Network | FactoredModel | LatentEstimator:
+    container = Container(file, _check_version)
+    if "model" in container.document:
+        return factored_file.decoded(container)
+    network = _decoded(container)
+    return restored(container.document, network) if "estimator" in container.document else network
+
+
+def _same(again: Any, model: Any) -> bool:
+    if isinstance(model, (Network, FactoredModel)):
+        return bool(again == model)
+    return bool(again.network_ == model.network_) and described(again) == described(model)
+
+
+def load(path: str | os.PathLike[str]) -> Network | FactoredModel | LatentEstimator:
     """What is in a model file, a network or an estimator; equal to what was saved, bit for bit."""
     place = Path(path)
     failed = f"The model file {str(place)!r} cannot be read"
     try:
         with opened(place) as file:
-            network, document = _decoded(file)
-        return restored(document, network) if "estimator" in document else network
+            return _read(file)
     except Refused as problem:
         raise ModelFileError(f"{failed}: {problem}") from problem.__cause__
     except FileNotFoundError as error:
@@ -106,9 +123,9 @@ def _encoded(network: Network, beside: Mapping[str, object]) -> bytes:
         return {"tensor": name, "names": list(names)} | ({"undrawn": True} if undrawn else {})
 
     document: dict[str, Any] = {
-        "version": FORMAT_VERSION,
-        "fgrn": __version__,
-        "variables": [{"name": variable.name, "states": _states(variable)} for variable in network.variables],
+        **HEAD,
+        **beside,
+        "variables": [{"name": variable.name, "states": states_of(variable)} for variable in network.variables],
         "blocks": [_block_record(block, number, tensors) for number, block in enumerate(network.blocks)],
         "tables": [
             current(f"table/{n}", layout.table(parameters.values, n), names, n in parameters.undrawn_tables)
@@ -123,17 +140,7 @@ def _encoded(network: Network, beside: Mapping[str, object]) -> bytes:
         document["chain"] = {"link": list(network.link), "sequence": network.sequence}
     if network.trained:
         document["trained"] = list(network.trained)
-    return packed({**document, **beside}, tensors)
-
-
-def _states(variable: Variable) -> int | list[object]:
-    if not variable.is_labelled:
-        return variable.cardinality
-    for label in variable.labels:
-        if isinstance(label, int) and label.bit_length() > 64:
-            raise Refused(f"{shown(variable.name)} has a label of more than 64 bits. Make it a string.")
-    # JSON knows no infinity
-    return [{"float": str(label)} if label in (np.inf, -np.inf) else label for label in variable.labels]
+    return packed(document, tensors)
 
 
 def _block_record(block: Block, number: int, tensors: dict[str, np.ndarray]) -> dict[str, object]:
@@ -161,28 +168,27 @@ def _block_record(block: Block, number: int, tensors: dict[str, np.ndarray]) -> 
 # From bytes to a network
 
 
-def _decoded(file: Readable) -> tuple[Network, dict[str, Any]]:
-    """The network, and the document; first what the file claims, then how it is wired, at last the numbers."""
-    container = Container(file, _check_version)
+def _decoded(container: Container) -> Network:
+    """The network; first what the file claims, then how it is wired, at last the numbers."""
     document = container.document
-    variables = _variables(document)
-    records = _records(document, "blocks")
+    variables = variables_of(document)
+    records = records_of(document, "blocks")
     blocks = [_bare_block(record, variables) for record in records]
-    with _wiring_errors():
+    with wiring_errors():
         layout = layout_of(Wiring(tuple(blocks)).blocks)
     for block, record in zip(blocks, records, strict=True):
         _want_given(container, block, record)
     shapes = [(size,) for size in layout.prior_sizes]
     tables, undrawn_tables = _want_current(container, "tables", layout.table_names, layout.table_shapes)
     priors, undrawn_priors = _want_current(container, "priors", [(name,) for name in layout.prior_names], shapes)
-    arrays = container.tensors(_check_rows)
-    with _wiring_errors():
+    arrays = container.tensors(check_rows)
+    with wiring_errors():
         given = [_with_given(block, record, arrays) for block, record in zip(blocks, records, strict=True)]
         network = _chain(document, given) if "chain" in document else Network(given)
     values = _values(network, [arrays[name] for name in tables], [arrays[name] for name in priors])
     network._parameters = Parameters(values, undrawn_tables, undrawn_priors)
-    network._trained = tuple(_records(document, "trained")) if "trained" in document else ()
-    return network, document
+    network._trained = tuple(records_of(document, "trained")) if "trained" in document else ()
+    return network
 
 
 def _chain(document: dict[str, Any], blocks: list[Block]) -> Chain:
@@ -191,14 +197,6 @@ def _chain(document: dict[str, Any], blocks: list[Block]) -> Chain:
     if not all(isinstance(name, str) for name in link):
         raise Refused(f"its chain links {shown(link)}, which are no two names.")
     return Chain(blocks, tuple(link), value_of(str, record, "sequence", "its chain"))
-
-
-@contextmanager
-def _wiring_errors() -> Iterator[None]:
-    try:
-        yield
-    except FgrnError as error:
-        raise Refused(str(error)[:500]) from error
 
 
 def _check_version(document: dict[str, Any]) -> None:
@@ -214,39 +212,6 @@ def _check_version(document: dict[str, Any]) -> None:
         raise Refused(f"there is no format {version}.")
 
 
-def _records(document: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    records = value_of(list, document, key, "its description")
-    for record in records:
-        if not isinstance(record, dict):
-            raise Refused(f"{shown(record)} is among its {key}.")
-    return records
-
-
-def _variables(document: dict[str, Any]) -> dict[str, Variable]:
-    variables: dict[str, Variable] = {}
-    for record in _records(document, "variables"):
-        name = value_of(str, record, "name", "a variable")
-        what = f"the variable {shown(name)}"
-        if name in variables:
-            raise Refused(f"{what} is there twice.")
-        states = record.get("states")
-        if type(states) is not int:
-            states = [_label(label, what) for label in value_of(list, record, "states", what)]
-        elif states > PRODUCT_SPACE_LIMIT:
-            raise Refused(f"{what} has {states:,} states; the limit is {PRODUCT_SPACE_LIMIT:,}.")
-        with _wiring_errors():
-            variables[name] = Variable(name, states)
-    return variables
-
-
-def _label(value: object, what: str) -> Label:
-    if isinstance(value, dict) and value.get("float") in ("inf", "-inf"):
-        return float(value["float"])
-    if isinstance(value, (str, bool, int)) or (isinstance(value, float) and isfinite(value)):
-        return value
-    raise Refused(f"{what} has {shown(value)} as a label.")
-
-
 def _bare_block(record: dict[str, Any], variables: dict[str, Variable]) -> Block:
     """A block without its numbers."""
     kind = value_of(str, record, "kind", "a block")
@@ -259,7 +224,7 @@ def _bare_block(record: dict[str, Any], variables: dict[str, Variable]) -> Block
 
     learn = value_of(bool, record, "learn", what) if "learn" in record else True
     tie = value_of(str, record, "tie", what) if "tie" in record else None
-    with _wiring_errors():
+    with wiring_errors():
         if kind == "source":
             return Source(variable(record.get("variable")), None, learn)
         if kind == "siso":
@@ -274,7 +239,7 @@ def _bare_block(record: dict[str, Any], variables: dict[str, Variable]) -> Block
             if any(size > PRODUCT_SPACE_LIMIT for size in sizes):
                 raise Refused(f"{what} has more than {PRODUCT_SPACE_LIMIT:,} states.")
             return Diverter(inputs, outputs)
-    raise Refused(f"there is {what}.", "A newer fgrn may know it: pip install --upgrade fgrn.")
+    raise Refused(f"there is {what}.", NEWER)
 
 
 def _want_given(container: Container, block: Block, record: dict[str, Any]) -> None:
@@ -292,7 +257,7 @@ def _want_current(
     """Asks for all tables, or all priors; the names of their tensors, and which wait for a random start."""
     tensors, undrawn = [""] * len(groups), set()
     numbers = {frozenset(names): number for number, names in enumerate(groups)}
-    for record in _records(container.document, key):
+    for record in records_of(container.document, key):
         names = value_of(list, record, "names", f"one of its {key}")
         number = numbers.pop(frozenset(names), -1) if all(type(name) is str for name in names) else -1
         if number < 0:
@@ -305,19 +270,6 @@ def _want_current(
     if numbers:
         raise Refused(f"{shown(sorted(next(iter(numbers))))} is not among its {key}.")
     return tensors, frozenset(undrawn)
-
-
-def _check_rows(rows: np.ndarray, first: int, what: str) -> None:
-    """Refuses rows that are no distributions; the first of them has the number `first`."""
-    with np.errstate(invalid="ignore"):
-        bad = ~((rows >= 0) & (rows <= 1 + ROW_SUM_TOLERANCE))
-    if bad.any():
-        row, column = divmod(int(bad.argmax()), rows.shape[1])
-        raise Refused(f"{what} holds {rows[row, column]} in row {first + row}, which is no probability.")
-    off = np.abs((sums := rows.sum(axis=1)) - 1) > ROW_SUM_TOLERANCE
-    if off.any():
-        row = int(off.argmax())
-        raise Refused(f"{what} sums to {sums[row]:.9g} in row {first + row}, not to 1.")
 
 
 def _with_given(block: Block, record: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Block:
