@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,93 +14,26 @@ from ..exceptions import FgrnError
 from ..graph import Block, Diverter, Factor, Source
 from ..printing import told_apart
 from ..variable import Variable
-from .placement import GAP, Node, is_straight, layered, place, port, shown_blocks, wire_of
-from .style import BACKWARD, BELIEF, FORWARD, GREY, INK, LINE, PALE, PAPER, fitted, percent, readable, width_of, wrapped
+from .canvas import NARROWEST, ROW, Canvas, Card, Legend, card_height, evidence_key, paper
+from .placement import Node, is_straight, layered, place, port, shown_blocks, wire_of
+from .style import BACKWARD, BELIEF, FORWARD, GREY, INK, LINE, PALE, PAPER, fitted, readable, width_of, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from ..factored import FactoredModel
     from ..messages import Messages
     from ..network import Network
 
 FAINT = "#f2cfb2"
 """What a uniform message looks like."""
 
-NARROWEST = 3.4
-"""Inches that the key under a drawing needs."""
-
-MOST_INCHES = 200
-"""A larger drawing is scaled down: it would have more pixels than an image may."""
-
 ROOMY = 14
 """Wires side by side that are shown with a label for each state; more are drawn smaller."""
 
-LISTED = 7
-"""Most states that are listed by name; more are drawn as a row of bars."""
-
-MOST_BARS = 48
-"""Most bars side by side; of more states, each bar is the largest of several."""
-
-ROW, GLYPH, BAR = 0.155, 0.30, 0.16
-"""The heights of a line of text, of a message and of a Diverter, in inches."""
-
-
-# Shapes
-
-
-@dataclass
-class Canvas:
-    """An axes measured in inches, and the shapes that are drawn on it."""
-
-    ax: Axes
-    scale: float
-
-    def text(self, x: float, y: float, text: str, size: float, color: str = INK, **options: Any) -> None:
-        """A line of text around `y`."""
-        options = {"ha": "center", "va": "center_baseline", "fontsize": size * self.scale, "zorder": 5, **options}
-        self.ax.text(x, y, text, color=color, **options)
-
-    def box(self, x: float, y: float, width: float, height: float, fill: str, round: float = 0, **options: Any) -> None:
-        """A box, `x` its left side and `y` its top."""
-        from matplotlib.patches import FancyBboxPatch
-
-        options = {"facecolor": fill, "edgecolor": LINE, "linewidth": 0.8 * self.scale, "zorder": 2, **options}
-        style = f"round,pad=0,rounding_size={round}" if round else "square,pad=0"
-        self.ax.add_patch(FancyBboxPatch((x, y), width, height, boxstyle=style, **options))
-
-    def bars(self, boxes: Iterable[tuple[float, float, float, float]], color: str, name: str, alpha: float = 1) -> None:
-        """Bars of one distribution, each (left, top, width, height), found again by their name."""
-        from matplotlib.collections import PolyCollection
-
-        corners = [[(x, y), (x + w, y), (x + w, y + h), (x, y + h)] for x, y, w, h in boxes]
-        self.ax.add_collection(
-            PolyCollection(corners, facecolor=color, edgecolor="none", alpha=alpha, zorder=3, gid=name), autolim=False
-        )
-
-    def histogram(self, values: np.ndarray, x: float, y: float, width: float, height: float, **options: Any) -> None:
-        """Upright bars, the largest as high as there is room: a message is the same at any scale."""
-        if len(values) > MOST_BARS:
-            values = np.maximum.reduceat(values, np.linspace(0, len(values), MOST_BARS, endpoint=False).astype(int))
-        step, most = width / len(values), max(float(values.max(initial=0)), 1e-300)
-        heights = (values / most * height).tolist()
-        self.bars([(x + at * step, y + height - h, step * 0.8, h) for at, h in enumerate(heights)], **options)
-        self.line([(x, y + height), (x + width - 0.2 * step, y + height)], options["color"], 0.6)
-
-    def line(self, points: Sequence[tuple[float, float]], color: str = INK, width: float = 1) -> None:
-        """A straight line; four points are the ends of a curve and what it leans to."""
-        from matplotlib.patches import PathPatch
-        from matplotlib.path import Path
-
-        codes = [Path.MOVETO, *[Path.CURVE4 if len(points) == 4 else Path.LINETO] * (len(points) - 1)]
-        self.ax.add_patch(
-            PathPatch(Path(points, codes), fill=False, color=color, linewidth=width * self.scale, zorder=1)
-        )
-
-    def arrow(self, x: float, y: float, rising: bool = False) -> None:
-        """The head of an arrow, its tip at `y`."""
-        back = y + 0.075 if rising else y - 0.075
-        self.ax.fill([x - 0.035, x + 0.035, x], [back, back, y], color=INK, linewidth=0, zorder=3)
+GLYPH, BAR = 0.30, 0.16
+"""The heights of a message and of a Diverter, in inches."""
 
 
 def says_nothing(message: np.ndarray) -> bool:
@@ -153,9 +86,7 @@ class Sketch:
             for node in layer:
                 if isinstance(node.item, Variable) and self.has_card(node.item):
                     node.title += [""] * (lines - len(node.title))  # beliefs side by side begin at the same height
-                    listed = self._is_listed(node.item)
-                    inside = ROW * node.item.cardinality + 0.06 if listed else 0.38 + ROW
-                    node.height += lines * ROW + 0.06 + inside
+                    node.height += card_height(node.item, lines, self.compact)
 
     def has_card(self, variable: Variable) -> bool:
         """Whether the belief is shown: copies from a Diverter have one belief, and one place to show it is enough."""
@@ -163,9 +94,6 @@ class Sketch:
         copy = isinstance(driver, Diverter) and reader is not None
         joint = isinstance(driver, Diverter) and len(driver.outputs) == 1 < len(driver.inputs)
         return not copy or joint or variable.name in self.known
-
-    def _is_listed(self, variable: Variable) -> bool:
-        return variable.cardinality <= LISTED and not self.compact
 
     def _measure_wire(self, node: Node, variable: Variable) -> None:
         node.width, node.height = self.card * 0.9, GLYPH + 0.15 if self.messages else 0.16
@@ -287,54 +215,20 @@ class Sketch:
                 canvas.text(x + side * (width + 0.12), y + 0.2, "↓" if (side < 0) != node.rising else "↑", 8, color)
         y += GLYPH + 0.15 if self.messages else 0.16
         if has_card:
-            self._draw_card(canvas, node, variable, y)
+            kind, values = self.known.get(name, ""), self.values["marginal", name]
+            card = Card(variable, node.title, values, kind, self.compact, self.size)
+            card.draw(canvas, x - self.card / 2, y, self.card, node.top + node.height - y)
         if name not in self.reader and not node.rising:
             canvas.arrow(x, y)
-
-    def _draw_card(self, canvas: Canvas, node: Node, variable: Variable, y: float) -> None:
-        values, width = self.values["marginal", variable.name], self.card
-        left, inner, head = node.x - width / 2, width - 0.12, len(node.title) * ROW + 0.06
-        bottom = node.top + node.height
-        canvas.box(left, y, width, bottom - y, PAPER, edgecolor=INK if variable.name in self.known else LINE)
-        fill = {"hard": INK, "soft": GREY}.get(self.known.get(variable.name, ""), PALE)
-        canvas.box(left, y, width, head, fill, edgecolor=INK if variable.name in self.known else LINE)
-        lines = [line for line in node.title if line]
-        for number, line in enumerate(lines):
-            middle = y + head / 2 + (number - (len(lines) - 1) / 2) * ROW
-            canvas.text(node.x, middle, line, self.size, INK if fill == PALE else PAPER, weight="bold")
-        y, name = y + head, f"belief {readable(variable.name)}"
-        if not self._is_listed(variable):
-            canvas.histogram(values, left + 0.06, y + 0.05, inner, 0.3, color=BELIEF, name=name)
-            best = int(values.argmax())
-            share = percent(float(values[best]))
-            label = fitted(variable.labels[best], inner - width_of(f": {share}", self.size - 1), self.size - 1)
-            canvas.text(node.x, y + 0.38 + ROW / 2, f"{label}: {share}", self.size - 1)
-            return
-        size = self.size - 0.5
-        names = [fitted(label, 0.46 * inner, size) for label in variable.labels]
-        start = left + 0.13 + max(width_of(name, size) for name in names)
-        longest = left + width - 0.06 - width_of(">99%", size) - 0.05 - start
-        tops = [y + 0.03 + number * ROW for number in range(len(values))]
-        canvas.bars([(start, top + 0.03, longest, ROW - 0.06) for top in tops], PALE, "")
-        shares = values.tolist()
-        canvas.bars(
-            [(start, top + 0.03, share * longest, ROW - 0.06) for top, share in zip(tops, shares, strict=True)],
-            BELIEF, name,
-        )  # fmt: skip
-        for top, share, label in zip(tops, shares, names, strict=True):
-            canvas.text(left + 0.06, top + ROW / 2, label, size, ha="left")
-            canvas.text(left + width - 0.06, top + ROW / 2, percent(share), size, GREY, ha="right")
 
 
 def picture(
     net: Network, evidence: Any, row: int, messages: bool, most: int, always: Collection[str], ax: Axes | None
 ) -> Figure:
     """The network with what is believed in one row of evidence."""
-    from matplotlib.figure import Figure
-
     settings.whole("row", row, 0)
     settings.whole("most", most, 1)
-    columns, kinds, at = _one_row(net, evidence, row)
+    columns, kinds, at = one_row(net, evidence, row)
     first = [net.variable(name).name for name in settings.names("always", always)]
     blocks, gone = shown_blocks(net, most, [*first, *kinds])
     names = [variable.name for variable in net.variables if variable.name not in gone]
@@ -351,25 +245,14 @@ def picture(
     sketch.tell_apart([variable.name for variable in net.variables])
     sketch.measure(layers)
     wide, height = place(layers, NARROWEST)
-    notes = _notes(net, gone, row, seen, at, evidence is not None)
-    key = _key(sketch, wide)
-    lines = [line for note in notes for line in wrapped(note, wide - 2 * GAP, 7, 4)]
-    high = height + 0.06 + len(key) * 0.2 + len(lines) * ROW + GAP
-    scale = min(1.0, MOST_INCHES / max(wide, high))
-    if ax is None:
-        figure = Figure(figsize=(wide * scale, high * scale))
-        ax = figure.add_axes((0, 0, 1, 1))
-    else:
-        scale = min(ax.bbox.width / wide, ax.bbox.height / high) / ax.figure.dpi
-    ax.set(xlim=(0, wide), ylim=(high, 0), aspect="equal")
-    ax.set_axis_off()
-    canvas = Canvas(ax, scale)
+    legend = Legend(_key(sketch), _notes(net, gone, row, seen, at, evidence is not None), wide)
+    figure, canvas = paper(ax, wide, height + legend.height)
     sketch.draw(canvas, layers)
-    _draw_key(canvas, key, lines, height)
-    return ax.figure.canvas.figure
+    legend.draw(canvas, height)
+    return figure
 
 
-def _one_row(net: Network, evidence: frames.Data, row: int) -> tuple[Any, dict[str, str], int]:
+def one_row(net: Network | FactoredModel, evidence: frames.Data, row: int) -> tuple[Any, dict[str, str], int]:
     """The evidence to propagate, of one row unless rows follow each other; its kind by variable; which row it is."""
     columns = frames.columns(evidence)
     rows = frames.row_count(columns) if columns else frames.rows_without_columns(evidence)
@@ -411,33 +294,10 @@ def _notes(net: Network, gone: set[str], row: int, seen: Messages, at: int, with
     return notes
 
 
-def _key(sketch: Sketch, wide: float) -> list[list[tuple[str, str, float]]]:
-    """What colours mean, (colour, text, width), in lines that are not too wide."""
+def _key(sketch: Sketch) -> list[tuple[str, str]]:
+    """What colours mean."""
     entries = [(BELIEF, "belief")]
     if sketch.messages:
         entries += [(FORWARD, "↓ forward message"), (BACKWARD, "↑ backward message")]
         entries += [(FAINT, "uniform: says nothing")] if any(map(says_nothing, sketch.values.values())) else []
-    kinds = {kind for name, kind in sketch.known.items() if name not in sketch.gone}
-    entries += [(INK, "evidence")] if "hard" in kinds else []
-    entries += [(GREY, "soft evidence")] if "soft" in kinds else []
-    lines: list[list[tuple[str, str, float]]] = [[]]
-    for color, text in entries:
-        width = 0.42 + width_of(text, 7.5)
-        if lines[-1] and sum(entry[2] for entry in lines[-1]) + width > wide - 2 * GAP:
-            lines.append([])
-        lines[-1].append((color, text, width))
-    return lines
-
-
-def _draw_key(canvas: Canvas, key: list[list[tuple[str, str, float]]], notes: list[str], y: float) -> None:
-    y += 0.14
-    for line in key:
-        x = GAP
-        for color, text, width in line:
-            canvas.box(x, y - 0.055, 0.16, 0.11, color, edgecolor="none")
-            canvas.text(x + 0.22, y, text, 7.5, ha="left")
-            x += width
-        y += 0.2
-    for note in notes:
-        canvas.text(GAP, y, note, 7, GREY, ha="left")
-        y += ROW
+    return entries + evidence_key(kind for name, kind in sketch.known.items() if name not in sketch.gone)

@@ -82,7 +82,12 @@ def layered(blocks: Iterable[Block], gone: set[str]) -> list[list[Node]]:
             wire.below.append(box)
         for wire in box.below:
             wire.above.append(box)
-    order = _causes_first(nodes + _folded(nodes))
+    return stacked(nodes + _folded(nodes))
+
+
+def stacked(nodes: Sequence[Node]) -> list[list[Node]]:
+    """Nodes that know what is above and below them, in layers and in an order that few wires cross."""
+    order = _causes_first(nodes)
     for node in order:
         if node.follows:
             node.layer = node.follows.layer + 4  # below the copies, tables and leaves that hang on the last bar
@@ -95,7 +100,7 @@ def layered(blocks: Iterable[Block], gone: set[str]) -> list[list[Node]]:
     layers: list[list[Node]] = [[] for _ in range(1 + max(node.layer for node in order))]
     for node in order:
         layers[node.layer].append(node)
-    return _uncrossed([layer for layer in layers if layer])
+    return uncrossed([layer for layer in layers if layer])
 
 
 def _folded(nodes: Iterable[Node]) -> list[Node]:
@@ -178,7 +183,7 @@ def _add_bends(order: list[Node]) -> None:
                 other.above[other.above.index(node)] = last
 
 
-def _uncrossed(layers: list[list[Node]]) -> list[list[Node]]:
+def uncrossed(layers: list[list[Node]]) -> list[list[Node]]:
     """Each layer sorted by the mean place of the neighbours, down and up, while fewer wires cross."""
     best, least = layers, _crossings(layers)
     for sweep in range(12):

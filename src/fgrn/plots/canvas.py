@@ -1,0 +1,214 @@
+"""What drawings of networks are made of: shapes measured in inches, cards with beliefs, the key and the notes below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..variable import Variable
+from .placement import GAP
+from .style import BELIEF, GREY, INK, LINE, PALE, PAPER, fitted, percent, readable, width_of, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+NARROWEST = 3.4
+"""Inches that the key under a drawing needs."""
+
+MOST_INCHES = 200
+"""A larger drawing is scaled down: it would have more pixels than an image may."""
+
+LISTED = 7
+"""Most states that are listed by name; more are drawn as a row of bars."""
+
+MOST_BARS = 48
+"""Most bars side by side; of more states, each bar is the largest of several."""
+
+ROW = 0.155
+"""The height of a line of text, in inches."""
+
+
+@dataclass
+class Canvas:
+    """An axes measured in inches, and the shapes that are drawn on it."""
+
+    ax: Axes
+    scale: float
+
+    def text(self, x: float, y: float, text: str, size: float, color: str = INK, **options: Any) -> None:
+        """A line of text around `y`."""
+        options = {"ha": "center", "va": "center_baseline", "fontsize": size * self.scale, "zorder": 5, **options}
+        self.ax.text(x, y, text, color=color, **options)
+
+    def box(self, x: float, y: float, width: float, height: float, fill: str, round: float = 0, **options: Any) -> None:
+        """A box, `x` its left side and `y` its top."""
+        from matplotlib.patches import FancyBboxPatch
+
+        options = {"facecolor": fill, "edgecolor": LINE, "linewidth": 0.8 * self.scale, "zorder": 2, **options}
+        style = f"round,pad=0,rounding_size={round}" if round else "square,pad=0"
+        self.ax.add_patch(FancyBboxPatch((x, y), width, height, boxstyle=style, **options))
+
+    def bars(self, boxes: Iterable[tuple[float, float, float, float]], color: str, name: str, alpha: float = 1) -> None:
+        """Bars of one distribution, each (left, top, width, height), found again by their name."""
+        from matplotlib.collections import PolyCollection
+
+        corners = [[(x, y), (x + w, y), (x + w, y + h), (x, y + h)] for x, y, w, h in boxes]
+        self.ax.add_collection(
+            PolyCollection(corners, facecolor=color, edgecolor="none", alpha=alpha, zorder=3, gid=name), autolim=False
+        )
+
+    def histogram(self, values: np.ndarray, x: float, y: float, width: float, height: float, **options: Any) -> None:
+        """Upright bars, the largest as high as there is room: a message is the same at any scale."""
+        if len(values) > MOST_BARS:
+            values = np.maximum.reduceat(values, np.linspace(0, len(values), MOST_BARS, endpoint=False).astype(int))
+        step, most = width / len(values), max(float(values.max(initial=0)), 1e-300)
+        heights = (values / most * height).tolist()
+        self.bars([(x + at * step, y + height - h, step * 0.8, h) for at, h in enumerate(heights)], **options)
+        self.line([(x, y + height), (x + width - 0.2 * step, y + height)], options["color"], 0.6)
+
+    def line(self, points: Sequence[tuple[float, float]], color: str = INK, width: float = 1) -> None:
+        """A straight line; four points are the ends of a curve and what it leans to."""
+        from matplotlib.patches import PathPatch
+        from matplotlib.path import Path
+
+        codes = [Path.MOVETO, *[Path.CURVE4 if len(points) == 4 else Path.LINETO] * (len(points) - 1)]
+        self.ax.add_patch(
+            PathPatch(Path(points, codes), fill=False, color=color, linewidth=width * self.scale, zorder=1)
+        )
+
+    def arrow(self, x: float, y: float, rising: bool = False) -> None:
+        """The head of an arrow, its tip at `y`."""
+        back = y + 0.075 if rising else y - 0.075
+        self.ax.fill([x - 0.035, x + 0.035, x], [back, back, y], color=INK, linewidth=0, zorder=3)
+
+
+# Cards
+
+
+def is_listed(variable: Variable, compact: bool) -> bool:
+    """Whether a card has a line for each state."""
+    return variable.cardinality <= LISTED and not compact
+
+
+def card_height(variable: Variable, lines: int, compact: bool) -> float:
+    """The height of a card with so many lines of title."""
+    inside = ROW * variable.cardinality + 0.06 if is_listed(variable, compact) else 0.38 + ROW
+    return lines * ROW + 0.06 + inside
+
+
+@dataclass
+class Card:
+    """What is believed of a variable: its name over a bar for each state, or over a row of bars.
+
+    `title` is as high as its lines, blank ones among them; `kind` is that of the evidence on the variable, or "".
+    """
+
+    variable: Variable
+    title: Sequence[str]
+    values: np.ndarray
+    kind: str
+    compact: bool
+    size: float
+
+    def draw(self, canvas: Canvas, left: float, y: float, width: float, height: float) -> None:
+        """Draw it, `left` its left side and `y` its top."""
+        head = len(self.title) * ROW + 0.06
+        fill = {"hard": INK, "soft": GREY}.get(self.kind, PALE)
+        canvas.box(left, y, width, height, PAPER, edgecolor=INK if self.kind else LINE)
+        canvas.box(left, y, width, head, fill, edgecolor=INK if self.kind else LINE)
+        lines = [line for line in self.title if line]
+        for number, line in enumerate(lines):
+            middle = y + head / 2 + (number - (len(lines) - 1) / 2) * ROW
+            canvas.text(left + width / 2, middle, line, self.size, INK if fill == PALE else PAPER, weight="bold")
+        if is_listed(self.variable, self.compact):
+            self._draw_list(canvas, left, y + head, width)
+        else:
+            self._draw_histogram(canvas, left, y + head, width)
+
+    @property
+    def _name(self) -> str:
+        return f"belief {readable(self.variable.name)}"
+
+    def _draw_histogram(self, canvas: Canvas, left: float, y: float, width: float) -> None:
+        inner = width - 0.12
+        canvas.histogram(self.values, left + 0.06, y + 0.05, inner, 0.3, color=BELIEF, name=self._name)
+        best = int(self.values.argmax())
+        share = percent(float(self.values[best]))
+        label = fitted(self.variable.labels[best], inner - width_of(f": {share}", self.size - 1), self.size - 1)
+        canvas.text(left + width / 2, y + 0.38 + ROW / 2, f"{label}: {share}", self.size - 1)
+
+    def _draw_list(self, canvas: Canvas, left: float, y: float, width: float) -> None:
+        size, inner = self.size - 0.5, width - 0.12
+        names = [fitted(label, 0.46 * inner, size) for label in self.variable.labels]
+        start = left + 0.13 + max(width_of(name, size) for name in names)
+        longest = left + width - 0.06 - width_of(">99%", size) - 0.05 - start
+        tops = [y + 0.03 + number * ROW for number in range(len(self.values))]
+        canvas.bars([(start, top + 0.03, longest, ROW - 0.06) for top in tops], PALE, "")
+        shares = self.values.tolist()
+        canvas.bars(
+            [(start, top + 0.03, share * longest, ROW - 0.06) for top, share in zip(tops, shares, strict=True)],
+            BELIEF, self._name,
+        )  # fmt: skip
+        for top, share, label in zip(tops, shares, names, strict=True):
+            canvas.text(left + 0.06, top + ROW / 2, label, size, ha="left")
+            canvas.text(left + width - 0.06, top + ROW / 2, percent(share), size, GREY, ha="right")
+
+
+# The whole picture
+
+
+class Legend:
+    """What colours mean, and notes, under a drawing; in lines that are not wider than it."""
+
+    def __init__(self, entries: Iterable[tuple[str, str]], notes: Iterable[str], wide: float) -> None:
+        self.key: list[list[tuple[str, str, float]]] = [[]]
+        for color, text in entries:
+            width = 0.42 + width_of(text, 7.5)
+            if self.key[-1] and sum(entry[2] for entry in self.key[-1]) + width > wide - 2 * GAP:
+                self.key.append([])
+            self.key[-1].append((color, text, width))
+        self.notes = [line for note in notes for line in wrapped(note, wide - 2 * GAP, 7, 4)]
+
+    @property
+    def height(self) -> float:
+        """In inches."""
+        return 0.06 + len(self.key) * 0.2 + len(self.notes) * ROW + GAP
+
+    def draw(self, canvas: Canvas, y: float) -> None:
+        """Draw it, `y` its top."""
+        y += 0.14
+        for line in self.key:
+            x = GAP
+            for color, text, width in line:
+                canvas.box(x, y - 0.055, 0.16, 0.11, color, edgecolor="none")
+                canvas.text(x + 0.22, y, text, 7.5, ha="left")
+                x += width
+            y += 0.2
+        for note in self.notes:
+            canvas.text(GAP, y, note, 7, GREY, ha="left")
+            y += ROW
+
+
+def evidence_key(kinds: Iterable[str]) -> list[tuple[str, str]]:
+    """What the headings of cards mean, of these kinds of evidence."""
+    there = set(kinds)
+    hard = [(INK, "evidence")] if "hard" in there else []
+    return hard + ([(GREY, "soft evidence")] if "soft" in there else [])
+
+
+def paper(ax: Axes | None, wide: float, high: float) -> tuple[Figure, Canvas]:
+    """A figure of this size, or as much of an axes as it takes, with a canvas on it."""
+    from matplotlib.figure import Figure
+
+    scale = min(1.0, MOST_INCHES / max(wide, high))
+    if ax is None:
+        ax = Figure(figsize=(wide * scale, high * scale)).add_axes((0, 0, 1, 1))
+    else:
+        scale = min(ax.bbox.width / wide, ax.bbox.height / high) / ax.figure.dpi
+    ax.set(xlim=(0, wide), ylim=(high, 0), aspect="equal")
+    ax.set_axis_off()
+    return ax.figure.canvas.figure, Canvas(ax, scale)
