@@ -9,6 +9,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from .. import frames
+from . import arcs
 from .charts import convergence, explanation, selection
 from .drawing import picture
 from .style import save, styled
@@ -18,9 +19,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from ..factored import FactoredModel
     from ..network import Network
 
-__all__ = ["confusion", "convergence", "explanation", "missingness", "network", "prototypes", "save", "selection"]
+__all__ = [
+    "confusion",
+    "convergence",
+    "explanation",
+    "graph",
+    "missingness",
+    "network",
+    "prototypes",
+    "save",
+    "selection",
+]
 
 
 @styled()
@@ -50,3 +62,31 @@ def network(
         ax: where to draw; a new figure unless given.
     """
     return picture(net, evidence, row, messages, most, always, ax)
+
+
+@styled()
+def graph(
+    model: FactoredModel,
+    evidence: frames.Data = None,
+    *,
+    row: int = 0,
+    detail: str = "auto",
+    variables: Collection[str] | None = None,
+    method: str = "exact",
+    ax: Axes | None = None,
+) -> Figure:
+    """A Bayesian network as a directed graph: a card for every variable with its beliefs, and an arrow for every arc.
+
+    What is observed has a dark heading. A `MarkovNetwork` is drawn with its factors, as squares.
+
+    Args:
+        model: a `BayesianNetwork` or `MarkovNetwork`.
+        evidence: a mapping of columns or a dataframe, as for `propagate`; nothing is known unless given.
+        row: the row of the evidence to show.
+        detail: "full", every state with its probability; "compact", a row of bars and the likeliest state; "names", for
+            which nothing is computed; "auto" takes the first that leaves the picture readable.
+        variables: those to draw, with the arcs between them; all unless given.
+        method: "exact" or "loopy", as for `propagate`.
+        ax: where to draw; a new figure unless given.
+    """
+    return arcs.picture(model, evidence, row, detail, variables, method, ax)

@@ -80,6 +80,16 @@ class Canvas:
             PathPatch(Path(points, codes), fill=False, color=color, linewidth=width * self.scale, zorder=1)
         )
 
+    def arc(self, points: Sequence[tuple[float, float]], name: str) -> None:
+        """A line, then a curve of three points and a line, and so on; the last is a curve. Found again by its name."""
+        from matplotlib.patches import PathPatch
+        from matplotlib.path import Path
+
+        step = [Path.LINETO, *[Path.CURVE4] * 3]
+        codes = [Path.MOVETO, *step * (len(points) // 4)]
+        look: Any = {"fill": False, "edgecolor": GREY, "linewidth": 0.9 * self.scale, "zorder": 1, "gid": name}
+        self.ax.add_patch(PathPatch(Path(points, codes), **look))
+
     def arrow(self, x: float, y: float, rising: bool = False) -> None:
         """The head of an arrow, its tip at `y`."""
         back = y + 0.075 if rising else y - 0.075

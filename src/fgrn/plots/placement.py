@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 GAP, SLANT = 0.13, 0.34
 """Between layers, in inches, where all wires are straight, and where some are not."""
 
+STRAIGHT, STEEPEST = 0.01, 1.0
+"""Wires that go aside by less than the first are straight; between layers there are at most so many inches."""
+
 FOLDED, ABREAST = 12, 10
 """Leaves of one Diverter side by side: if there are more than the first, at most the second."""
 
@@ -85,8 +88,11 @@ def layered(blocks: Iterable[Block], gone: set[str]) -> list[list[Node]]:
     return stacked(nodes + _folded(nodes))
 
 
-def stacked(nodes: Sequence[Node]) -> list[list[Node]]:
-    """Nodes that know what is above and below them, in layers and in an order that few wires cross."""
+def stacked(nodes: Sequence[Node], short: bool = False) -> list[list[Node]]:
+    """Nodes that know what is above and below them, in layers and in an order that few wires cross.
+
+    Each is as low as those below it allow; to keep wires `short`, only if there are not more of them above.
+    """
     order = _causes_first(nodes)
     for node in order:
         if node.follows:
@@ -94,7 +100,7 @@ def stacked(nodes: Sequence[Node]) -> list[list[Node]]:
         for other in node.below:
             other.layer = max(other.layer, node.layer + 1)
     for node in reversed(order):
-        if node.below:
+        if node.below and (not short or len(node.below) >= len(node.above)):
             node.layer = min(other.layer for other in node.below) - 1
     _add_bends(order)
     layers: list[list[Node]] = [[] for _ in range(1 + max(node.layer for node in order))]
@@ -198,7 +204,30 @@ def uncrossed(layers: list[list[Node]]) -> list[list[Node]]:
             place.update((node, float(at)) for at, node in enumerate(layer))
         if (count := _crossings(layers)) < least:
             best, least = layers, count
-    return best
+    return _swapped(best) if least else best
+
+
+def _swapped(layers: list[list[Node]]) -> list[list[Node]]:
+    """Neighbours in a layer change places while fewer wires cross."""
+    layers = [list(layer) for layer in layers]
+    place = {node: at for layer in layers for at, node in enumerate(layer)}
+    better, left = True, 50
+    while better and left:
+        better, left = False, left - 1
+        for layer in layers:
+            for at in range(len(layer) - 1):
+                one, other = layer[at], layer[at + 1]
+                pairs = [
+                    (place[a], place[b])
+                    for side in ("above", "below")
+                    for a in getattr(one, side)
+                    for b in getattr(other, side)
+                ]
+                if sum(a > b for a, b in pairs) > sum(a < b for a, b in pairs):
+                    layer[at], layer[at + 1] = other, one
+                    place[one], place[other] = at + 1, at
+                    better = True
+    return layers
 
 
 def _crossings(layers: list[list[Node]]) -> int:
@@ -214,15 +243,18 @@ def _crossings(layers: list[list[Node]]) -> int:
 # Where it is drawn
 
 
-def place(layers: list[list[Node]], least: float = 0.0) -> tuple[float, float]:
+def place(
+    layers: list[list[Node]], least: float = 0.0, slope: float = 0.0, columns: bool = True
+) -> tuple[float, float]:
     """Give every node its place, in inches from the upper left corner; returns the width and height of all.
 
-    They are in the middle of the width if that is to be larger than they need.
+    They are in the middle of the width if that is to be larger than they need. Between layers there is this part of
+    how far wires go aside, at most STEEPEST. Nodes that hang below each other, one by one, are equally wide in columns.
     """
     order = [node for layer in layers for node in layer]
     bars = [node for node in order if isinstance(node.item, Diverter)]
     folded = [bar for bar in bars if bar.follows or any(other.follows is bar for other in bars)]
-    for sweep in (order, order[::-1], order):  # what hangs straight below each other is equally wide
+    for sweep in (order, order[::-1], order) if columns else ():  # what hangs straight below each other is equally wide
         for node in sweep:
             for other in node.below:
                 if len(node.below) == len(other.above) == 1 and not isinstance(other.item, Diverter):
@@ -245,7 +277,8 @@ def place(layers: list[list[Node]], least: float = 0.0) -> tuple[float, float]:
         bar.left = min(other.below[0].x - other.below[0].width / 2 for other in folded if other.item is bar.item)
     y = 0.0
     for upper, layer in zip([[], *layers], layers, strict=False):
-        y += SLANT if any(not is_straight(node, other) for node in upper for other in node.below) else GAP
+        aside = max((abs(port(a, b) - port(b, a)) for a in upper for b in a.below), default=0.0)
+        y += GAP if aside < STRAIGHT else max(SLANT, min(slope * aside, STEEPEST))
         for node in layer:
             node.top = y
         y += max(node.height for node in layer)
@@ -317,4 +350,4 @@ def port(node: Node, other: Node) -> float:
 
 def is_straight(upper: Node, lower: Node) -> bool:
     """Whether the wire between two nodes leads straight down."""
-    return abs(port(upper, lower) - port(lower, upper)) < 0.01
+    return abs(port(upper, lower) - port(lower, upper)) < STRAIGHT

@@ -1,0 +1,306 @@
+"""A Bayesian network as a directed graph of cards with beliefs, or any other model as variables and factors."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import settings
+from ..bayesian import BayesianNetwork
+from ..exceptions import FgrnError, shortened
+from ..factored import FactoredModel
+from ..variable import Variable
+from .canvas import NARROWEST, ROW, Canvas, Card, Legend, card_height, evidence_key, paper
+from .drawing import one_row
+from .placement import Node, place, stacked, uncrossed
+from .style import BELIEF, GREY, INK, LINE, PALE, PAPER, fitted, readable, width_of, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from ..messages import Messages
+
+DETAILS = ("auto", "full", "compact", "names")
+
+FULL, COMPACT, MOST = 40, 80, 1000
+"""Variables that are drawn with every state, with a row of bars, and at all."""
+
+SLOPE, SQUARE = 0.16, 0.26
+"""How steep arcs are, and the side of a factor in inches."""
+
+
+@dataclass(eq=False)
+class Square(Node):
+    """A factor of a model without directions."""
+
+    called: str = ""
+
+
+@dataclass
+class GraphSketch:
+    """What is known of the variables of a model in one row, and how it is put on paper."""
+
+    detail: str
+    known: Mapping[str, str]  # the kind of evidence on a variable
+    said: Mapping[str, str]  # the state that was observed
+    values: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def compact(self) -> bool:
+        """Whether states are a row of bars."""
+        return self.detail == "compact"
+
+    @property
+    def size(self) -> float:
+        """Of text, in points."""
+        return 7.5 if self.detail == "full" else 6.5
+
+    @property
+    def card(self) -> float:
+        """The width of a belief, in inches."""
+        return 1.06 if self.compact else 1.42
+
+    def measure(self, layers: Iterable[Sequence[Node]]) -> None:
+        """Decide what each node says, and how much room it takes."""
+        for layer in layers:
+            for node in layer:
+                variable = node.item
+                if isinstance(node, Square):
+                    side = max(SQUARE, width_of(node.called, 6) + 0.1)
+                    node.width, node.height = side + 0.1, SQUARE
+                elif isinstance(variable, Variable):
+                    self._measure_variable(node, variable)
+            heads = [len(node.title) for node in layer if isinstance(node.item, Variable)]
+            for node in layer:
+                if isinstance(node.item, Variable) and self.detail != "names":
+                    node.title += [""] * (max(heads) - len(node.title))  # beliefs side by side begin at one height
+                    node.height = card_height(node.item, len(node.title), self.compact)
+
+    def _measure_variable(self, node: Node, variable: Variable) -> None:
+        if self.detail != "names":
+            node.width = self.card + 0.24
+            node.title = wrapped(variable.name, self.card - 0.1, self.size, 2, "bold")
+            return
+        node.title = [fitted(variable.name, 1.1, self.size, "bold")]
+        if variable.name in self.said:
+            node.title.append(fitted(f"= {self.said[variable.name]}", 1.1, self.size))
+        node.width = max(width_of(line, self.size, "bold") for line in node.title) + 0.36
+        node.height = len(node.title) * ROW + 0.1
+
+    def draw(self, canvas: Canvas, layers: Iterable[Sequence[Node]]) -> None:
+        """Draw all nodes."""
+        for node in (node for layer in layers for node in layer):
+            if isinstance(node, Square):
+                width = node.width - 0.1
+                canvas.box(node.x - width / 2, node.top, width, node.height, LINE, edgecolor=GREY)
+                canvas.text(node.x, node.top + node.height / 2, node.called, 6)
+            elif isinstance(node.item, Variable) and self.detail == "names":
+                self._draw_name(canvas, node, node.item)
+            elif isinstance(node.item, Variable):
+                name = node.item.name
+                card = Card(
+                    node.item, node.title, self.values[name], self.known.get(name, ""), self.compact, self.size
+                )  # fmt: skip
+                card.draw(canvas, node.x - self.card / 2, node.top, self.card, node.height)
+
+    def _draw_name(self, canvas: Canvas, node: Node, variable: Variable) -> None:
+        kind = self.known.get(variable.name, "")
+        fill = {"hard": INK, "soft": GREY}.get(kind, PALE)
+        width = node.width - 0.16
+        edge = INK if kind else LINE
+        canvas.box(node.x - width / 2, node.top, width, node.height, fill, 0.08, edgecolor=edge)
+        for number, line in enumerate(node.title):
+            y, weight = node.top + 0.05 + (number + 0.5) * ROW, "normal" if number else "bold"
+            canvas.text(node.x, y, line, self.size, PAPER if kind else INK, weight=weight)
+
+
+# Where nodes and arcs are
+
+
+def in_layers(model: FactoredModel, shown: Collection[str]) -> list[list[Node]]:
+    """The nodes of a model in layers from the top."""
+    if isinstance(model, BayesianNetwork):
+        return arcs_in_layers(model, shown)
+    return factors_in_layers(model, shown)
+
+
+def arcs_in_layers(model: BayesianNetwork, shown: Collection[str]) -> list[list[Node]]:
+    """Every variable below its parents."""
+    nodes = {variable.name: Node(variable) for variable in model.variables if variable.name in shown}
+    for parent, child in model.arcs:
+        if parent in nodes and child in nodes:
+            nodes[parent].below.append(nodes[child])
+            nodes[child].above.append(nodes[parent])
+    return stacked(list(nodes.values()), short=True)
+
+
+def factors_in_layers(model: FactoredModel, shown: Collection[str]) -> list[list[Node]]:
+    """Variables by how many factors away from the first one they are, and factors between them."""
+    nodes = {variable.name: Node(variable) for variable in model.variables if variable.name in shown}
+    scopes = [
+        (f"f{number}", [nodes[name] for name in factor.scope])
+        for number, factor in enumerate(model.to_document().factors)
+        if factor.scope and all(name in nodes for name in factor.scope)
+    ]
+    beside: dict[Node, list[Node]] = {node: [] for node in nodes.values()}
+    for _, scope in scopes:
+        for node in scope:
+            beside[node] += [other for other in scope if other is not node]
+    seen: dict[Node, int] = {}
+    for first in nodes.values():
+        if first not in seen:  # from an end of its piece: the layers are many then, and narrow
+            far = _distances(first, beside)
+            seen |= _distances(max(far, key=far.__getitem__), beside)
+    for node, steps in seen.items():
+        node.layer = 2 * steps
+    squares = []
+    for called, scope in scopes:
+        least = min(node.layer for node in scope)
+        square = Square(layer=least + 1, called=called)
+        square.above = [node for node in scope if node.layer == least]
+        square.below = [node for node in scope if node.layer > least]
+        for node in square.above:
+            node.below.append(square)
+        for node in square.below:
+            node.above.append(square)
+        squares.append(square)
+    everything = [*nodes.values(), *squares]
+    layers: list[list[Node]] = [[] for _ in range(1 + max(node.layer for node in everything))]
+    for node in everything:
+        layers[node.layer].append(node)
+    return uncrossed([layer for layer in layers if layer])
+
+
+def _distances(start: Node, beside: Mapping[Node, Sequence[Node]]) -> dict[Node, int]:
+    found, queue = {start: 0}, [start]
+    for node in queue:  # grows while it is walked
+        for other in beside[node]:
+            if other not in found:
+                found[other] = found[node] + 1
+                queue.append(other)
+    return found
+
+
+def _ports(node: Node, others: Sequence[Node]) -> dict[Node, float]:
+    """Where the arcs to others meet a node, side by side in their order."""
+    if not isinstance(node.item, Variable) or len(others) < 2:
+        return dict.fromkeys(others, node.x)
+    step = min(0.2, 0.6 * (node.width - 0.24) / (len(others) - 1))
+    middle = (len(others) - 1) / 2
+    return {other: node.x + (at - middle) * step for at, other in enumerate(sorted(others, key=lambda one: one.x))}
+
+
+def draw_arcs(canvas: Canvas, layers: Sequence[Sequence[Node]], directed: bool) -> None:
+    """Arcs from every node to those below it, through their bends; arrows if they have a direction."""
+    bottoms = [max(node.top + node.height for node in layer) for layer in layers]
+    leaving = {node: _ports(node, node.below) for layer in layers for node in layer}
+    entering = {node: _ports(node, node.above) for layer in layers for node in layer}
+    for number, layer in enumerate(layers):
+        for node in layer:
+            if _is_bend(node):
+                continue
+            for other in node.below:
+                at, last, x = number, node, leaving[node][other]
+                points = [(x, node.top + node.height), (x, bottoms[at])]
+                while True:
+                    to = entering[other][last]
+                    end = other.top - (0.06 if directed and not _is_bend(other) else 0)
+                    middle = (points[-1][1] + end) / 2
+                    points += [(x, middle), (to, middle), (to, end)]
+                    if not _is_bend(other):
+                        break
+                    at, x, last, other = at + 1, to, other, other.below[0]
+                    points.append((x, bottoms[at]))
+                canvas.arc(points, f"arc {_called(node)} -> {_called(other)}")
+                if directed:
+                    canvas.arrow(to, other.top)
+
+
+def _is_bend(node: Node) -> bool:
+    return node.item is None and not isinstance(node, Square)
+
+
+def _called(node: Node) -> str:
+    if isinstance(node, Square):
+        return node.called
+    return readable(node.item.name) if isinstance(node.item, Variable) else ""
+
+
+# The picture
+
+
+def picture(
+    model: Any,
+    evidence: Any,
+    row: int,
+    detail: str,
+    variables: Collection[str] | None,
+    method: str,
+    ax: Axes | None,
+) -> Figure:
+    """The graph of a model with what is believed in one row of evidence."""
+    if not isinstance(model, FactoredModel):
+        what = type(model).__name__
+        raise FgrnError(
+            f"plots.graph draws a BayesianNetwork or a MarkovNetwork. Got {what}; plots.network draws a Network."
+        )
+    settings.whole("row", row, 0)
+    settings.choice("detail", detail, DETAILS)
+    shown = model.names if variables is None else settings.names("variables", variables)
+    for name in shown:
+        model.variable(name)
+    if len(shown) > MOST or not shown:
+        some = shortened(model.names, 3)
+        raise FgrnError(
+            f"A picture has 1 to {MOST:,} variables and the arcs between them; {len(shown):,} could not be read. "
+            f"Choose some of {some}: variables=[...]."
+        )
+    columns, kinds, at = one_row(model, evidence, row)
+    if detail == "auto":
+        detail = "full" if len(shown) <= FULL else "compact" if len(shown) <= COMPACT else "names"
+    kinds = {name: kind for name, kind in kinds.items() if name in shown}
+    said = {name: _state(model.variable(name), columns[name]) for name, kind in kinds.items() if kind == "hard"}
+    sketch = GraphSketch(detail, kinds, said)
+    seen = None
+    if detail != "names":
+        seen = model.propagate(columns, keep=shown, method=method)
+        sketch.values = {name: seen.marginal(name)[at] for name in shown}
+    directed = isinstance(model, BayesianNetwork)
+    layers = in_layers(model, set(shown))
+    sketch.measure(layers)
+    wide, height = place(layers, NARROWEST, SLOPE, columns=False)
+    key = [(BELIEF, "belief")] if seen else []
+    key += [] if directed else [(LINE, "factor")]
+    legend = Legend(key + evidence_key(kinds.values()), _notes(model, shown, seen, at, bool(kinds), method), wide)
+    figure, canvas = paper(ax, wide, height + legend.height)
+    draw_arcs(canvas, layers, directed)
+    sketch.draw(canvas, layers)
+    legend.draw(canvas, height)
+    return figure
+
+
+def _state(variable: Variable, column: Any) -> str:
+    value = column.codes[0] if hasattr(column, "codes") else column if np.ndim(column) == 0 else column[0]
+    return readable(variable.labels[variable.code(value)])
+
+
+def _notes(
+    model: FactoredModel, shown: Collection[str], seen: Messages | None, at: int, known: bool, method: str
+) -> list[str]:
+    notes = []
+    if seen and known and isinstance(model, BayesianNetwork):
+        logarithm = float(seen.log_likelihood[at])
+        number = f"{logarithm:.4g}".replace("-", "−")
+        about = ", an estimate" if method == "loopy" else ""
+        notes.append(f"Probability of the evidence: {np.exp(logarithm):.4g} (logarithm {number}{about}).")
+    if seen and seen.rounds is not None:
+        rest = "" if seen.converged.all() else ", and had not come to rest"
+        notes.append(f"Messages went round the loops {seen.rounds} times{rest}: beliefs are approximations.")
+    left = len(model.variables) - len(shown)
+    if left:
+        notes.append(f"{left:,} of {len(model.variables):,} variables are not drawn; they count all the same.")
+    return notes

@@ -1,0 +1,76 @@
+"""Looking at figures: what they say and show, and whether it can be read."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+
+def texts(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
+
+
+def named(figure: Figure, name: str) -> Any:
+    found = figure.findobj(lambda artist: artist.get_gid() == name)
+    assert len(found) == 1, (name, len(found))
+    return found[0]
+
+
+def names_of(figure: Figure, kind: str) -> list[str]:
+    found = figure.findobj(lambda artist: str(artist.get_gid() or "").startswith(f"{kind} "))
+    return [artist.get_gid().removeprefix(f"{kind} ") for artist in found]
+
+
+def sides(figure: Figure, name: str) -> np.ndarray:
+    """The widths and heights of the bars of a distribution, (bars, 2)."""
+    bars = named(figure, name)
+    assert isinstance(bars, PolyCollection)
+    return np.array([np.ptp(path.vertices, axis=0) for path in bars.get_paths()])
+
+
+def shares(lengths: np.ndarray) -> np.ndarray:
+    return lengths / lengths.sum()
+
+
+def drawn(figure: Figure) -> Figure:
+    """The figure after its layout was computed; letters that no font has are not what is tested."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
+        FigureCanvasAgg(figure).draw()
+    return figure
+
+
+def out_of_sight(figure: Figure) -> set[int]:
+    """Labels of ticks outside what an axis shows, which matplotlib keeps and does not draw."""
+    axis = [one for axes in figure.findobj(Axes) for one in (axes.xaxis, axes.yaxis)]
+    ticks = [(tick, sorted(one.get_view_interval())) for one in axis for tick in one.get_major_ticks()]
+    hidden = [tick for tick, (low, high) in ticks if not low <= tick.get_loc() <= high]
+    off = [one for one in axis if not one.axes.axison]
+    hidden += [tick for one in off for tick in one.get_major_ticks()]
+    return {id(text) for tick in hidden for text in (tick.label1, tick.label2)}
+
+
+def assert_legible(figure: Figure) -> None:
+    """All text is inside the figure, and none lies on another."""
+    drawn(figure)
+    hidden = out_of_sight(figure)
+    shown = [text for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
+    shown = [text for text in shown if id(text) not in hidden]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
+        boxes = [(text.get_text(), text.get_window_extent()) for text in shown]
+    wide, high = figure.bbox.width, figure.bbox.height
+    for text, box in boxes:
+        assert -1 <= box.x0 <= box.x1 <= wide + 1 and -1 <= box.y0 <= box.y1 <= high + 1, text
+    for (one, a), (other, b) in combinations(boxes, 2):
+        across = min(a.x1, b.x1) - max(a.x0, b.x0)
+        along = min(a.y1, b.y1) - max(a.y0, b.y0)
+        assert across <= 1 or along <= 2, (one, other)
