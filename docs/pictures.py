@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +96,12 @@ def gallery() -> dict[str, Any]:
     sizes = fgrn.LatentClassModel(random_state=0, criterion="bic").compare(rows, sizes=[1, 2, 3, 4, 5, 6])
     unknown = test.drop(columns="travels_by")
     _, few = survey()
+    chest, symptoms = diagnosis(), {"smoking": "yes", "short of breath": "yes"}
     return {
         "network": plots.network(few, {"cars": ["none"]}),
+        "graph": plots.graph(chest),
+        "graph-symptoms": plots.graph(chest, symptoms),
+        "graph-diagnosis": plots.graph(chest, {**symptoms, "x-ray": "yes"}),
         "prototypes": plots.prototypes(types.prototypes_),
         "convergence": plots.convergence(types.history_),
         "selection": plots.selection(sizes),
@@ -104,3 +109,12 @@ def gallery() -> dict[str, Any]:
         "confusion": plots.confusion(test["travels_by"], model.predict(unknown)),
         "missingness": plots.missingness(table),
     }
+
+
+def diagnosis() -> fgrn.BayesianNetwork:
+    """The network of the gallery's diagnosis, by the code on its page."""
+    page = Path(__file__).with_name("gallery.md").read_text(encoding="utf-8")
+    code = re.search(r"^## Diagnosis$.*?^```python$(.*?)^```$", page, re.M | re.S)[1]
+    names: dict[str, Any] = {"fgrn": fgrn, "plots": plots}
+    exec(code, names)
+    return names["chest"]

@@ -245,23 +245,46 @@ def _shares(estimator: Any, found: Any) -> dict[Any, float]:
     return dict(zip(found, belief.tolist(), strict=True))
 
 
-@click.command(epilog="\b\nExample\n  fgrn draw people.fgrn -o people.svg --set age=31")
+@click.command(epilog="\b\nExamples\n  fgrn draw people.fgrn -o people.svg --given age=31\n"
+               "  fgrn draw alarm.bif -o alarm.svg --given HR=LOW --given 'BP!=HIGH'")  # fmt: skip
 @click.argument("model")
 @click.option("-o", "--output", required=True, metavar="FILE", help="The picture: .svg, .png or .pdf.")
-@click.option("--set", "given", multiple=True, metavar="COLUMN=VALUE", help="Something that is known; may be repeated.")
+@click.option("--given", "--set", "given", multiple=True, metavar="NAME=VALUE",
+              help="What is known; may be repeated. Of a network also NAME!=STATE or NAME=[W,W,...].")  # fmt: skip
+@click.option("--detail", type=click.Choice(["auto", "full", "compact", "names"]), default="auto", show_default=True,
+              help="How much the card of a variable tells; of a network.")  # fmt: skip
+@click.option("--only", multiple=True, metavar="NAME", help="A variable to draw, of a network; may be repeated.")
+@click.option("--method", type=click.Choice(["exact", "loopy"]), default="exact", show_default=True,
+              help="loopy approximates, for networks that are too wide.")  # fmt: skip
 @common.json_option
-def draw(model: str, output: str, given: tuple[str, ...], as_json: bool) -> None:
+def draw(
+    model: str, output: str, given: tuple[str, ...], detail: str, only: tuple[str, ...], method: str, as_json: bool
+) -> None:
     """Draw a model as a factor graph, with beliefs, and the two messages on each wire where something is known.
 
-    MODEL is a file written by `fgrn fit` or `Network.save`. No other program is needed.
+    MODEL is a file written by `fgrn fit` or `Network.save`; or a network: BIF, XMLBIF, NET, XDSL or UAI, which is drawn
+    as a directed graph with a card for each variable. No other program is needed.
     """
+    from . import networks
+
+    common.check_picture(output)
+    if networks.is_network(model):
+        networks.draw_graph(model, output, given, detail=detail, variables=only or None, method=method, as_json=as_json)
+    elif only or detail != "auto" or method != "exact":
+        raise click.UsageError("--only, --detail and --method are for Bayesian networks and factor graphs.")
+    else:
+        _draw_network(model, output, given, as_json)
+    if not as_json:
+        click.echo(f"written: {output}", err=True)
+
+
+def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool) -> None:
     from .. import plots
     from ..graph import Source
     from ..io.model_file import load
     from ..network import Network
 
-    common.check_picture(output)
-    found = load(model)
+    found: Any = load(model)
     net = found if isinstance(found, Network) else found.network_
     evidence: dict[str, Any] = {}
     for text in given:
@@ -273,8 +296,6 @@ def draw(model: str, output: str, given: tuple[str, ...], as_json: bool) -> None
         seen = net.propagate(evidence or None, keep=[*names, *net.observed])
         beliefs = {name: seen.belief(name) for name in dict.fromkeys([*names, *net.observed])}
         common.as_json({"file": output, "log_likelihood": float(seen.log_likelihood[0]), "beliefs": beliefs})
-        return
-    click.echo(f"written: {output}", err=True)
 
 
 def _known(model: Any, name: str, text: str) -> dict[str, Any]:

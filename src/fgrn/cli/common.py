@@ -196,10 +196,13 @@ def weighted(table: Any, column: str | None) -> tuple[Any, np.ndarray | None]:
 
 def estimator(path: str, unseen: str | None = None) -> LatentEstimator:
     """The estimator in a model file; what an unseen level is, it says itself unless given."""
+    from ..factored import FactoredModel
     from ..io.model_file import load
     from ..network import Network
 
     model = load(path)
+    if isinstance(model, FactoredModel):
+        raise FgrnError(f"{path!r} holds a network and not a model of a table. Ask it with `fgrn query`.")
     if isinstance(model, Network):
         raise FgrnError(
             f"{path!r} holds a network without a schema, so tables cannot be read for it. Learn one with `fgrn fit`, "

@@ -21,16 +21,21 @@ DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 MODELS = ("latent", "naive-bayes", "deep", "clusters", "ica")
 
 
-@click.command(epilog="\b\nExample\n  fgrn inspect people.csv --drop id")
+@click.command(epilog="\b\nExamples\n  fgrn inspect people.csv --drop id\n  fgrn inspect alarm.bif")
 @click.argument("data")
 @common.schema
 @common.reading
 @common.json_option
 def inspect(data: str, bins: int, max_levels: int, as_json: bool, **options: Any) -> None:
-    """What is in a table: columns, levels, holes, and what looks odd.
+    """What is in a table: columns, levels, holes, and what looks odd; or in a Bayesian network.
 
-    DATA is a CSV, TSV or Parquet file, or - for standard input.
+    DATA is a CSV, TSV or Parquet file, or - for standard input; or a network: BIF, XMLBIF, NET, XDSL or UAI.
     """
+    from . import networks
+
+    if networks.is_network(data) and options["format_"] is None:
+        networks.summary(data, as_json)
+        return
     from .. import frames
     from ..schema import Schema
 

@@ -1,0 +1,231 @@
+"""Answers of networks, shown to people, written to tables, or printed for programs."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from ..exceptions import shortened
+from ..io import table_file
+from . import common
+
+if TYPE_CHECKING:
+    from ..factored import FactoredModel
+    from ..messages import Messages
+
+BAR = 24
+"""Letters of the longest bar."""
+
+LOG = "log-probability"
+
+
+def plain(logarithm: float) -> str:
+    """A probability by its natural logarithm, however small it is."""
+    if math.isinf(logarithm):
+        return "0"
+    power = math.floor(logarithm / math.log(10))
+    if -5 <= power < 6:
+        return f"{math.exp(logarithm):.6g}"
+    return f"{math.exp(logarithm - power * math.log(10)):.4f}e{power:+03d}"
+
+
+def bar(share: float) -> str:
+    """A probability as long as it is; none at all only for zero."""
+    try:
+        block = "█"
+        block.encode(sys.stdout.encoding or "ascii")
+    except (LookupError, UnicodeEncodeError):
+        block = "#"
+    return block * round(share * BAR) or ("|" if share > 0 else "")
+
+
+def shown(share: float) -> str:
+    """A probability with six digits; what is small does not look like zero."""
+    return f"{share:.6f}" if share >= 5e-7 or share <= 0 else f"{share:.1e}"
+
+
+@dataclass
+class Answer:
+    """Questions to a model, given what is known: columns of evidence, one row of which is told to people.
+
+    `rows` is how many rows a table of evidence has, None if there is none.
+    """
+
+    model: FactoredModel
+    known: Mapping[str, Any]
+    rows: int | None
+    output: str | None = None
+    as_json: bool = False
+
+    @property
+    def _evidence(self) -> Mapping[str, Any] | None:
+        return self.known or None
+
+    @property
+    def _is_directed(self) -> bool:
+        from ..bayesian import BayesianNetwork
+
+        return isinstance(self.model, BayesianNetwork)
+
+    def _propagated(self, names: Sequence[str], **options: Any) -> Messages:
+        """Of a table, impossible rows are marked, and told; one row that is impossible is an error."""
+        impossible = "raise" if self.rows is None else "mark"
+        seen = self.model.propagate(self._evidence, keep=names, impossible=impossible, **options)
+        if seen.impossible.any():
+            which = np.flatnonzero(seen.impossible).tolist()
+            word = "Row" if len(which) == 1 else "Rows"
+            click.echo(f"fgrn: {word} {shortened(which)}: evidence of probability zero, without an answer.", err=True)
+        return seen
+
+    # The questions
+
+    def posterior(self, names: Sequence[str], method: str) -> None:
+        """What is believed of each variable."""
+        seen = self._propagated(names, method=method)
+        beliefs = {name: seen.marginal(name) for name in names}
+        if self.as_json:
+            self._print_posterior(seen, beliefs, method)
+            return
+        if self.rows is not None:
+            columns = {
+                f"P({name} = {label})": self._possible(seen, belief[:, at])
+                for name, belief in beliefs.items()
+                for at, label in enumerate(self.model.variable(name).labels)
+            }
+            self._write({**columns, LOG: seen.log_likelihood})
+            return
+        lines = list(self._lines(beliefs))
+        if self.output:
+            whole = [(name, str(label), share) for name, labels in self._named(beliefs, 0) for label, share in labels]
+            self._write(dict(zip(("variable", "state", "probability"), zip(*whole, strict=True), strict=True)))
+            return
+        self._tell(seen, method, common.aligned(["variable", "state", "probability", ""], lines, left=2))
+
+    def most_probable(self, names: Sequence[str]) -> None:
+        """The states of all variables that are likeliest together."""
+        labels, logarithm = self.model.most_probable(self._evidence, names=names)
+        found = {name: np.atleast_1d(column).tolist() for name, column in labels.items()}
+        logs = np.atleast_1d(logarithm)
+        if self.as_json:
+            rows = [
+                {"labels": {name: column[row] for name, column in found.items()}, **_logarithm(value)}
+                for row, value in enumerate(logs.tolist())
+            ]
+            common.as_json(rows[0] if self.rows is None else rows)
+        elif self.rows is not None or self.output:
+            self._write({**found, LOG: logs})
+        else:
+            rest = float(logs[0]) - float(self._propagated([], parts=["likelihood"]).log_likelihood[0])
+            what = "probability of all of them" + (" and the evidence" if self.known else "")
+            click.echo(f"{what}: {plain(float(logs[0]))} (log {float(logs[0]):.6g})")
+            if self.known:
+                click.echo(f"given the evidence: {plain(rest)} (log {rest:.6g})")
+            given = ["given" if name in self.known else "" for name in found]
+            rows_ = [[name, str(column[0]), mark] for (name, column), mark in zip(found.items(), given, strict=True)]
+            click.echo("\n" + common.aligned(["variable", "state", ""], rows_, left=3))
+
+    def joint(self, names: Sequence[str]) -> None:
+        """The joint distribution of some variables."""
+        seen = self._propagated([], parts=["likelihood"])
+        impossible = "raise" if self.rows is None else "mark"
+        table = self.model.joint(self._evidence, names, impossible=impossible)
+        table = table.reshape(len(table), -1)
+        cells = list(product(*(self.model.variable(name).labels for name in names)))
+        if self.as_json:
+            rows = [
+                {
+                    "joint": [
+                        {**dict(zip(names, cell, strict=True)), "probability": share}
+                        for cell, share in zip(cells, row.tolist(), strict=True)
+                    ],
+                    **_logarithm(float(logarithm)),
+                }
+                for row, logarithm in zip(table, seen.log_likelihood, strict=True)
+            ]
+            common.as_json(rows[0] if self.rows is None else rows)
+        elif self.rows is not None:
+            said = [", ".join(f"{name} = {state}" for name, state in zip(names, cell, strict=True)) for cell in cells]
+            columns = {f"P({text})": self._possible(seen, table[:, at]) for at, text in enumerate(said)}
+            self._write({**columns, LOG: seen.log_likelihood})
+        elif self.output:
+            parts = {name: [str(cell[at]) for cell in cells] for at, name in enumerate(names)}
+            self._write({**parts, "probability": table[0]})
+        else:
+            rows_ = [
+                [*map(str, cell), shown(share), f"{bar(share):<{BAR}}"]
+                for cell, share in zip(cells, table[0].tolist(), strict=True)
+            ]
+            self._tell(seen, "exact", common.aligned([*names, "probability", ""], rows_, left=len(names)))
+
+    def sample(self, count: int, seed: int, names: Sequence[str]) -> None:
+        """Rows drawn given what is known."""
+        drawn = self.model.sample(count, self._evidence, seed, names=names)
+        columns = {name: column.tolist() for name, column in drawn.items()}
+        if self.as_json:
+            common.as_json([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
+        else:
+            self._write(columns)
+
+    # How they are shown
+
+    def _tell(self, seen: Messages, method: str, table: str) -> None:
+        click.echo("\n".join([*self._heading(seen, method), table]))
+
+    def _heading(self, seen: Messages, method: str) -> Iterator[str]:
+        """How probable the evidence is, and whether all this is an approximation."""
+        logarithm = float(seen.log_likelihood[0])
+        if not self._is_directed:
+            yield f"sum of all products: {plain(logarithm)} (log {logarithm:.6g})"
+        elif self.known:
+            about = "about " if seen.rounds is not None else ""
+            yield f"probability of the evidence: {about}{plain(logarithm)} (log {logarithm:.6g})"
+        if method == "loopy" and seen.rounds is not None:
+            rest = "came to rest" if seen.converged.all() else "did NOT come to rest"
+            yield f"approximation: messages {rest} after {seen.rounds} rounds"
+        if self.known or not self._is_directed or method == "loopy":
+            yield ""
+
+    def _lines(self, beliefs: Mapping[str, np.ndarray]) -> Iterator[list[str]]:
+        for name, labels in self._named(beliefs, 0):
+            title = f"{name} (given)" if name in self.known else name
+            for label, share in labels:
+                yield [title, str(label), shown(share), f"{bar(share):<{BAR}}"]
+                title = ""
+
+    def _named(self, beliefs: Mapping[str, np.ndarray], row: int) -> Iterator[tuple[str, list[tuple[Any, float]]]]:
+        for name, belief in beliefs.items():
+            yield name, list(zip(self.model.variable(name).labels, belief[row].tolist(), strict=True))
+
+    def _print_posterior(self, seen: Messages, beliefs: Mapping[str, np.ndarray], method: str) -> None:
+        rows = []
+        for row, logarithm in enumerate(seen.log_likelihood.tolist()):
+            answer: dict[str, Any] = {**_logarithm(logarithm), "method": method}
+            if seen.rounds is not None:
+                answer |= {"rounds": seen.rounds, "converged": bool(seen.converged[row])}
+            told = {
+                name: {str(label): share for label, share in labels} for name, labels in self._named(beliefs, row)
+            }  # fmt: skip
+            rows.append({**answer, "posterior": None if seen.impossible[row] else told})
+        common.as_json(rows[0] if self.rows is None else rows)
+
+    def _possible(self, seen: Messages, column: np.ndarray) -> Any:
+        """A column of probabilities, empty where the row is impossible."""
+        if not seen.impossible.any():
+            return column
+        return [None if gone else share for share, gone in zip(column.tolist(), seen.impossible, strict=True)]
+
+    def _write(self, columns: Mapping[str, Any]) -> None:
+        table_file.write({name: list(column) for name, column in columns.items()}, self.output or "-")
+
+
+def _logarithm(value: float) -> dict[str, float | None]:
+    """A probability and its logarithm as JSON has them: there is no infinity."""
+    finite = not math.isinf(value)
+    return {"log_probability": value if finite else None, "probability": math.exp(value) if value < 700 else None}

@@ -1,0 +1,159 @@
+"""What is known, as it is written on a command line or in a table: states, weights of states, states that it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from ..exceptions import EvidenceError, FgrnError, shortened, unknown_name
+from ..io import table_file
+from . import common
+
+if TYPE_CHECKING:
+    from ..factored import FactoredModel
+    from ..variable import Variable
+
+given_help = "Something that is known: NAME=STATE; NAME=[W,W,...], a weight for each state; or NAME!=STATE. Repeatable."
+"""Of the option --given."""
+
+NOT = "!="
+
+
+def parted(text: str, names: Sequence[str]) -> tuple[str, str]:
+    """The name and what is said of it; one that may itself have an equals sign in it is known by `names`."""
+    if "=" not in text:
+        raise click.UsageError(f"--given is NAME=STATE, NAME=[W,W,...] or NAME!=STATE. Got {text!r}.")
+    for at in (at for at, letter in enumerate(text) if letter == "="):
+        for begin in (at, at - 1 if text[at - 1 : at] == "!" else at):
+            if text[:begin] in names:
+                return text[:begin], text[begin:] if begin < at else text[at + 1 :]
+    name = text.partition("=")[0].rstrip("!")
+    raise EvidenceError(f"--given {text}: {unknown_name('variable', name, names)}")
+
+
+def code_of(variable: Variable, text: str) -> int:
+    """The position of a state as it is written: by its label, or by a number that means the same."""
+    labels = [str(label) for label in variable.labels]
+    if text in labels:
+        return labels.index(text)
+    try:
+        same = [at for at, label in enumerate(labels) if float(label) == float(text)]
+    except ValueError:
+        same = []
+    return same[0] if len(same) == 1 else variable.code(text)
+
+
+def weights_of(variable: Variable, text: str) -> np.ndarray | None:
+    """What "[.2, .8]" and "!=no" say of each state; None if the text is neither."""
+    if text in map(str, variable.labels):
+        return None
+    if text.startswith(NOT):
+        weights = np.ones(variable.cardinality)
+        weights[code_of(variable, text.removeprefix(NOT))] = 0
+        return weights
+    if not (text.startswith("[") and text.endswith("]")):
+        return None
+    try:
+        weights = np.array([float(word) for word in text[1:-1].split(",")])
+    except ValueError:
+        raise EvidenceError(f"{text} is no list of numbers, such as [0.2,0.8].") from None
+    if len(weights) != variable.cardinality:
+        states = shortened(variable.labels)
+        raise EvidenceError(f"{text} has {len(weights)} weights, for {variable.cardinality} states: {states}.")
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise EvidenceError(f"{text}: weights are finite, not negative, and not all zero.")
+    return weights
+
+
+def known_of(model: FactoredModel, given: Sequence[str]) -> dict[str, Any]:
+    """What options --given say, by variable; what several say of one holds together."""
+    states: dict[str, set[int]] = {}
+    weights: dict[str, np.ndarray] = {}
+    for text in given:
+        name, value = parted(text, model.names)
+        variable = model.variable(name)
+        try:
+            found = weights_of(variable, value)
+            if found is None:
+                code = code_of(variable, value)
+                states.setdefault(name, set()).add(code)
+                found = np.eye(variable.cardinality)[code]
+        except FgrnError as error:
+            raise EvidenceError(f"--given {text}: {error}") from None
+        weights[name] = weights.get(name, 1.0) * found
+        if not weights[name].any():
+            raise EvidenceError(f"--given {text}: it contradicts what was given before. Leave one of them out.")
+    known: dict[str, Any] = {}
+    for name, product in weights.items():
+        one = states.get(name)
+        known[name] = model.variable(name).labels[one.pop()] if one else product
+    return known
+
+
+def rows_of(model: FactoredModel, path: str, **options: Any) -> tuple[dict[str, Any], int | None]:
+    """The evidence in a file, by variable, and how many rows it has; None for one sample of a UAI file."""
+    if path.removesuffix(".gz").endswith(".evid"):
+        from .. import read_evidence
+
+        known = dict(read_evidence(path))
+        for name, states in known.items():
+            _check_evidence(model, path, name, states if isinstance(states, list) else [states])
+        lists = [states for states in known.values() if isinstance(states, list)]
+        return known, len(lists[0]) if lists else None
+    labels = {str(label) for variable in model.variables for label in variable.labels}
+    options["missing"] = options["missing"] or tuple(code for code in table_file.MISSING if code not in labels)
+    table = common.read(path, **options)
+    for name in table.column_names:
+        if name not in model.names:
+            _, _, near = str(unknown_name("variable", name, model.names)).partition(" here. ")
+            raise EvidenceError(
+                f"{path!r}: column {name!r} is no variable of the network. {near} --drop {name!r} leaves it out."
+            )
+    return {name: _column(model.variable(name), table[name]) for name in table.column_names}, table.num_rows
+
+
+def _check_evidence(model: FactoredModel, path: str, name: str, states: Sequence[int | None]) -> None:
+    """Refuse numbers that the network has no variable or state for, naming the file."""
+    if name not in model.names:
+        raise EvidenceError(f"{path!r} observes {name!r}. {unknown_name('variable', name, model.names)}")
+    most = model.variable(name).cardinality
+    for state in states:
+        if state is not None and state >= most:
+            raise EvidenceError(f"{path!r} observes state {state} of {name!r}, whose states are 0 to {most - 1}.")
+
+
+def _column(variable: Variable, column: Any) -> Any:
+    """A column of a table as evidence: positions of states, or a list if some values are weights."""
+    import pyarrow as pa
+
+    from ..frames import UNKNOWN, Coded
+
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        return column.to_pylist()  # weights, as Parquet has them
+    encoded = column.combine_chunks().dictionary_encode()
+    words = ["" if value is None else str(value) for value in encoded.dictionary.to_pylist()]
+    places = encoded.indices.to_numpy(zero_copy_only=False)
+    places = np.where(np.isnan(places), len(words), places).astype(np.int64)
+    meanings: list[int | np.ndarray] = []
+    for place, word in enumerate(words):
+        try:
+            weights = weights_of(variable, word)
+            meanings.append(code_of(variable, word) if weights is None else weights)
+        except FgrnError as error:
+            row = int(np.argmax(places == place))
+            raise EvidenceError(f"Row {row}, {variable.name!r}: {error}") from None
+    if all(isinstance(meaning, int) for meaning in meanings):
+        return Coded(np.array([*meanings, UNKNOWN], dtype=np.int64)[places])
+    values = [variable.labels[one] if isinstance(one, int) else one for one in meanings]
+    return [([*values, None])[place] for place in places.tolist()]
+
+
+def together(rows: Mapping[str, Any], known: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """Rows of evidence with something that holds in all of them."""
+    for name in known:
+        if name in rows:
+            raise click.UsageError(f"{name!r} is in --evidence and in --given. Leave one of them out.")
+    return {**rows, **{name: [value] * count for name, value in known.items()}}

@@ -1,0 +1,301 @@
+"""Commands for networks of other programs: `convert`, `query`, and what `inspect` and `draw` say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..exceptions import FgrnError, ImpossibleEvidence, NetworkFileError, WiringError, shortened
+from ..io.formats import EXTENSIONS, FORMATS
+from ..marginals import REMEDY
+from . import common
+from .answers import Answer
+from .given import given_help, known_of, rows_of, together
+
+if TYPE_CHECKING:
+    from ..factored import FactoredModel
+
+
+def is_network(path: str) -> bool:
+    """Whether a file is that of a network of another program, by its name, or a model file with a network of that kind."""
+    if not path.endswith(".fgrn"):
+        return Path(path.removesuffix(".gz")).suffix.lower() in EXTENSIONS
+    try:
+        return _loaded(path) is not None
+    except FgrnError:
+        return False  # who reads it says why
+
+
+def _loaded(path: str) -> FactoredModel | None:
+    from ..factored import FactoredModel
+    from ..io.model_file import load
+
+    model = load(path)
+    return model if isinstance(model, FactoredModel) else None
+
+
+@contextmanager
+def worded() -> Iterator[None]:
+    """What the package says of arguments in Python, said of options."""
+    try:
+        yield
+    except NetworkFileError as error:
+        raise NetworkFileError(str(error).replace("Say format= one of", "Say --from, one of"), error.line) from None
+    except WiringError as error:
+        raise WiringError(str(error).replace('method="loopy"', "--method loopy")) from None
+    except ImpossibleEvidence as error:
+        raise ImpossibleEvidence(str(error).replace(REMEDY, "Change or leave out a value."), error.rows) from None
+
+
+def model_of(path: str, format: str | None = None) -> FactoredModel:
+    """The network in a file."""
+    from .. import read
+
+    if path.endswith(".fgrn"):
+        model = _loaded(path)
+        if model is None:
+            raise FgrnError(
+                f"{path!r} is a model of a table, and a Bayesian network or factor graph is wanted. Ask it with "
+                "`fgrn predict`, `complete` or `explain`."
+            )
+        return model
+    with worded():
+        return read(path, format)
+
+
+def format_option(name: str, which: str) -> Callable[[common.Command], common.Command]:
+    """The option for the format of a file."""
+    told = f"The format of {which}; else by the end of its name."
+    return click.option(f"--{name}", f"{name}_", type=click.Choice(FORMATS), help=told)
+
+
+# convert
+
+
+@click.command(epilog="\b\nExamples\n  fgrn convert alarm.bif alarm.xdsl\n  fgrn convert alarm.net.gz alarm.uai")
+@click.argument("source", metavar="IN")
+@click.argument("target", metavar="OUT")
+@format_option("from", "IN")
+@format_option("to", "OUT")
+@common.json_option
+def convert(source: str, target: str, from_: str | None, to_: str | None, as_json: bool) -> None:
+    """Write a network in the format of another program.
+
+    IN and OUT are BIF, XMLBIF, Hugin NET, XDSL or UAI files, gzipped where the name ends in .gz. Numbers stay the same
+    to the last bit. A name that a format cannot carry is an error; properties that it cannot carry are left out, which
+    is told.
+    """
+    from ..io.formats import read_document, write_document
+
+    if to_ is None and not is_network(target):
+        ends = ", ".join(EXTENSIONS)
+        raise click.UsageError(f"OUT is {target!r}: its format is told by the end of its name ({ends}), or by --to.")
+    with worded():
+        document = read_document(source, from_)
+    write_document(document, target, to_)
+    back = read_document(target, to_)
+    lost = []
+    if list(back.states.items()) != list(document.states.items()):
+        lost.append("names and labels: there variables are x0, x1, ..., and states 0, 1, ..., in the same order")
+    if document.name and back.name != document.name:
+        lost.append(f"the name of the network, {document.name!r}")
+    gone = sum(
+        back.properties.get(name, {}).get(key) != value
+        for name, some in document.properties.items()
+        for key, value in some.items()
+    )
+    if gone:
+        lost.append(f"{gone:,} {'property' if gone == 1 else 'properties'}")
+    if as_json:
+        common.as_json(
+            {"written": target, "variables": len(document.states), "tables": len(document.factors), "left_out": lost}
+        )
+        return
+    click.echo(f"written: {target} ({len(document.states):,} variables, {len(document.factors):,} tables)", err=True)
+    for one in lost:
+        click.echo(f"left out: {one}", err=True)
+
+
+# inspect
+
+
+def summary(path: str, as_json: bool) -> None:
+    """What is in a network: variables, arcs, numbers, and how hard it is to ask."""
+    from ..bayesian import BayesianNetwork
+
+    model = model_of(path)
+    found: dict[str, Any] = {"file": path, "name": model.name, "variables": len(model.variables)}
+    states = [variable.cardinality for variable in model.variables]
+    found |= {"states": sum(states), "most_states": max(states)}
+    if isinstance(model, BayesianNetwork):
+        parents = [len(model.parents(name)) for name in model.names]
+        found |= {"kind": "bayesian", "arcs": len(model.arcs), "most_parents": max(parents)}
+        found |= {"parameters": model.free_parameters, "roots": parents.count(0)}
+        found["leaves"] = len(set(model.names) - {parent for parent, _ in model.arcs})
+    else:
+        factors = model.to_document().factors
+        found |= {"kind": "markov", "factors": len(factors), "numbers": sum(one.values.size for one in factors)}
+        found["largest_factor"] = max((len(one.scope) for one in factors), default=0)
+    try:
+        tree = model.tree
+        largest = tree.clusters[tree.largest]
+        found |= {"clusters": len(tree.clusters), "largest_cluster": list(largest)}
+        found |= {"joint_states": tree.states[tree.largest], "joint_states_in_all": tree.total, "exact": True}
+    except WiringError as error:
+        found |= {"exact": False, "why": str(error).replace('method="loopy"', "--method loopy")}
+    beside, word = _neighbours(model), "parents" if "arcs" in found else "factors"
+    if as_json:
+        listed = [
+            {"name": variable.name, "states": list(variable.labels), word: beside[variable.name]}
+            for variable in model.variables
+        ]
+        common.as_json({**found, "listed": listed})
+        return
+    click.echo("\n".join(_summary_lines(found)) + "\n")
+    heads = ["variable", "states", "", word]
+    rows = [
+        [
+            variable.name,
+            f"{variable.cardinality}",
+            shortened(variable.labels, 5)[:48],
+            shortened(beside[variable.name], 6)[:60],
+        ]
+        for variable in model.variables
+    ]
+    click.echo(common.aligned(heads, rows, left=4))
+
+
+def _neighbours(model: FactoredModel) -> dict[str, list[str]]:
+    """The parents of every variable, or the factors it is in."""
+    from ..bayesian import BayesianNetwork
+
+    if isinstance(model, BayesianNetwork):
+        return {name: list(model.parents(name)) for name in model.names}
+    found: dict[str, list[str]] = {name: [] for name in model.names}
+    for number, factor in enumerate(model.to_document().factors):
+        for name in factor.scope:
+            found[name].append(f"f{number}")
+    return found
+
+
+def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    title = f" {found['name']!r}" if found["name"] else ""
+    states = f"{found['variables']:,} variables with {found['states']:,} states, at most {found['most_states']:,} each"
+    if found["kind"] == "bayesian":
+        yield f"Bayesian network{title}: {states}"
+        yield (
+            f"{found['arcs']:,} arcs, at most {found['most_parents']} parents; {found['roots']:,} without parents, "
+            f"{found['leaves']:,} without children; {found['parameters']:,} free parameters"
+        )
+    else:
+        yield f"factors without direction{title}: {states}"
+        yield (
+            f"{found['factors']:,} factors with {found['numbers']:,} numbers, "
+            f"of at most {found['largest_factor']} variables"
+        )
+    if found["exact"]:
+        names = shortened(found["largest_cluster"], 6)
+        yield (
+            f"exact inference: {found['clusters']:,} clusters, {found['joint_states_in_all']:,} joint states; "
+            f"the largest has {found['joint_states']:,}, of {names}"
+        )
+    else:
+        yield f"exact inference: none. {found['why']}"
+
+
+# query
+
+
+@click.command(
+    epilog="\b\nExamples\n"
+    "  fgrn query alarm.bif --given HR=LOW --given 'BP!=HIGH' --target LVFAILURE\n"
+    "  fgrn query alarm.bif --given 'HR=[.7,.2,.1]' --most-probable\n"
+    "  fgrn query alarm.bif --evidence patients.csv --target LVFAILURE -o answers.csv\n"
+    "  fgrn query p.uai --evidence p.uai.evid --json"
+)  # fmt: skip
+@click.argument("network")
+@click.option("--given", "given", multiple=True, metavar="NAME=STATE", help=given_help)
+@click.option("--evidence", metavar="FILE", help="Rows of evidence: CSV, TSV or Parquet; or a UAI file, .evid.")
+@click.option("--target", "targets", multiple=True, metavar="NAME", help="A variable to tell of; all unless given.")
+@click.option("--most-probable", is_flag=True, help="The states of all variables that are likeliest together.")
+@click.option("--joint", metavar="A,B", help="The joint distribution of some variables.")
+@click.option("--sample", "samples", type=click.IntRange(1), metavar="N", help="Draw rows, N for each row of evidence.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of --sample.")
+@click.option("--method", type=click.Choice(["exact", "loopy"]), default="exact", show_default=True,
+              help="loopy approximates, for networks that are too wide.")  # fmt: skip
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write a table: CSV, TSV or Parquet by its name; - is standard output."
+)
+@format_option("from", "NETWORK")
+@common.reading
+@common.json_option
+def query(
+    network: str, given: tuple[str, ...], evidence: str | None, targets: tuple[str, ...], most_probable: bool,
+    joint: str | None, samples: int | None, seed: int, method: str, output: str | None, from_: str | None,
+    as_json: bool, **options: Any,
+) -> None:  # fmt: skip
+    """Ask a network: what is believed of its variables, given what is known, and how probable that is.
+
+    NETWORK is a BIF, XMLBIF, NET, XDSL or UAI file. Of one row of evidence, a table with bars is shown, or with -o
+    written (variable, state, probability). Rows of --evidence have an answer each, in columns, and a row that is
+    impossible has none; an empty cell is unknown, and cells may also be weights, [.2,.8], or !=state. Codes for missing
+    values that are states of the network, such as None, are states.
+    """
+    asked = [
+        option for option, on in (("--most-probable", most_probable), ("--joint", joint), ("--sample", samples)) if on
+    ]
+    if len(asked) > 1:
+        raise click.UsageError(f"{' and '.join(asked)} are two questions. Ask one at a time.")
+    if asked and method == "loopy":
+        raise click.UsageError(f"{asked[0]} needs --method exact.")
+    if as_json and output:
+        raise click.UsageError("--json prints to standard output; leave out -o, or leave out --json.")
+    model = model_of(network, from_)
+    names = list(targets) or list(model.names)
+    for name in names:
+        model.variable(name)
+    known = known_of(model, given)
+    rows: int | None = None
+    if evidence is not None:
+        columns, rows = rows_of(model, evidence, **options)
+        known = {**together(columns, known, rows)} if rows is not None else {**columns, **known}
+    columns_ = {name: [value] for name, value in known.items()} if rows is None else known
+    answer = Answer(model, columns_, rows, output, as_json)
+    with worded():
+        if most_probable:
+            answer.most_probable(names)
+        elif joint:
+            answer.joint(_names(model, joint))
+        elif samples:
+            answer.sample(samples, seed, names)
+        else:
+            answer.posterior(names, method)
+
+
+def _names(model: FactoredModel, text: str) -> list[str]:
+    """Names with commas between them; a name may have one itself if it stands alone."""
+    names = [text] if text in model.names else [part.strip() for part in text.split(",")]
+    for name in names:
+        model.variable(name)
+    return names
+
+
+# draw
+
+
+def draw_graph(path: str, output: str, given: tuple[str, ...], as_json: bool, method: str, **options: Any) -> None:
+    """Draw the graph of a network with its beliefs."""
+    from .. import plots
+
+    model = model_of(path)
+    known = {name: [value] for name, value in known_of(model, given).items()}
+    with worded():
+        plots.save(plots.graph(model, known or None, method=method, **options), output)
+        if as_json:
+            seen = model.propagate(known or None, method=method)
+            beliefs = {name: seen.belief(name) for name in model.names}
+            common.as_json({"file": output, "log_likelihood": float(seen.log_likelihood[0]), "beliefs": beliefs})

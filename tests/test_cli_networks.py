@@ -1,0 +1,344 @@
+"""Networks of other programs on the command line: asked, converted, inspected and drawn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+from models import chest, circle
+from test_cli import said
+
+import fgrn
+from fgrn import BayesianNetwork
+from fgrn.cli.answers import plain
+from fgrn.io import table_file
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    path = tmp_path / "chest.bif"
+    fgrn.write(chest(), path)
+    return path
+
+
+def asked(capsys: Any, network: Path, *arguments: str) -> Any:
+    return json.loads(said(capsys, "query", network, *arguments, "--json"))
+
+
+# query
+
+
+def test_posteriors_are_those_of_the_model(network: Path, capsys: Any) -> None:
+    told = asked(capsys, network, "--given", "smoke=yes", "--given", "xray!=no", "--given", "dysp=[.3,.7]")
+    seen = chest().propagate({"smoke": ["yes"], "xray": [[1, 0]], "dysp": [[0.3, 0.7]]})
+    assert told["log_probability"] == pytest.approx(seen.log_likelihood[0])
+    assert told["probability"] == pytest.approx(np.exp(seen.log_likelihood[0]))
+    assert list(told["posterior"]) == list(chest().names)
+    for name, beliefs in told["posterior"].items():
+        assert beliefs == pytest.approx(seen.belief(name))
+    few = asked(capsys, network, "--target", "lung")
+    assert few["posterior"] == {"lung": pytest.approx(chest().propagate().belief("lung"))}
+    assert few["log_probability"] == pytest.approx(0, abs=1e-12)
+
+
+def test_posteriors_are_shown_with_bars(network: Path, capsys: Any) -> None:
+    text = said(capsys, "query", network, "--given", "smoke=yes", "--target", "smoke", "--target", "lung")
+    assert "probability of the evidence: 0.4 (log -0.916291)" in text
+    assert "smoke (given)" in text
+    lines = {line.split()[-3]: line for line in text.splitlines() if "█" in line}
+    assert text.count("█" * 24) == 1
+    assert any("0.120000" in line for line in lines.values())
+    assert said(capsys, "query", network, "--target", "lung").startswith("variable")
+
+
+def test_what_is_said_of_one_variable_holds_together(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "dice.bif"
+    labels = ["1", "2", "3", "a=b", "None"]
+    fgrn.write(BayesianNetwork({"x=y": labels}, (), {"x=y": [[0.1, 0.2, 0.3, 0.2, 0.2]]}), path)
+    told = asked(capsys, path, "--given", "x=y!=1", "--given", "x=y!=3", "--given", "x=y=[1,1,1,1,0]")
+    assert told["posterior"]["x=y"] == pytest.approx({"1": 0, "2": 0.5, "3": 0, "a=b": 0.5, "None": 0})
+    assert told["probability"] == pytest.approx(0.4)
+    assert asked(capsys, path, "--given", "x=y=a=b")["probability"] == pytest.approx(0.2)
+    assert asked(capsys, path, "--given", "x=y=2", "--given", "x=y!=3")["probability"] == pytest.approx(0.2)
+
+
+def test_the_likeliest_states_together(network: Path, capsys: Any) -> None:
+    told = asked(capsys, network, "--given", "dysp=yes", "--most-probable")
+    labels, logarithm = chest().most_probable({"dysp": "yes"})
+    assert told["labels"] == labels
+    assert told["log_probability"] == pytest.approx(logarithm)
+    text = said(capsys, "query", network, "--given", "dysp=yes", "--most-probable")
+    given = logarithm - chest().propagate({"dysp": "yes"}).log_likelihood[0]
+    assert f"given the evidence: {np.exp(given):.6g}" in text
+    assert "given the evidence" not in said(capsys, "query", network, "--most-probable")
+
+
+def test_joint_distributions(network: Path, tmp_path: Path, capsys: Any) -> None:
+    told = asked(capsys, network, "--given", "dysp=yes", "--joint", "lung,bronc")
+    table = chest().joint({"dysp": ["yes"]}, ["lung", "bronc"])[0]
+    assert [cell["probability"] for cell in told["joint"]] == pytest.approx(table.ravel().tolist())
+    assert told["joint"][1]["lung"] == "yes" and told["joint"][1]["bronc"] == "no"
+    assert "bronc" in said(capsys, "query", network, "--joint", "lung,bronc").splitlines()[0]
+    said(capsys, "query", network, "--joint", "lung,bronc", "-o", tmp_path / "joint.csv")
+    assert table_file.read(tmp_path / "joint.csv").column_names == ["lung", "bronc", "probability"]
+
+
+def test_samples_are_those_of_the_model(network: Path, tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "rows.csv"
+    said(capsys, "query", network, "--given", "dysp=yes", "--sample", "20", "--seed", "3", "-o", path)
+    drawn = {name: column.tolist() for name, column in chest().sample(20, {"dysp": ["yes"]}, seed=3).items()}
+    assert table_file.read(path).to_pydict() == drawn
+    told = asked(capsys, network, "--sample", "2", "--target", "lung")
+    assert [list(row) for row in told] == [["lung"], ["lung"]]
+
+
+def test_rows_of_a_table_have_an_answer_each(network: Path, tmp_path: Path, capsys: Any) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text('smoke,xray,either\nyes,yes,\n,"[.3,.7]",!=no\nno,,yes\n', encoding="utf-8")
+    said(capsys, "query", network, "--evidence", rows, "--given", "dysp=yes", "-o", tmp_path / "answers.parquet")
+    found = parquet.read_table(tmp_path / "answers.parquet")
+    evidence = {
+        "smoke": ["yes", None, "no"], "xray": ["yes", [0.3, 0.7], None], "either": [None, [1, 0], "yes"],
+        "dysp": ["yes"] * 3,
+    }  # fmt: skip
+    seen = chest().propagate(evidence)
+    np.testing.assert_allclose(found["log-probability"], seen.log_likelihood)
+    for name in chest().names:
+        np.testing.assert_allclose(found[f"P({name} = yes)"], seen.marginal(name)[:, 0], atol=1e-12)
+    many = asked(capsys, network, "--evidence", str(rows), "--target", "lung")
+    assert len(many) == 3
+    likely = said(capsys, "query", network, "--evidence", rows, "--most-probable", "--target", "lung").splitlines()
+    assert likely[0] == '"lung","log-probability"' and len(likely) == 4
+    drawn = said(capsys, "query", network, "--evidence", rows, "--sample", "2").splitlines()
+    assert len(drawn) == 7
+
+
+def test_parquet_may_hold_weights(network: Path, tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pa.table({"xray": [[0.3, 0.7], None], "smoke": [None, "yes"]}), path)
+    told = asked(capsys, network, "--evidence", str(path), "--target", "lung")
+    seen = chest().propagate({"xray": [[0.3, 0.7], None], "smoke": [None, "yes"]})
+    assert [one["posterior"]["lung"]["yes"] for one in told] == pytest.approx(seen.marginal("lung")[:, 0].tolist())
+
+
+def test_impossible_rows_have_no_answer_and_are_named(network: Path, tmp_path: Path, capsys: Any) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("either,lung\nno,yes\nyes,yes\n", encoding="utf-8")
+    from fgrn.cli import main
+
+    for extra in ([], ["--joint", "lung,tub"]):
+        assert main(["query", str(network), "--evidence", str(rows), *extra]) == 0
+        out, err = capsys.readouterr()
+        assert "Row 0: evidence of probability zero" in err
+        assert set(out.splitlines()[1].split(",")[:-1]) == {""} and out.splitlines()[1].endswith("-inf")
+        assert "" not in out.splitlines()[2].split(",")
+    told = asked(capsys, network, "--evidence", str(rows))
+    assert told[0]["posterior"] is None and told[0]["log_probability"] is None and told[1]["posterior"]
+    text = said(capsys, "query", network, "--given", "either=no", "--given", "lung=yes", status=1)
+    assert "'lung' = yes cannot go with 'either' = no" in text and "propagate" not in text
+
+
+def test_uai_evidence_and_partition_functions(tmp_path: Path, capsys: Any) -> None:
+    path, evidence = tmp_path / "c.uai", tmp_path / "c.uai.evid"
+    model = circle()
+    fgrn.write(model, path)
+    evidence.write_text("1 0 1", encoding="utf-8")
+    told = asked(capsys, path, "--evidence", str(evidence))
+    seen = model.propagate({"a": 1})
+    assert told["log_probability"] == pytest.approx(seen.log_likelihood[0])
+    assert told["posterior"]["x1"]["0"] == pytest.approx(seen.marginal("b")[0, 0])
+    assert "sum of all products" in said(capsys, "query", path, "--given", "x0=1")
+    evidence.write_text("2\n1 0 1\n1 1 0\n", encoding="utf-8")
+    assert len(asked(capsys, path, "--evidence", str(evidence))) == 2
+    evidence.write_text("1 0 5", encoding="utf-8")
+    assert "state 5 of 'x0', whose states are 0 to 1" in said(capsys, "query", path, "--evidence", evidence, status=1)
+    evidence.write_text("1 9 0", encoding="utf-8")
+    assert "'x9'" in said(capsys, "query", path, "--evidence", evidence, status=1)
+
+
+def test_loopy_answers_are_called_approximations(network: Path, capsys: Any) -> None:
+    text = said(capsys, "query", network, "--given", "dysp=yes", "--method", "loopy")
+    assert "approximation: messages came to rest after" in text and "about" in text
+    told = asked(capsys, network, "--given", "dysp=yes", "--method", "loopy")
+    assert told["converged"] and told["rounds"] > 1
+
+
+def test_a_network_that_is_too_wide_names_the_way_out(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "wide.uai"
+    names = [f"x{number}" for number in range(30)]
+    pairs = [(one, other) for one in names for other in names if one < other]
+    model = fgrn.MarkovNetwork(dict.fromkeys(names, 2), [(pair, np.ones((2, 2))) for pair in pairs])
+    fgrn.write(model, path)
+    text = said(capsys, "query", path, status=1)
+    assert "1,073,741,824 joint states" in text and "--method loopy" in text
+    said(capsys, "query", path, "--method", "loopy", "--target", "x0")
+    assert "--method loopy" in said(capsys, "inspect", path)
+    assert "--method loopy" in said(capsys, "draw", path, "-o", tmp_path / "w.svg", status=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["--given", "lungs=yes"], 1, ["--given lungs=yes", "'lung'"]),
+        (["--given", "lungs!=yes"], 1, ["no variable 'lungs'"]),
+        (["--given", "lung=maybe"], 1, ["--given lung=maybe", "yes, no"]),
+        (["--given", "lung!=maybe"], 1, ["yes, no"]),
+        (["--given", "lung"], 2, ["NAME=STATE"]),
+        (["--given", "lung=[1,2,3]"], 1, ["3 weights, for 2 states"]),
+        (["--given", "lung=[1,x]"], 1, ["no list of numbers"]),
+        (["--given", "lung=[-1,2]"], 1, ["not negative"]),
+        (["--given", "lung=[0,0]"], 1, ["not all zero"]),
+        (["--given", "lung=yes", "--given", "lung=no"], 1, ["contradicts"]),
+        (["--target", "lungs"], 1, ["Did you mean 'lung'"]),
+        (["--joint", "lung,bronk"], 1, ["Did you mean 'bronc'"]),
+        (["--joint", "lung,lung"], 1, ["each named once"]),
+        (["--joint", "lung,bronc", "--most-probable"], 2, ["one at a time"]),
+        (["--most-probable", "--method", "loopy"], 2, ["--method exact"]),
+        (["--json", "-o", "x.csv"], 2, ["leave out"]),
+        (["--evidence", "none.csv"], 1, ["no file 'none.csv'"]),
+        (["--evidence", "OTHER"], 1, ["column 'smok'", "'smoke'", "--drop"]),
+        (["--evidence", "WRONG"], 1, ["Row 1, 'smoke'", "'perhaps'"]),
+        (["--evidence", "RIGHT", "--given", "smoke=yes"], 2, ["--evidence and in --given"]),
+        (["-o", "x.doc"], 1, [".doc"]),
+        (["--sample", "0"], 2, ["0"]),
+    ],
+)
+def test_what_is_wrong_is_told(
+    arguments: list[str], status: int, words: list[str], network: Path, tmp_path: Path, capsys: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    files = {}
+    for name, text in (("OTHER", "smok\nyes\n"), ("WRONG", "smoke\nyes\nperhaps\n"), ("RIGHT", "smoke\nyes\n")):
+        files[name] = tmp_path / f"{name}.csv"
+        files[name].write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    told = said(capsys, "query", network, *(files.get(one, one) for one in arguments), status=status)
+    for word in words:
+        assert word in told, told
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_states_called_none_are_not_missing(tmp_path: Path, capsys: Any) -> None:
+    path, rows = tmp_path / "n.bif", tmp_path / "rows.csv"
+    fgrn.write(BayesianNetwork({"flow": ["None", "some"]}, (), {"flow": [[0.25, 0.75]]}), path)
+    rows.write_text("flow\nNone\nsome\nNA\n", encoding="utf-8")
+    told = asked(capsys, path, "--evidence", str(rows))
+    assert [one["probability"] for one in told] == pytest.approx([0.25, 0.75, 1])
+
+
+def test_labels_that_are_numbers_are_found_however_they_are_written(tmp_path: Path, capsys: Any) -> None:
+    path, rows = tmp_path / "n.bif", tmp_path / "rows.csv"
+    fgrn.write(BayesianNetwork({"dose": ["0.50", "1.0"]}, (), {"dose": [[0.25, 0.75]]}), path)
+    rows.write_text("dose\n0.50\n1.0\n\n", encoding="utf-8")
+    told = asked(capsys, path, "--evidence", str(rows))
+    assert [one["probability"] for one in told][:2] == pytest.approx([0.25, 0.75])
+    assert asked(capsys, path, "--given", "dose=.5")["probability"] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("logarithm", [0.0, -1.0, -20.0, -700.0, -5000.0, 3000.0, -np.inf])
+def test_probabilities_of_any_size_are_written(logarithm: float) -> None:
+    from decimal import Decimal
+
+    expected = Decimal(logarithm).exp() if np.isfinite(logarithm) else Decimal(0)
+    assert abs(Decimal(plain(logarithm)) - expected) <= expected * Decimal("1e-4")
+
+
+# convert
+
+
+def test_all_formats_are_converted_into_each_other(network: Path, tmp_path: Path, capsys: Any) -> None:
+    last = network
+    for number, suffix in enumerate(("xdsl", "net", "xml.gz", "bif.gz", "bifxml", "bif")):
+        path = tmp_path / f"{number}.{suffix}"
+        told = json.loads(said(capsys, "convert", last, path, "--json"))
+        assert told == {"written": str(path), "variables": 8, "tables": 8, "left_out": []}
+        last = path
+    assert fgrn.read(last) == chest()
+    plain_ = json.loads(said(capsys, "convert", last, tmp_path / "c.uai", "--json"))
+    assert any("x0, x1" in one for one in plain_["left_out"])
+    np.testing.assert_array_equal(fgrn.read(tmp_path / "c.uai").table("x3"), chest().table("lung"))
+
+
+def test_formats_may_be_named(network: Path, tmp_path: Path, capsys: Any) -> None:
+    other = tmp_path / "chest.txt"
+    said(capsys, "convert", network, other, "--to", "net")
+    said(capsys, "convert", other, tmp_path / "again.bif", "--from", "net")
+    assert fgrn.read(tmp_path / "again.bif") == chest()
+    assert asked(capsys, other, "--from", "net", "--target", "lung")["posterior"]
+    text = said(capsys, "convert", network, tmp_path / "chest.doc", status=2)
+    assert "--to" in text and ".bif" in text
+
+
+def test_properties_that_are_left_out_are_told(tmp_path: Path, capsys: Any) -> None:
+    from fgrn.cli import main
+
+    path = tmp_path / "p.bif"
+    model = BayesianNetwork({"a": ["no", "yes"]}, properties={"a": {"colour": "red"}}, name="told")
+    fgrn.write(model, path)
+    assert main(["convert", str(path), str(tmp_path / "p.uai")]) == 0
+    err = capsys.readouterr().err
+    assert "1 property" in err and "'told'" in err
+
+
+@pytest.mark.parametrize(
+    ("model", "suffix", "words"),
+    [
+        (circle(), "bif", ["factors without a direction", "UAI"]),
+        (BayesianNetwork({"a b": ["no", "yes"]}), "net", ["'a b'"]),
+        (BayesianNetwork({"a": ["no way", "yes"]}), "xdsl", ["'no way'"]),
+    ],
+)
+def test_what_a_format_cannot_carry_is_told(
+    model: Any, suffix: str, words: list[str], tmp_path: Path, capsys: Any
+) -> None:
+    source = tmp_path / ("m.uai" if suffix == "bif" else "m.bif")
+    fgrn.write(model, source)
+    text = said(capsys, "convert", source, tmp_path / f"out.{suffix}", status=1)
+    assert all(word in text for word in words), text
+    assert not (tmp_path / f"out.{suffix}").exists()
+
+
+def test_bad_files_are_told_with_their_line(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "bad.bif"
+    path.write_text("network x {\n}\nvariable a {\n type discrete [ 2 ] { y };\n}\n", encoding="utf-8")
+    for command, *rest in ["query"], ["inspect"], ["convert", tmp_path / "o.net"], ["draw", "-o", "a.svg"]:
+        assert "bad.bif, line 4" in said(capsys, str(command), path, *rest, status=1)
+    unknown = tmp_path / "data.what"
+    unknown.write_text("hello", encoding="utf-8")
+    assert "--from" in said(capsys, "query", unknown, status=1)
+    assert "fgrn predict" in said(capsys, "query", "people.fgrn", status=1)
+
+
+# inspect and draw
+
+
+def test_networks_are_inspected(network: Path, tmp_path: Path, capsys: Any) -> None:
+    text = said(capsys, "inspect", network)
+    assert "8 variables with 16 states" in text and "8 arcs, at most 2 parents" in text and "bronc, either" in text
+    told = json.loads(said(capsys, "inspect", network, "--json"))
+    assert told["parameters"] == chest().free_parameters and told["exact"]
+    assert told["joint_states"] == max(chest().tree.states)
+    assert told["listed"][1] == {"name": "tub", "states": ["yes", "no"], "parents": ["travel"]}
+    fgrn.write(circle(), tmp_path / "c.uai")
+    assert "7 factors with 28 numbers" in said(capsys, "inspect", tmp_path / "c.uai")
+
+
+@pytest.mark.parametrize("options", [[], ["--given", "smoke=yes", "--given", "xray!=no"], ["--only", "lung"],
+                                     ["--detail", "names"], ["--method", "loopy"]])  # fmt: skip
+def test_networks_are_drawn(options: list[str], network: Path, tmp_path: Path, capsys: Any) -> None:
+    for suffix in ("svg", "png"):
+        path = tmp_path / f"chest.{suffix}"
+        said(capsys, "draw", network, *options, "-o", path)
+        assert path.read_bytes()[:5] in (b"<?xml", b"\x89PNG\r")
+
+
+def test_drawing_says_what_is_wrong(network: Path, tmp_path: Path, capsys: Any) -> None:
+    assert "Did you mean 'lung'" in said(capsys, "draw", network, "--only", "lungs", "-o", "a.svg", status=1)
+    assert ".doc" in said(capsys, "draw", network, "-o", "a.doc", status=1)
+    assert "--only" in said(capsys, "draw", "m.fgrn", "--only", "a", "-o", "a.svg", status=2)
