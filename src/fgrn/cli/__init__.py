@@ -32,14 +32,14 @@ COMMANDS = {
 
 SUMMARIES = {
     "demo": "Learn handwritten digits, and draw what was learnt.",
-    "inspect": "What is in a table or a network: columns, levels, holes, what looks odd.",
+    "inspect": "What is in a table or network, and what looks odd.",
     "fit": "Learn a model from a table.",
     "compare": "How many hidden states a table asks for.",
     "predict": "The class or cluster of each row of a table.",
     "complete": "Fill the holes of a table.",
     "explain": "Why a row is classified as it is.",
     "prototypes": "What is typical of each class or cluster.",
-    "draw": "Draw a model as a factor graph, or the graph of a Bayesian network.",
+    "draw": "Draw a model, or the graph of a Bayesian network.",
     "query": "Ask a Bayesian network: beliefs, the likeliest states, samples.",
     "convert": "Write a network in the format of another program.",
     "bench": "How fast it is on this machine.",
@@ -59,6 +59,7 @@ First steps
   fgrn inspect people.csv
   fgrn fit people.csv --target buys -o people.fgrn
   fgrn predict people.fgrn new.csv -o answers.csv
+  fgrn query alarm.bif --given HR=LOW
 """
 
 
