@@ -502,7 +502,8 @@ def test_a_saved_model_comes_back_as_it_was(seed: int) -> None:
 def test_what_learning_may_do_is_saved_too(tmp_path: Path) -> None:
     model = BayesianNetwork(
         {"a": ["x", "y"], "b": 2, "c": 2}, [("a", "b"), ("a", "c")], {"a": [0.25, 0.75]}, frozen=["a"],
-        ties={"b": "both", "c": "both"}, supports={"b": np.eye(2), "c": np.eye(2)}, name="n", properties={"a": {"k": "v"}},
+        ties={"b": "both", "c": "both"}, supports={"b": np.eye(2), "c": np.eye(2)}, name="n",
+        properties={"a": {"k": "v"}},
     )  # fmt: skip
     model.save(tmp_path / "m.fgrn")
     again = fgrn.load(tmp_path / "m.fgrn")

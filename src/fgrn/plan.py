@@ -173,6 +173,8 @@ class Plan(ReadOnlyArrays):
     maps: np.ndarray
     diverter_size: np.ndarray
     diverter_run: np.ndarray
+    spaces: tuple[tuple[int, ...], ...]  # of each Diverter: the sizes of what its product space is made of
+    leg_axes: tuple[tuple[int, ...] | None, ...]  # which of them a leg carries; None for all, as they are
     is_tree: bool
     # (kind, block, parent leg or edge) from the root outwards; empty on a loop
     order: tuple[tuple[int, int, int], ...]
@@ -236,6 +238,15 @@ class Plan(ReadOnlyArrays):
         first = start + int(self.diverter_size[diverter]) // run
         index: np.ndarray = (self.maps[start:first, None] + self.maps[first : first + run]).ravel()
         return index
+
+    def leg_groups(self, diverter: int, leg: int) -> np.ndarray:
+        """The joint states of a Diverter by the state of a leg, (states, joint states of each)."""
+        space, axes = self.spaces[diverter], self.leg_axes[leg]
+        joint = np.arange(int(self.diverter_size[diverter]))
+        if axes is None:
+            return joint[:, None]
+        rest = [axis for axis in range(len(space)) if axis not in axes]
+        return joint.reshape(space).transpose(*axes, *rest).reshape(int(self.cardinality[self.leg_edge[leg]]), -1)
 
     def source_values(self, values: np.ndarray, source: int) -> np.ndarray:
         """The view of what a Source sends, in a flat vector."""

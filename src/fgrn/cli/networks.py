@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def is_network(path: str) -> bool:
-    """Whether a file is that of a network of another program, by its name, or a model file with a network of that kind."""
+    """Whether a file is that of a network of another program, by its name, or a model file with such a network."""
     if not path.endswith(".fgrn"):
         return Path(path.removesuffix(".gz")).suffix.lower() in EXTENSIONS
     try:

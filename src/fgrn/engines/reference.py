@@ -343,10 +343,8 @@ class State:
             leg = legs[position]
             edge = int(self.plan.leg_edge[leg])
             others = tally > known[position]
-            index = self.plan.leg_index(diverter, leg)
-            if index is not None:  # sum the joint states that share a state of this leg
-                order = np.argsort(index, kind="stable").reshape(int(self.plan.cardinality[edge]), -1)
-                product = self.engine.added(product[:, order], axis=2)
+            if self.plan.leg_axes[leg] is not None:  # sum the joint states that share a state of this leg
+                product = self.engine.added(product[:, self.plan.leg_groups(diverter, leg)], axis=2)
             if self.plan.leg_is_input[leg]:
                 product = np.where(others[:, None], product, 0.0)  # nothing known elsewhere: ones
                 self._write_backward(edge, product, others)

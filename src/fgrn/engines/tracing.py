@@ -66,10 +66,7 @@ def _at_diverter(
         cells = np.arange(total.shape[1])[None]
         given = np.zeros(len(which), dtype=np.int64)
     else:
-        index = plan.leg_index(diverter, legs[edges.index(parent)])
-        states = int(plan.cardinality[parent])
-        order = np.arange(states) if index is None else np.argsort(index, kind="stable")
-        cells = order.reshape(states, -1)
+        cells = plan.leg_groups(diverter, legs[edges.index(parent)])
         given = codes[:, parent]
     chosen = np.empty(len(which), dtype=np.int64)
     step = max(1, CELLS_AT_ONCE // cells.shape[1])
