@@ -256,6 +256,8 @@ def states(data: Data) -> dict[str, list[Any]]:
     """
     found: dict[str, list[Any]] = {}
     for name, column in columns(data, by_value=True).items():
+        if is_numbers(column) and column.ndim == 1:
+            column = np.unique(column)
         values = column.found if isinstance(column, Factored) else listed(column)
         if any(is_distribution(value) for value in values):
             raise EvidenceError(f"Column {name!r} holds distributions, which do not say what its states are called.")
