@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     )
     from .factored import FactoredModel
     from .markov import MarkovNetwork
+    from .trees import chow_liu, tan
 
 __all__ = [
     "SISO",
@@ -83,6 +84,7 @@ __all__ = [
     "Variable",
     "WiringError",
     "__version__",
+    "chow_liu",
     "dica",
     "hmm",
     "load",
@@ -93,11 +95,12 @@ __all__ = [
     "sequences",
     "stack",
     "states",
+    "tan",
     "write",
 ]
 
 
-_MODELS = {"BayesianNetwork": "bayesian", "MarkovNetwork": "markov"}
+_MODELS = {"BayesianNetwork": "bayesian", "MarkovNetwork": "markov", "chow_liu": "trees", "tan": "trees"}
 _ESTIMATORS = frozenset(name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "NaiveBayes")))
 _MODULES = frozenset({"datasets", "estimators", "paper", "plots"})
 
