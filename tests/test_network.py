@@ -212,6 +212,12 @@ def test_the_states_of_a_table() -> None:
         fgrn.states({"a": [[0.5, 0.5]]})
 
 
+@pytest.mark.parametrize("values", [[{1: 2}, {}], [{1}, {2}], [1j, 2j], [object(), object()]])
+def test_what_cannot_be_a_state_is_refused(values: list[object]) -> None:
+    with pytest.raises(fgrn.EvidenceError, match="'a': states are words and numbers"):
+        fgrn.states({"a": values})
+
+
 def test_errors_cross_processes() -> None:
     with pytest.raises(fgrn.ImpossibleEvidence) as raised:
         Network([Source(Variable("a", 2), [1, 0])]).propagate({"a": [0, 1]})

@@ -261,11 +261,16 @@ def states(data: Data) -> dict[str, list[Any]]:
         values = column.found if isinstance(column, Factored) else listed(column)
         if any(is_distribution(value) for value in values):
             raise EvidenceError(f"Column {name!r} holds distributions, which do not say what its states are called.")
-        distinct = dict.fromkeys(v.item() if isinstance(v, np.generic) else v for v in values if not is_unknown(v))
-        if not distinct:
+        known = [value.item() if isinstance(value, np.generic) else value for value in values if not is_unknown(value)]
+        if not known:
             raise EvidenceError(f"Column {name!r} has no known value, so its states cannot be found. Leave it out.")
         in_order = isinstance(column, Factored) and column.categorical
-        found[name] = list(distinct) if in_order else sorted(distinct, key=lambda v: (isinstance(v, str), v))
+        try:
+            distinct = dict.fromkeys(known)
+            found[name] = list(distinct) if in_order else sorted(distinct, key=lambda v: (isinstance(v, str), v))
+        except TypeError:
+            kinds = sorted({type(value).__name__ for value in known})
+            raise EvidenceError(f"Column {name!r}: states are words and numbers. Got {', '.join(kinds)}.") from None
     return found
 
 
