@@ -365,6 +365,8 @@ def test_settings_of_learning_are_passed_on() -> None:
         ({"a": [0, 1]}, {"states": ["a"]}, fgrn.LearningError, "mapping"),
         ({"a": [0, 2]}, {"states": {"a": 2}}, fgrn.EvidenceError, "Row 1, 'a'"),
         ({"a": [0, 1]}, {"root": "c"}, fgrn.UnknownNameError, "'c'"),
+        ({"a": [0, 1]}, {"root": np.array(["a", "b"])}, fgrn.UnknownNameError, "array"),
+        ({"a": [{1: 2}, {2: 3}]}, {}, fgrn.EvidenceError, "words and numbers"),
         ({"a": [0, 1]}, {"penalty": "mdl"}, fgrn.LearningError, "'bic'"),
         ({"a": [0, 1]}, {"penalty": -1}, fgrn.LearningError, "penalty"),
         ({"a": [0, 1]}, {"penalty": float("nan")}, fgrn.LearningError, "penalty"),

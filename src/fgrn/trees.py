@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import frames, settings
+from . import em, frames, settings
 from .bayesian import BayesianNetwork
 from .evidence import Evidence, checked_weights, encode
 from .exceptions import EvidenceError, LearningError, SchemaError, unknown_name
@@ -46,7 +46,8 @@ def chow_liu(
     penalty: float | str = 0.0,
     epochs: int = 100,
     tolerance: float = 1e-6,
-    **options: Any,
+    threads: int | None = None,
+    watch: em.Watcher | None = None,
 ) -> BayesianNetwork:
     """The tree over all columns of a table that has the largest likelihood, with its tables learnt.
 
@@ -66,13 +67,13 @@ def chow_liu(
             (half the logarithm of the rows); the result may then be several trees. Unless given, 0.
         epochs: the most epochs of learning, if there are holes.
         tolerance: learning stops when an epoch gains less than this per row.
-        options: others of `BayesianNetwork.learn`: cycles, engine, threads, merge, watch.
+        threads: how many threads; all processors unless given.
+        watch: called after every epoch of learning, see `Network.learn`.
     """
     table = _Table.of(data, states, weights)
-    if root is not None and root not in table.names:
-        raise unknown_name("column", root, table.names)
+    table.refuse_strangers(() if root is None else (root,))
     search = _Search(table, None, root, _rate(penalty, table.weight))
-    return search.learnt(smoothing=smoothing, epochs=epochs, tolerance=tolerance, **options)
+    return search.learnt(smoothing=smoothing, epochs=epochs, tolerance=tolerance, threads=threads, watch=watch)
 
 
 def tan(
@@ -86,7 +87,8 @@ def tan(
     penalty: float | str = 0.0,
     epochs: int = 100,
     tolerance: float = 1e-6,
-    **options: Any,
+    threads: int | None = None,
+    watch: em.Watcher | None = None,
 ) -> BayesianNetwork:
     """Naive Bayes augmented by a tree: every column hangs on the class, and on one other column.
 
@@ -104,18 +106,17 @@ def tan(
         penalty: what an edge must gain in log-likelihood for each parameter that it adds: a number, "aic" or "bic".
         epochs: the most epochs of learning, if there are holes.
         tolerance: learning stops when an epoch gains less than this per row.
-        options: others of `BayesianNetwork.learn`.
+        threads: how many threads; all processors unless given.
+        watch: called after every epoch of learning.
     """
     table = _Table.of(data, states, weights, class_variable)
-    for name in (class_variable,) if root is None else (class_variable, root):
-        if name not in table.names:
-            raise unknown_name("column", name, table.names)
+    table.refuse_strangers((class_variable,) if root is None else (class_variable, root))
     if root == class_variable:
         raise LearningError(f"The root of the tree is another column than the class, {class_variable!r}.")
     if len(table.names) < 2:
         raise LearningError(f"There is no column beside the class, {class_variable!r}, to tell it from.")
     search = _Search(table, table.names.index(class_variable), root, _rate(penalty, table.weight))
-    return search.learnt(smoothing=smoothing, epochs=epochs, tolerance=tolerance, **options)
+    return search.learnt(smoothing=smoothing, epochs=epochs, tolerance=tolerance, threads=threads, watch=watch)
 
 
 def _rate(penalty: float | str, weight: float) -> float:
@@ -186,6 +187,12 @@ class _Table:
     @property
     def weight(self) -> float:
         return float(self.weights.sum())
+
+    def refuse_strangers(self, names: Sequence[str]) -> None:
+        """An error for a name that is no column."""
+        for name in names:
+            if not isinstance(name, str) or name not in self.names:
+                raise unknown_name("column", name, self.names)
 
     def first_tables(self, arcs: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
         """Where learning starts if there are holes: each table from the rows that know all of it, and one in each cell.
