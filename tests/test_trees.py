@@ -248,6 +248,14 @@ def test_the_root_turns_arcs_round_and_changes_nothing_else(
     assert all(len(other.parents(name)) <= 1 for name in table)
 
 
+def test_the_root_of_an_augmented_tree_hangs_on_the_class_alone() -> None:
+    rows = a_tree(1).sample(2000)
+    one, other = fgrn.tan(rows, "c3"), fgrn.tan(rows, "c3", root="c5")
+    assert one.parents("c0") == other.parents("c5") == ("c3",)
+    assert edges_of(one) == edges_of(other)
+    assert len(one.arcs) == 9 + 8
+
+
 def test_small_tiles_and_blocks_count_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     rows = {f"c{n}": rng.choice([np.nan, *range(n + 1)], 3000) for n in range(1, 8)}
