@@ -392,6 +392,8 @@ def test_what_cannot_be_asked() -> None:
         model.joint({}, [model.names[0]] * 2)
     with pytest.raises(LearningError, match="holes"):
         model.learn({}, holes="ignore")
+    with pytest.raises(TypeError, match="no setting 'epoch'"):
+        model.learn({}, epoch=3)
     with pytest.raises(LearningError, match="no distributions"):
         markov_network(1).learn({})
 

@@ -312,7 +312,20 @@ def test_bad_files_are_told_with_their_line(tmp_path: Path, capsys: Any) -> None
     unknown = tmp_path / "data.what"
     unknown.write_text("hello", encoding="utf-8")
     assert "--from" in said(capsys, "query", unknown, status=1)
-    assert "fgrn predict" in said(capsys, "query", "people.fgrn", status=1)
+    table = fgrn.NaiveBayesClassifier().fit({"a": ["x", "y"] * 5}, ["u", "v"] * 5)
+    table.save(tmp_path / "people.fgrn")
+    assert "fgrn predict" in said(capsys, "query", tmp_path / "people.fgrn", status=1)
+
+
+def test_networks_in_model_files_are_asked_too(tmp_path: Path, capsys: Any) -> None:
+    model = fgrn.BayesianNetwork({"a": ["x", "y"], "b": 2}, [("a", "b")], {"a": [0.25, 0.75], "b": [[1, 0], [0, 1]]})
+    path = tmp_path / "m.fgrn"
+    model.save(path)
+    found = json.loads(said(capsys, "query", path, "--given", "b=1", "--json"))
+    assert found["posterior"]["a"] == {"x": 0, "y": 1}
+    said(capsys, "draw", path, "-o", tmp_path / "m.svg")
+    assert "fgrn query" in said(capsys, "predict", path, tmp_path / "m.svg", status=1)
+    assert json.loads(said(capsys, "inspect", path, "--json"))["arcs"] == 1
 
 
 # inspect and draw

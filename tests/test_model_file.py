@@ -27,7 +27,7 @@ from strategies import SmallNetwork, loopy_networks, networks
 
 from fgrn import SISO, Diverter, FgrnError, ModelFileError, Network, Source, Variable
 from fgrn.io import container as container_file
-from fgrn.io import model_file
+from fgrn.io import model_file, records
 
 KEPT = Path(__file__).parent / "data" / "version-1.fgrn"
 
@@ -505,7 +505,7 @@ def test_a_file_of_holes_takes_no_memory(tmp_path: Path) -> None:
         file.truncate(len(start) + size + 32)
     code = """
         import resource, sys, time
-        from fgrn.io import model_file
+        from fgrn.io import model_file, records
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         begin = time.perf_counter()
         try:
@@ -939,7 +939,7 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
     code = """
         import resource, sys
         from fgrn import ModelFileError
-        from fgrn.io import model_file
+        from fgrn.io import model_file, records
         network = model_file.load(sys.argv[1])
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
         try:
@@ -1004,7 +1004,7 @@ def test_what_could_not_be_read_is_not_written(tmp_path: Path, monkeypatch: pyte
             model_file.save(Network([Source(Variable("A", [1, large]))]), path)
     for limit in ("FILE_LIMIT", "HEADER_LIMIT", "ITEM_LIMIT", "PRODUCT_SPACE_LIMIT"):
         with monkeypatch.context() as patch:
-            patch.setattr(model_file if limit == "PRODUCT_SPACE_LIMIT" else container_file, limit, 1)
+            patch.setattr(records if limit == "PRODUCT_SPACE_LIMIT" else container_file, limit, 1)
             with pytest.raises(ModelFileError, match=r"limit is 1\b|more than 1 values"):
                 model_file.save(small_network(), path)
     assert path.read_bytes() == before

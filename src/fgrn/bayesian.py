@@ -25,6 +25,10 @@ Arcs = Mapping[str, Sequence[str]] | Iterable[tuple[str, str]]
 """The parents of each variable that has some, or pairs (parent, child)."""
 
 
+OPTIONS = ("cycle_tolerance", "hold", "engine", "threads", "merge", "online")
+"""What `learn` hands on to `Network.learn`."""
+
+
 class BayesianNetwork(FactoredModel):
     """A discrete Bayesian network: variables, the parents of each, and its table given them.
 
@@ -172,6 +176,9 @@ class BayesianNetwork(FactoredModel):
         Rows in which everything is known are counted in one pass, and no tree of clusters is needed. Other options are
         those of `Network.learn`: cycle_tolerance, hold, engine, threads, merge, online.
         """
+        strange = [name for name in options if name not in OPTIONS]
+        if strange:
+            raise TypeError(f"learn() has no setting {strange[0]!r}; it has {', '.join(OPTIONS)}, and those by name.")
         if holes != "expect":
             raise LearningError(
                 "Only the leaves of a Network can ignore their holes: here unknown values are expected."

@@ -77,7 +77,7 @@ class FactoredModel(Queries):
         """The names of all variables: each of them may be."""
         return self.names
 
-    @property
+    @cached_property
     def labels(self) -> tuple[Labels, ...]:
         """The labels of the states of all variables, in order."""
         return tuple(variable.labels for variable in self._variables.values())

@@ -23,7 +23,12 @@ def room() -> int | None:
 
 
 def aligned(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, indent: int = 0, room: int | None = None
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    left: int = 1,
+    indent: int = 0,
+    room: int | None = None,
+    bars: bool = False,
 ) -> str:
     """Columns for people: the first `left` of them, words, on the left, numbers on the right.
 
@@ -33,6 +38,7 @@ def aligned(
         left: how many columns are words. They are shortened where there is not enough room.
         indent: cells before each line.
         room: cells in a line; as many as are needed unless given.
+        bars: whether the last column begins on the left, too.
     """
     from rich.cells import cell_len
 
@@ -52,7 +58,8 @@ def aligned(
     lines = []
     for row in table:
         gaps = [" " * (width - cell_len(cell)) for cell, width in zip(row, wide, strict=True)]
-        cells = [cell + gap if k < left else gap + cell for k, (cell, gap) in enumerate(zip(row, gaps, strict=True))]
+        begins = [k < left or (bars and k == len(row) - 1) for k in range(len(row))]
+        cells = [c + gap if begin else gap + c for c, gap, begin in zip(row, gaps, begins, strict=True)]
         lines.append((" " * indent + "  ".join(cells)).rstrip(" "))
     return "\n".join(lines)
 

@@ -106,7 +106,7 @@ class Answer:
             whole = [(name, str(label), share) for name, labels in self._named(beliefs, 0) for label, share in labels]
             self._write(dict(zip(("variable", "state", "probability"), zip(*whole, strict=True), strict=True)))
             return
-        self._tell(seen, method, common.aligned(["variable", "state", "probability", ""], lines, left=2))
+        self._tell(seen, method, common.aligned(["variable", "state", "probability", ""], lines, left=2, bars=True))
 
     def most_probable(self, names: Sequence[str]) -> None:
         """The states of all variables that are likeliest together."""
@@ -162,7 +162,7 @@ class Answer:
                 [*map(str, cell), shown(share), f"{bar(share):<{BAR}}"]
                 for cell, share in zip(cells, table[0].tolist(), strict=True)
             ]
-            self._tell(seen, "exact", common.aligned([*names, "probability", ""], rows_, left=len(names)))
+            self._tell(seen, "exact", common.aligned([*names, "probability", ""], rows_, left=len(names), bars=True))
 
     def sample(self, count: int, seed: int, names: Sequence[str]) -> None:
         """Rows drawn given what is known."""

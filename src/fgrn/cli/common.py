@@ -261,9 +261,11 @@ def _as_learnt(values: Any, column: Column) -> Any:
     return pa.array(numbers, pa.float64())
 
 
-def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, indent: int = 0) -> str:
+def aligned(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, indent: int = 0, bars: bool = False
+) -> str:
     """Columns for people, no wider than the terminal."""
-    return printing.aligned(heads, rows, left, indent, printing.room())
+    return printing.aligned(heads, rows, left, indent, printing.room(), bars)
 
 
 def as_json(value: Any) -> None:

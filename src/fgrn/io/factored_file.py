@@ -31,7 +31,7 @@ def encoded(model: FactoredModel, head: Mapping[str, object]) -> tuple[dict[str,
     tables: list[dict[str, Any]] = []
     for number, (scope, values) in enumerate(model._written()):
         record: dict[str, Any] = {"scope": list(scope), "tensor": f"table/{number}"}
-        tensors[record["tensor"]] = values
+        tensors[record["tensor"]] = values.reshape(-1, values.shape[-1] if scope else 1)
         if isinstance(model, BayesianNetwork):
             part = model._given[number]
             table = model._spec.layout.table_number(part.name)
@@ -71,7 +71,7 @@ def decoded(container: Container) -> FactoredModel:
         for key, dtype in (("tensor", "F64"), ("start", "F64"), ("support", "BOOL")):
             if key == "tensor" or (key in one and kind == "bayesian"):
                 what = f"the {'table' if key == 'tensor' else key} of number {number}"
-                container.want(value_of(str, one, key, what), what, dtype, sizes if kind == "markov" else flat)
+                container.want(value_of(str, one, key, what), what, dtype, flat)
     arrays = container.tensors(check_rows if kind == "bayesian" else _check_numbers)
     named = (value_of(str, record, "name", "its model"), _properties(record))
     with wiring_errors():
@@ -124,7 +124,10 @@ def _markov(
     name: str,
     properties: dict[str, dict[str, str]],
 ) -> MarkovNetwork:
-    factors = [(scope, arrays[one["tensor"]]) for one, scope in zip(tables, scopes, strict=True)]
+    sizes = [[variables[one].cardinality for one in scope] for scope in scopes]
+    factors = [
+        (scope, arrays[one["tensor"]].reshape(size)) for one, scope, size in zip(tables, scopes, sizes, strict=True)
+    ]
     return MarkovNetwork(variables.values(), factors, name=name, properties=properties)
 
 
