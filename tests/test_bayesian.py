@@ -103,6 +103,17 @@ def test_the_most_probable_states_together(seed: int) -> None:
         assert total[tuple(states)] == pytest.approx(total.max(), rel=1e-12)
 
 
+@given(seed=seeds)
+def test_max_marginals(seed: int) -> None:
+    model, draw = models(seed), np.random.default_rng(seed)
+    row = random_row(model, draw)
+    found = model.max_marginals(as_evidence([row], model.names))
+    total = weighted(model, row)
+    for axis, name in enumerate(model.names):
+        expected = total.max(axis=tuple(k for k in range(total.ndim) if k != axis))
+        np.testing.assert_allclose(np.exp(found[name][0] - np.log(total.max())), expected / total.max(), atol=1e-12)
+
+
 def test_one_row_of_plain_values_has_a_plain_answer() -> None:
     model = bayesian_network(4, zeros=False)
     name = model.names[0]

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from strategies import Evidence, SmallNetwork, networks, networks_with_evidence
 
 import fgrn
@@ -268,3 +269,25 @@ def test_an_impossible_row_is_the_one_that_was_given() -> None:
     with pytest.raises(fgrn.ImpossibleEvidence, match="Row 0") as caught:
         net.explain({"y": 1}, "S")
     assert caught.value.rows == (0,)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_what_is_likeliest_together_with_unknown_leaves(seed: int) -> None:
+    """Where a leaf is unknown its likeliest state counts, and not the sum over all."""
+    rng = np.random.default_rng(seed)
+    hidden, states = 3, [2, 3]
+    top, legs = fgrn.Variable("S", hidden), [fgrn.Variable(f"S{k}", hidden) for k in range(2)]
+    tables = [rng.dirichlet(np.ones(n), hidden) for n in states]
+    prior = rng.dirichlet(np.ones(hidden))
+    leaves = [fgrn.SISO(legs[k], fgrn.Variable(f"Y{k}", states[k]), tables[k]) for k in range(2)]
+    net = fgrn.Network([fgrn.Source(top, prior), fgrn.Diverter([top], legs), *leaves])
+    joint = prior[:, None, None] * tables[0][:, :, None] * tables[1][:, None, :]
+    known = int(rng.integers(2))
+    labels, logs = net.most_probable({"Y0": [None, known]}, names=["S", "Y0", "Y1"])
+    for row, whole in enumerate((joint, joint[:, known : known + 1])):
+        assert logs[row] == pytest.approx(np.log(whole.max()))
+        place = labels["S"][row], labels["Y0"][row], labels["Y1"][row]
+        assert joint[place] == pytest.approx(whole.max())
+    largest = net.max_marginals({"Y0": [None]}, names=["S", "Y1"])
+    np.testing.assert_allclose(np.exp(largest["S"][0]), joint.max(axis=(1, 2)))
+    np.testing.assert_allclose(np.exp(largest["Y1"][0]), joint.max(axis=(0, 1)))

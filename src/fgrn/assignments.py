@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -25,6 +25,17 @@ def likeliest(plan: Plan, programs: Programs, values: np.ndarray, evidence: Evid
         codes.append(mine)
         found.append(likelihood)
     return np.concatenate(codes), np.concatenate(found) + evidence.log_scale
+
+
+def max_marginals(
+    plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence, edges: Sequence[int]
+) -> list[np.ndarray]:
+    """For each state of some edges, the log-probability of the likeliest states of everything: (rows, states)."""
+    found = tracer(largest=True).logs(plan, programs, values, evidence, edges, whole=True)
+    for array in found:
+        refuse_impossible(np.flatnonzero(np.isneginf(array).all(axis=1)))
+        array += evidence.log_scale[:, None]
+    return list(found)
 
 
 def sampled_given(

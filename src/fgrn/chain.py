@@ -163,6 +163,12 @@ class Chain(Network):
         scales = np.add.reduceat(encoded.log_scale, np.flatnonzero(encoded.begins)) if encoded.rows else np.zeros(0)
         return MostProbable(labels, weight[encoded.begins] + scales)
 
+    def max_marginals(
+        self, evidence: frames.Data = None, *, names: Collection[str] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Not along the rows of a chain: an error. `most_probable` has the likeliest path, `hmm(length=)` all steps."""
+        raise FgrnError("A chain has no max-marginals. Unroll its steps, hmm(..., length=), or use most_probable.")
+
     def _sampled(self, plan: Plan, rows: int, generator: np.random.Generator) -> np.ndarray:
         """One sequence: first the hidden variable of all rows, one after the other, then the rest."""
         link, values = Link.of(plan, *self.link), self._parameters.values

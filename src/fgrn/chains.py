@@ -168,7 +168,7 @@ class Sequences:
         """What some rows say of their hidden variable, as logarithms that sum to one: nothing gets lost."""
         evidence = self.evidence.take(rows)
         engine = tracer(largest)
-        found = engine.log_backward(self.plan, self.programs, self.alone(values), evidence, self.link.source)
+        (found,) = engine.logs(self.plan, self.programs, self.alone(values), evidence, [self.link.source], whole=False)
         local: np.ndarray = found if largest else found - log_sum(found, axis=1)[:, None]
         return local
 

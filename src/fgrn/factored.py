@@ -216,6 +216,12 @@ class FactoredModel(Queries):
         """See `Queries`."""
         return self._tree_network().most_probable(self._checked(evidence), names=self._asked(names))
 
+    def max_marginals(
+        self, evidence: frames.Data = None, *, names: Collection[str] | None = None
+    ) -> dict[str, np.ndarray]:
+        """See `Queries`."""
+        return self._tree_network().max_marginals(self._checked(evidence), names=self._asked(names))
+
     def sample(
         self,
         rows: int = 1,

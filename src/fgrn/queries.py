@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import explanation, frames, settings
-from .assignments import likeliest, sampled_given
+from .assignments import likeliest, max_marginals, sampled_given
 from .completion import completed
 from .exceptions import EvidenceError, FgrnError, ImpossibleEvidence
 from .labels import Label, named
@@ -149,6 +149,27 @@ class Queries:
         if frames.is_one_row(evidence):
             return MostProbable({name: column.tolist()[0] for name, column in labels.items()}, float(found[0]))
         return MostProbable(labels, found)
+
+    def max_marginals(
+        self, evidence: frames.Data = None, *, names: Collection[str] | None = None
+    ) -> dict[str, np.ndarray]:
+        """For each state of a variable, how probable the likeliest states of everything are that it goes with.
+
+        Logarithms, (rows, states), by variable; -inf for a state that cannot be. The largest of each row is the
+        log-probability of `most_probable`.
+
+        Args:
+            evidence: see `propagate`.
+            names: the variables to ask for, all that are observed unless given.
+        """
+        plan, encoded, programs = self._swept_plan(evidence)
+        asked = self._asked(names)
+        edges = [plan.edge(name) for name in asked]
+        try:
+            found = max_marginals(plan, programs, self._parameters.values, encoded, edges)
+        except ImpossibleEvidence as error:
+            raise self._explained(error, plan, programs, self._parameters.values, encoded) from None
+        return dict(zip(asked, found, strict=True))
 
     def sample(
         self,

@@ -66,9 +66,11 @@ class Programs:
             self._some[key] = sweeps(self._plan, key, self._special)
         return self._some[key]
 
-    def backward(self, edge: int) -> Program:
-        """Two sweeps that leave at least the backward message of an edge behind, and gather nothing on the way."""
-        return sweeps(self._plan, [Message(edge, False)], self._special, gather=False)
+    def ungathered(self, edges: Collection[int], whole: bool) -> Program:
+        """Two sweeps that leave both messages of some edges behind, or the backward ones, and gather nothing."""
+        ways = (True, False) if whole else (False,)
+        wanted = [Message(edge, way) for edge in edges for way in ways]
+        return sweeps(self._plan, wanted, self._special, gather=False)
 
     def marginals(self, edges: Collection[int], whole: bool = False) -> Program:
         """Two sweeps that leave at least the marginals of these edges behind; `whole`: of all that end at a Diverter.

@@ -6,7 +6,7 @@ likelihood is the sum of forward times backward on any edge. It can count its mu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -91,18 +91,23 @@ class Reference:
             room[...] = part
         return found.first, np.divide(found.steps, table, out=np.zeros_like(table), where=table > 0)
 
-    def log_backward(
-        self, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence, edge: int
-    ) -> np.ndarray:
-        """The logarithm of what the evidence says of an edge, (rows, states), not normalised: nothing is ever lost."""
-        program = programs.backward(edge)
+    def logs(
+        self, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence, edges: Sequence[int], whole: bool
+    ) -> list[np.ndarray]:
+        """Logarithms of forward times backward, if `whole`, else of the backward messages, of some edges.
+
+        Each is (rows, states), and not normalised: nothing is ever lost.
+        """
+        program = programs.ungathered(edges, whole)
         prepared = self.prepare(plan, programs, program, evidence)
-        loaded, parts = prepared.load(values), [np.zeros((0, int(plan.cardinality[edge])))]
+        loaded, out = prepared.load(values), [np.empty((evidence.rows, int(plan.cardinality[edge]))) for edge in edges]
         for first in range(0, evidence.rows, prepared.rows_at_once):
-            state = loaded._state(slice(first, min(first + prepared.rows_at_once, evidence.rows)))
+            rows = slice(first, min(first + prepared.rows_at_once, evidence.rows))
+            state = loaded._state(rows)
             state.run(program)
-            parts.append(state.backward[:, plan.columns(edge)])
-        return np.concatenate(parts)
+            for edge, room in zip(edges, out, strict=True):
+                room[rows] = state.belief(edge) if whole else state.backward[:, plan.columns(edge)]
+        return out
 
     def recount(self, plan: Plan, held: Held, values: np.ndarray, weights: np.ndarray, expect: bool) -> BlockCounts:
         """See `Engine`."""
