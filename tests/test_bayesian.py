@@ -37,6 +37,7 @@ from fgrn import (
     realisation,
 )
 from fgrn.clusters import cluster_tree
+from fgrn.engines import wide
 from fgrn.io import container, factored_file, model_file
 
 seeds = st.integers(0, 2**32 - 1)
@@ -61,6 +62,50 @@ def test_marginals_and_likelihood_are_those_of_the_enumeration(engine: str, seed
         assert found.log_likelihood[number] == pytest.approx(np.log(total.sum()), rel=1e-12, abs=1e-11)
         for axis, name in enumerate(model.names):
             np.testing.assert_allclose(found.marginal(name)[number], marginal(total, axis), atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8, 9, 40, 150])
+def test_rows_side_by_side_are_those_one_by_one(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(24):
+        model, draw = models(seed), np.random.default_rng(seed)
+        data = as_evidence([random_row(model, draw) for _ in range(rows)], model.names)
+        with monkeypatch.context() as patch:
+            patch.setattr(wide, "FEWEST_ROWS", 1)
+            patch.setattr(wide, "MOST_LANES", 8 * (1 + seed % 3))
+            found = model.propagate(data, engine="cpu")
+            learnt = model.copy()
+            if isinstance(model, BayesianNetwork):
+                learnt.learn(data, epochs=2, engine="cpu", weights=1.0 + np.arange(rows) % 3, merge=False)
+        expected = model.propagate(data, engine="reference")
+        np.testing.assert_allclose(found.log_likelihood, expected.log_likelihood, rtol=1e-11, atol=1e-11)
+        for name in model.names:
+            np.testing.assert_allclose(found.marginal(name), expected.marginal(name), atol=1e-12)
+        if isinstance(model, BayesianNetwork):
+            other = model.copy()
+            other.learn(data, epochs=2, engine="reference", weights=1.0 + np.arange(rows) % 3, merge=False)
+            for name in model.names:
+                np.testing.assert_allclose(learnt.table(name), other.table(name), atol=1e-10)
+
+
+def test_rows_in_doubt_are_done_one_by_one() -> None:
+    """Tables so extreme that plain products would lose states, among rows that are harmless."""
+    draw = np.random.default_rng(0)
+    names = [f"v{k}" for k in range(12)]
+    tables = {}
+    for name in names:
+        table = 10.0 ** -draw.uniform(0, 250, (2 if name != "v0" else 1, 2))
+        table[:, 0] = 1.0
+        tables[name] = table / table.sum(axis=1, keepdims=True)
+    model = BayesianNetwork(dict.fromkeys(names, 2), [("v0", name) for name in names[1:]], tables)
+    data = {name: [None if draw.random() < 0.4 else int(draw.random() < 0.6) for _ in range(64)] for name in names}
+    found, expected = (model.propagate(data, engine=engine) for engine in ("cpu", "reference"))
+    np.testing.assert_allclose(found.log_likelihood, expected.log_likelihood, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(found.marginal("v0"), expected.marginal("v0"), atol=1e-12)
+    mine, other = model.copy(), model.copy()
+    mine.learn(data, epochs=1, engine="cpu", merge=False)
+    other.learn(data, epochs=1, engine="reference", merge=False)
+    for name in names:
+        np.testing.assert_allclose(mine.table(name), other.table(name), rtol=1e-9, atol=1e-300)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import BlockCounts, Buffers, Engine, Room, Scan, kernels
+from . import BlockCounts, Buffers, Engine, Room, Scan, kernels, wide
 from .cycles import Held, held, recount, transposed_tables
 from .kernels.basics import FAINT, LOG_TWO
 from .packs import Known, aligned_zeros, joint_tables, known_entries, padded, unpacked_counts
 from .stars import Ray, base_of, ray_of
-from .tape import tape_for
+from .tape import Tape, tape_for
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -91,10 +91,19 @@ class Cpu:
 class Prepared:
     """Evidence laid out for a tape: the codes of the packs, and the rest as it is."""
 
-    def __init__(self, engine: Cpu, plan: Plan, programs: Programs, program: Program, evidence: Evidence) -> None:
+    def __init__(
+        self,
+        engine: Cpu,
+        plan: Plan,
+        programs: Programs,
+        program: Program,
+        evidence: Evidence,
+        tape: Tape | None = None,
+    ) -> None:
         self.engine, self.plan, self.programs, self.program = engine, plan, programs, program
         self.evidence = evidence
-        self.tape = tape_for(plan, program, evidence)
+        self.tape = tape_for(plan, program, evidence) if tape is None else tape
+        self.lanes = wide.lanes_for(plan, program, self.tape, evidence)
         self._known: dict[int, Known] = {}
         self._same = NOTHING
         self.spare: list[np.ndarray] = []  # counts whose room may be used again: fresh memory is slow the first time
@@ -116,6 +125,14 @@ class Prepared:
             self.rows_at_once = int(
                 np.clip(MESSAGE_BYTES // shown, 1, MOST_ROWS if self.ray is None else MOST_RAY_ROWS)
             )
+
+    def one_by_one(self, rows: slice, where: np.ndarray) -> Prepared:
+        """The same for some of the rows, none of them side by side."""
+        found = Prepared(
+            self.engine, self.plan, self.programs, self.program, self.evidence.take(rows).take(where), self.tape
+        )
+        found.lanes = 0
+        return found
 
     def workspace(self) -> tuple[np.ndarray, np.ndarray]:
         """Room for the messages of a block that stays in the cache, and for what is known behind them."""
@@ -221,6 +238,8 @@ class Loaded:
         mine = self.prepared
         if mine.ray is not None:
             return self._ray(mine.ray, rows, beliefs, room)
+        if mine.lanes:
+            return wide.messages(self, rows)
         work, known = mine.workspace()
         buffers, doubtful = self._run(rows, mine.block, work, known, work, known)
         return self._judged(rows, buffers, doubtful)
@@ -325,7 +344,9 @@ class Loaded:
         """See `Loaded` of the package. The counts are those of packs, posteriors, inner tables, and the judge's."""
         mine = self.prepared
         raw = mine.room()
-        *counted, judged = self._parts(raw)
+        *counted, judged = self.parts_of(raw)
+        if mine.lanes:
+            return wide.counts(self, rows, weights, expect, raw)
         count = self._star_counts if mine.tape.is_star else self._tree_counts
         likelihood, doubtful = count(rows, mine.spread(weights), expect, *counted)
         impossible = [np.zeros(0, dtype=np.intp)]
@@ -346,7 +367,7 @@ class Loaded:
     def settled(self, counts: np.ndarray, expect: bool) -> tuple[np.ndarray, float]:
         """See `Loaded` of the package."""
         plan, tape = self.prepared.plan, self.prepared.tape
-        joint, posteriors, inner, judged = self._parts(counts)
+        joint, posteriors, inner, judged = self.parts_of(counts)
         missing = 0.0
         if tape.is_star:
             tables = tape.regions[0].of(joint)
@@ -360,7 +381,8 @@ class Loaded:
         self.release(counts)
         return out, missing
 
-    def _parts(self, raw: np.ndarray) -> list[np.ndarray]:
+    def parts_of(self, raw: np.ndarray) -> list[np.ndarray]:
+        """The counts of packs, posteriors, inner tables, and the judge's."""
         return [raw[a:b] for a, b in pairwise(self.prepared.parts.tolist())]
 
     def _star_counts(

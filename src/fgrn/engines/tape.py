@@ -75,6 +75,7 @@ class Tape:
     count: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
     largest_space: int = 1
     largest_message: int = 1
+    largest_end: int = 1  # of the messages whose marginals a program shows
     most_targets: int = 1
     is_star: bool = False  # one Diverter with Sources and gathered leaves is everything
     products: list[Product] = field(default_factory=list)
@@ -136,6 +137,7 @@ class _Writer:
         self.tape = Tape(
             largest_space=int(plan.diverter_size.max(initial=1)),
             largest_message=int(plan.cardinality.max(initial=1)),
+            largest_end=int(plan.cardinality[program.believed].max(initial=1)),
         )
         roots = program.roots.tolist()
         self.inward = {(edge, bool(way)) for edge, way in [*program.inward.tolist(), *roots]}

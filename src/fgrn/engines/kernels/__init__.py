@@ -1,9 +1,9 @@
 """Numba kernels of the CPU engine: they read a tape (see `tape`) and work on a block of rows at a time.
 
-Here are those that Python calls; what they are made of is in `basics`, `gathers`, `products` and `sisos`, and in LLVM's
-words in `vectors` and `llvm`. Numba's cache on disk notices changes in the file of a kernel only, so this file holds
-the digest of the others (`PARTS`), and a test compares: who changes a line there has to touch this file, which renews
-the cache. No other place imports numba.
+Here are those that Python calls; what they are made of is in `basics`, `clusters`, `gathers`, `products`, `sisos`, and
+in LLVM's words in `vectors` and `llvm`. Numba's cache on disk notices changes in the file of a kernel only, so this file
+holds the digest of the others (`PARTS`), and a test compares: who changes a line there has to touch this file, which
+renews the cache. No other place imports numba.
 
 Kernels release the GIL. None is compiled with `parallel`: threads are the flow's, which adds counts in the order of the
 rows. Nor with `fastmath`: sums are free to change their order in `vectors`, and nothing else is.
@@ -51,12 +51,13 @@ from .basics import (
     normalise,
     once,
 )
+from .clusters import wide_boundary, wide_divert, wide_posterior, wide_scatter
 from .gathers import leaves, scatter, shift_of, star_products
 from .products import divert, posterior_of
 from .sisos import boundary, constant, joint_add, joint_norm, lone_source, meet, siso_backward, siso_forward
 from .vectors import copied, crossed, dot, filled, increased, multiplied, projected, scaled, scattered, summed, times
 
-PARTS = "f4db35973e6a"
+PARTS = "2631c1fcc83a"
 
 
 @once
@@ -171,6 +172,45 @@ def tree(
                     )  # fmt: skip
                 elif operation == LONE_SOURCE:
                     lone_source(count_tape, at, rows, width, write, sure, inner_counts)
+                at += length
+
+
+@kernel
+def clusters(
+    sweep_tape, count_tape, total, lanes, values, maps, codes, soft, work, known, least, scale, rest, doubtful, x,
+    norms, bounds, out_width, marginal, weights, sure, posteriors,
+):  # fmt: skip
+    """Run the tapes of a tree of clusters on all rows, so many at a time, side by side; a doubtful row adds nothing."""
+    for first in range(0, total, np.int64(lanes)):
+        rows = min(np.int64(lanes), total - first)
+        at = np.int64(0)
+        while at < len(sweep_tape):
+            operation, length = sweep_tape[at], np.int64(sweep_tape[at + 1])
+            at += 2
+            if operation == BOUNDARY:
+                wide_boundary(sweep_tape, at, first, rows, lanes, codes, soft, work, known, least)
+            elif operation == DIVERT:
+                wide_divert(
+                    sweep_tape, at, first, rows, lanes, values, maps, work, known, least, scale, rest, doubtful, x,
+                    norms, bounds,
+                )  # fmt: skip
+            at += length
+        for stage in range(2 if len(weights) else 1):
+            if stage == 1:
+                filled(sure, ZERO, 0.0, lanes)
+                for r in range(rows):
+                    sure[r] = 0.0 if doubtful[first + r] else weights[first + r]
+            at = np.int64(0)
+            while at < len(count_tape):
+                operation, length = count_tape[at], np.int64(count_tape[at + 1])
+                at += 2
+                if stage == 0 and operation == POSTERIOR:
+                    wide_posterior(
+                        count_tape, at, first, rows, lanes, values, maps, work, known, scale, rest, doubtful, x, norms,
+                        out_width, marginal,
+                    )  # fmt: skip
+                elif stage == 1 and operation == SCATTER:
+                    wide_scatter(count_tape, at, lanes, work, sure, posteriors)
                 at += length
 
 

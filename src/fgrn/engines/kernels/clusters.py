@@ -1,0 +1,220 @@
+"""Trees of clusters: many rows at a time, side by side, so that one step of the tape does for all of them.
+
+A message lies state by state, each with all rows of a block (its lanes) next to each other. Nothing careful is done
+here: a row in which a product might lose a state is doubtful, and done again one by one. Records are as in `products`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .basics import (
+    BELIEF_LENGTH,
+    FAINT,
+    LEG_LENGTH,
+    LEG_PRIOR,
+    LOST,
+    NONE,
+    ONWARD_LENGTH,
+    ROOT,
+    SMALLEST,
+    SMALLEST_PRODUCT,
+    ZERO,
+    inlined,
+    inner,
+    is_known,
+)
+from .vectors import copied, dot, filled, increased, times
+
+
+@inner
+def wide_boundary(tape, at, first, rows, lanes, codes, soft, work, known, least):
+    """The evidence on a variable in every lane; nothing at all is written where no lane knows it."""
+    place, count, flag, column, soft_at = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
+    some = False
+    for r in range(rows):
+        some |= is_known(codes, first + r, column)
+    known[flag] = some
+    if not some:
+        return
+    filled(work, place * lanes, 1.0, count * lanes)
+    filled(least, flag * lanes, 1.0, lanes)
+    for r in range(rows):
+        if not is_known(codes, first + r, column):
+            continue
+        lane = np.uint64(r)
+        code = codes[first + r, column]
+        if code >= 0:
+            for s in range(count):
+                work[(place + s) * lanes + lane] = 0.0
+            work[(place + np.uint64(code)) * lanes + lane] = 1.0
+            continue
+        smallest = 1.0
+        for s in range(count):
+            value = soft[first + r, soft_at + s]
+            work[(place + s) * lanes + lane] = value
+            smallest = min(smallest, value) if value > 0.0 else smallest
+        least[flag * lanes + lane] = smallest
+
+
+@inlined
+def wide_product(tape, leg_at, legs, without, size, run, lanes, values, maps, work, known, x):
+    """The product of all legs but one, over the space of a Diverter, in every lane."""
+    runs = size // run
+    fresh = True
+    for leg in range(legs):
+        record = leg_at + leg * LEG_LENGTH
+        kind, place, index = tape[record], tape[record + 1], tape[record + 3]
+        if leg == without or (kind != LEG_PRIOR and not known[tape[record + 2]]):
+            continue
+        if fresh and kind != LEG_PRIOR:
+            filled(x, ZERO, 1.0, size * lanes)
+        for k in range(runs):
+            start = ZERO if index == NONE else maps[index + k]
+            for i in range(run):
+                cell = k * run + i
+                state = place + (cell if index == NONE else start + maps[index + runs + i])
+                if kind != LEG_PRIOR:
+                    times(x, cell * lanes, work, state * lanes, lanes)
+                elif fresh:
+                    filled(x, cell * lanes, values[state], lanes)
+                else:
+                    filled(x, (size + np.uint64(1)) * lanes, values[state], lanes)
+                    times(x, cell * lanes, x, (size + np.uint64(1)) * lanes, lanes)
+        fresh = False
+    if fresh:
+        filled(x, ZERO, 1.0, size * lanes)
+
+
+@inlined
+def wide_sums(x, size, run, lanes, maps, index, out, place, count):
+    """Sum over the joint states that share a state of a leg, in every lane."""
+    if index == NONE:
+        copied(x, ZERO, out, place * lanes, count * lanes)
+        return
+    filled(out, place * lanes, 0.0, count * lanes)
+    runs = size // run
+    for k in range(runs):
+        start = place + maps[index + k]
+        for i in range(run):
+            increased(out, (start + maps[index + runs + i]) * lanes, 1.0, x, (k * run + i) * lanes, lanes)
+
+
+@inlined
+def wide_norms(x, at, count, lanes, norms):
+    """The sums of all states, in every lane."""
+    filled(norms, ZERO, 0.0, lanes)
+    for s in range(count):
+        increased(norms, ZERO, 1.0, x, (at + s) * lanes, lanes)
+
+
+@inlined
+def wide_scaled(x, at, count, lanes, norms):
+    """Divide by the norms, which are inverted."""
+    for r in range(lanes):
+        norms[r] = 1.0 / norms[r] if norms[r] > 0.0 else 0.0
+    for s in range(count):
+        times(x, (at + s) * lanes, norms, ZERO, lanes)
+
+
+@inlined
+def wide_account(first, rows, norms, scale, rest):
+    """Multiply the likelihoods of the lanes by their norms."""
+    for r in range(rows):
+        rest[first + r] *= norms[r]
+        if rest[first + r] < FAINT:
+            scale[first + r] += np.log(rest[first + r]) if rest[first + r] > 0.0 else 0.0
+            rest[first + r] = 1.0
+
+
+@inner
+def wide_divert(
+    tape, at, first, rows, lanes, values, maps, work, known, least, scale, rest, doubtful, x, norms, bounds
+):
+    """The one message of a Diverter towards the root."""
+    size, run, legs = tape[at], tape[at + 1], np.int64(tape[at + 2])
+    leg_at = at + 4
+    target = leg_at + legs * LEG_LENGTH
+    without = np.int64(tape[target])
+    place, count, flag, index = tape[target + 1], tape[target + 2], tape[target + 3], tape[target + 5]
+    filled(bounds, ZERO, 1.0, lanes)
+    for leg in range(legs):
+        record = leg_at + leg * LEG_LENGTH
+        if leg == without:
+            continue
+        if tape[record] == LEG_PRIOR:
+            smallest = values[tape[record + 1] - np.uint64(1)] if tape[record + 3] == NONE else 0.0
+            for r in range(lanes):
+                bounds[r] *= smallest
+        elif known[tape[record + 2]]:
+            times(bounds, ZERO, least, tape[record + 2] * lanes, lanes)
+    wide_product(tape, leg_at, legs, without, size, run, lanes, values, maps, work, known, x)
+    wide_sums(x, size, run, lanes, maps, index, work, place, count)
+    wide_norms(work, place, count, lanes, norms)
+    for r in range(rows):
+        if norms[r] < FAINT or bounds[r] < SMALLEST_PRODUCT:
+            doubtful[first + r] = True
+    wide_account(first, rows, norms, scale, rest)
+    wide_scaled(work, place, count, lanes, norms)
+    known[flag] = True
+    filled(least, flag * lanes, 1.0, lanes)
+    for s in range(count):
+        for r in range(lanes):
+            value = work[(place + s) * lanes + np.uint64(r)]
+            if 0.0 < value < least[flag * lanes + np.uint64(r)]:
+                least[flag * lanes + np.uint64(r)] = value
+    for r in range(rows):
+        if least[flag * lanes + np.uint64(r)] < SMALLEST:
+            doubtful[first + r] = True
+
+
+@inner
+def wide_posterior(
+    tape, at, first, rows, lanes, values, maps, work, known, scale, rest, doubtful, x, norms, out_width, marginal
+):
+    """The posterior of a Diverter, and what is made of it; see `products.posterior_of`."""
+    store, size, run, role, legs = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], np.int64(tape[at + 4])
+    onwards, beliefs, leg_at = np.int64(tape[at + 5]), np.int64(tape[at + 6]), at + 7
+    onward_at = leg_at + legs * LEG_LENGTH
+    belief_at = onward_at + onwards * ONWARD_LENGTH
+    wide_product(tape, leg_at, legs, np.int64(-1), size, run, lanes, values, maps, work, known, x)
+    wide_norms(x, ZERO, size, lanes, norms)
+    for r in range(rows):
+        if norms[r] < (FAINT if role == ROOT else LOST):
+            doubtful[first + r] = True
+    if role == ROOT:
+        wide_account(first, rows, norms, scale, rest)
+    wide_scaled(x, ZERO, size, lanes, norms)
+    if store != NONE:
+        copied(x, ZERO, work, store * lanes, size * lanes)
+    for number in range(onwards):
+        target = onward_at + number * ONWARD_LENGTH
+        index, place, count, back = tape[target], tape[target + 1], tape[target + 2], tape[target + 3]
+        wide_sums(x, size, run, lanes, maps, index, work, place, count)
+        for i in range(count * lanes):
+            own = work[back * lanes + i]
+            work[place * lanes + i] = work[place * lanes + i] / own if own > 0.0 else 0.0
+        wide_norms(work, place, count, lanes, norms)
+        wide_scaled(work, place, count, lanes, norms)
+        known[tape[target + 4]] = True
+    spare = size * lanes
+    for number in range(beliefs):
+        target = belief_at + number * BELIEF_LENGTH
+        index, place, count = tape[target], tape[target + 1], tape[target + 2]
+        if index == NONE:
+            for r in range(rows):
+                for s in range(count):
+                    marginal[np.uint64(first + r) * out_width + place + s] = x[s * lanes + np.uint64(r)]
+            continue
+        wide_sums(x, size, run, lanes, maps, index, x, size, count)
+        for r in range(rows):
+            for s in range(count):
+                marginal[np.uint64(first + r) * out_width + place + s] = x[spare + s * lanes + np.uint64(r)]
+
+
+@inner
+def wide_scatter(tape, at, lanes, work, sure, posteriors):
+    """Add the posterior of a Diverter in all lanes to its total."""
+    place, size, total = tape[at], tape[at + 1], tape[at + 2]
+    for c in range(size):
+        posteriors[total + c] += dot(work, (place + c) * lanes, sure, ZERO, lanes)

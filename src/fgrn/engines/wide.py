@@ -1,0 +1,88 @@
+"""Trees of small clusters, many rows side by side: see `kernels.clusters`. Rows in doubt are done again one by one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from . import BlockCounts, Buffers, kernels
+from .packs import aligned_zeros
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..plan import Plan, Program
+    from .cpu import Loaded
+    from .tape import Tape
+
+NOTHING = np.zeros(0)
+
+LANE_BYTES = 2**17
+"""Of the product over the largest cluster in all lanes: it stays in the second-level cache."""
+
+MOST_LANES, FEWEST_LANES = 64, 8
+FEWEST_ROWS = 8
+"""With fewer rows most lanes would be empty."""
+
+
+def lanes_for(plan: Plan, program: Program, tape: Tape, evidence: Evidence) -> int:
+    """How many rows to put side by side; 0 where it does not pay, or cannot be done."""
+    if not program.by_posteriors or evidence.rows < FEWEST_ROWS:
+        return 0
+    merged = sum(len(product.sources) for product in tape.products)
+    inside = any(plan.reader[edge] for edge in evidence.edges())
+    if inside or merged < len(plan.source_edge):
+        return 0
+    lanes = LANE_BYTES // (8 * tape.largest_space)
+    return 0 if lanes < FEWEST_LANES else min(MOST_LANES, lanes - lanes % FEWEST_LANES)
+
+
+def messages(loaded: Loaded, rows: slice) -> tuple[Buffers, np.ndarray]:
+    """The marginals of a tree of clusters, and which rows were done one by one."""
+    mine, count = loaded.prepared, rows.stop - rows.start
+    marginal, nothing = np.empty((count, mine.width)), np.empty((count, 0))
+    unknown = np.zeros((0, mine.plan.edges), dtype=np.bool_)
+    scale, doubtful = _run(loaded, rows, marginal)
+    where = np.flatnonzero(doubtful)
+    if len(where):
+        again = mine.one_by_one(rows, where).load(loaded.values).propagate(slice(0, len(where)))
+        marginal[where], scale[where] = again.marginal, again.log_likelihood
+    return Buffers(nothing, nothing, marginal, unknown, unknown, scale), doubtful
+
+
+def counts(loaded: Loaded, rows: slice, weights: np.ndarray, expect: bool, raw: np.ndarray) -> BlockCounts:
+    """The expected counts of a tree of clusters, added to what is in `raw`."""
+    mine = loaded.prepared
+    found, doubtful = _run(loaded, rows, np.zeros((len(weights), 0)), mine.spread(weights), loaded.parts_of(raw)[1])
+    likelihood = float((weights * np.where(doubtful, 0.0, found)).sum())
+    where = np.flatnonzero(doubtful)
+    if not len(where):
+        return BlockCounts(raw, likelihood, where)
+    again = mine.one_by_one(rows, where).load(loaded.values).counts(slice(0, len(where)), weights[where], expect)
+    raw += again.values
+    return BlockCounts(raw, likelihood + again.log_likelihood, where[again.impossible])
+
+
+def _run(
+    loaded: Loaded,
+    rows: slice,
+    marginal: np.ndarray,
+    weights: np.ndarray = NOTHING,
+    posteriors: np.ndarray = NOTHING,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Marginals into the room for them, or posteriors added to theirs; the log-likelihoods, and which are doubtful."""
+    mine, tape, lanes = loaded.prepared, loaded.prepared.tape, loaded.prepared.lanes
+    codes = np.require(mine.evidence.codes[rows], np.int32, ["C", "W"])
+    soft = np.require(mine.evidence.soft[rows], np.float64, ["C", "W"])
+    count = len(codes)
+    scale, rest, doubtful = np.zeros(count), np.ones(count), np.full(count, loaded.is_deep)
+    if not loaded.is_deep:
+        kernels.clusters(
+            tape.sweep, tape.count, count, np.uint64(lanes), loaded.with_products, mine.maps, codes, soft,
+            aligned_zeros(tape.width * lanes), np.zeros(tape.known_width, dtype=np.bool_),
+            np.ones(tape.known_width * lanes), scale, rest, doubtful,
+            aligned_zeros((tape.largest_space + tape.largest_end + 2) * lanes), np.empty(lanes), np.empty(lanes),
+            np.uint64(marginal.shape[1]), marginal.ravel(), weights, np.zeros(lanes), posteriors,
+        )  # fmt: skip
+    scale += np.log(rest)
+    return scale, doubtful
