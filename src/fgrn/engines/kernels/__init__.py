@@ -1,9 +1,9 @@
 """Numba kernels of the CPU engine: they read a tape (see `tape`) and work on a block of rows at a time.
 
 Here are those that Python calls; what they are made of is in `basics`, `clusters`, `gathers`, `products`, `sisos`, and
-in LLVM's words in `vectors` and `llvm`. Numba's cache on disk notices changes in the file of a kernel only, so this file
-holds the digest of the others (`PARTS`), and a test compares: who changes a line there has to touch this file, which
-renews the cache. No other place imports numba.
+in LLVM's words in `vectors` and `llvm`. Numba's cache on disk notices changes in the file of a kernel only, so this
+file holds the digest of the others (`PARTS`), and a test compares: who changes a line there has to touch this file,
+which renews the cache. No other place imports numba.
 
 Kernels release the GIL. None is compiled with `parallel`: threads are the flow's, which adds counts in the order of the
 rows. Nor with `fastmath`: sums are free to change their order in `vectors`, and nothing else is.
