@@ -540,6 +540,113 @@ def test_the_limits_are_those_of_the_module() -> None:
     assert realisation.LARGEST_CLUSTER <= fgrn.graph.PRODUCT_SPACE_LIMIT
 
 
+# What a review found
+
+
+def test_tables_that_are_tied_must_be_alike() -> None:
+    states = {"a": 2, "b": 2, "c": 4}
+    with pytest.raises(WiringError, match="tied"):
+        BayesianNetwork(states, ties={"a": "t", "c": "t"})
+    with pytest.raises(WiringError, match="tied"):
+        BayesianNetwork(states, tables={"b": [0.3, 0.7]}, ties={"a": "t", "b": "t"})
+    with pytest.raises(WiringError, match="tied"):
+        BayesianNetwork(states, frozen=["b"], ties={"a": "t", "b": "t"})
+    with pytest.raises(WiringError, match="name of a shared table"):
+        BayesianNetwork(states, ties={"a": 3})  # type: ignore[dict-item]
+
+
+def test_a_network_of_a_model_waits_for_a_random_start_as_the_model_does() -> None:
+    draw = np.random.default_rng(0)
+    hidden = draw.integers(0, 2, 300)
+    data = {f"x{k}": np.where(draw.random(300) < 0.9, hidden, 1 - hidden) for k in range(3)}
+    model = BayesianNetwork({"h": 2, "x0": 2, "x1": 2, "x2": 2}, [("h", f"x{k}") for k in range(3)])
+    for method in ("exact", "loopy"):
+        network = model.to_network(method)
+        history = network.learn(data, epochs=40, seed=1)
+        assert history.log_likelihood[-1] > history.log_likelihood[0] + 50
+    assert model.copy().learn(data, epochs=40, seed=1).log_likelihood[-1] > history.log_likelihood[0] + 50
+
+
+def test_counts_of_tied_factors_are_expected_of_all_of_them() -> None:
+    table = [[0.9, 0.1], [0.2, 0.8]]
+    model = BayesianNetwork(
+        {"a": 2, "b": 2, "c": 2}, [("a", "b"), ("a", "c")], {"a": [0.4, 0.6], "b": table, "c": table},
+        ties={"b": "t", "c": "t"},
+    )  # fmt: skip
+    network = model.to_network()
+    running = network.online(weight=10.0).running
+    assert running is not None
+    assert network._spec.layout.table(running, network._spec.layout.table_number("b")).sum() == pytest.approx(2.0)
+
+
+@given(seed=seeds)
+def test_an_embedding_is_what_the_evidence_says(seed: int) -> None:
+    model, draw = bayesian_network(seed), np.random.default_rng(seed)
+    row = random_row(model, draw)
+    axis = int(draw.integers(len(model.names)))
+    name = model.names[axis]
+    found = model.embed(as_evidence([row], model.names), name)[0]
+    prior, posterior = marginal(joint_of(model), axis), marginal(weighted(model, row), axis)
+    likelihood = np.divide(posterior, prior, out=np.zeros_like(prior), where=prior > 0)
+    np.testing.assert_allclose(found, likelihood / likelihood.sum(), atol=1e-10)
+
+
+def test_variables_may_be_called_anything() -> None:
+    names = ["joint", "joint*", "{a}", "P(a)", "f0"]
+    model = BayesianNetwork(dict.fromkeys(names, 2), [("joint", "joint*"), ("joint*", "{a}")])
+    assert model.joint({}, ["joint", "{a}"]).shape == (1, 2, 2)
+    assert model.multiplications({}) > 0
+
+
+def test_what_only_other_networks_have_is_refused() -> None:
+    model = bayesian_network(2, zeros=False)
+    network = model.to_network()
+    with pytest.raises(WiringError, match="no layers"):
+        _ = network.layers
+    with pytest.raises(fgrn.FgrnError, match="only those can pause"):
+        network.propagate(paused=[model.names[0]])
+    with pytest.raises(LearningError, match="holes"):
+        network.learn({model.names[0]: [0, None]}, holes="ignore")
+    with pytest.raises(fgrn.FgrnError, match="to_network"):
+        model.propagate(parts=["forward"])
+    complete = {name: [0] for name in model.names}
+    for options in ({"engine": "foo"}, {"merge": "x"}, {"cycle_tolerance": -1}, {"watch": 3}):
+        with pytest.raises(fgrn.FgrnError):
+            model.learn(complete, **options)
+
+
+def test_a_copy_and_what_may_be_learnt_are_their_own() -> None:
+    model = BayesianNetwork({"a": 2}, properties={"a": {"k": "v"}})
+    other = model.copy()
+    other.properties["a"]["k"] = "w"
+    assert model.properties["a"]["k"] == "v"
+    assert model != BayesianNetwork({"a": 2}, frozen=["a"])
+
+
+def test_many_samples_of_a_long_chain_take_little_room() -> None:
+    model = chain(300, 2)
+    rows = model.sample(20_000, None, 1, names=["x0", "x299"])
+    assert set(rows) == {"x0", "x299"}
+    total = model.propagate().marginal("x299")[0]
+    assert (rows["x299"] == 1).mean() == pytest.approx(total[1], abs=0.02)
+    given_end = model.sample(2_000, {"x299": [1]}, 1, names=["x298"])
+    expected = model.posterior({"x299": [1]}, "x298")[0]
+    assert (given_end["x298"] == 1).mean() == pytest.approx(expected[1], abs=0.06)
+
+
+def test_one_tiny_cell_does_not_send_every_row_to_the_judge() -> None:
+    model = chain(6, 3)
+    tables = {name: model.table(name).copy() for name in model.names}
+    tables["x3"][0] = [1e-170, 0.5, 0.5]
+    tiny = BayesianNetwork(dict.fromkeys(model.names, 3), list(model.arcs), tables)
+    draw = np.random.default_rng(0)
+    data = {name: [None if draw.random() < 0.5 else int(draw.integers(3)) for _ in range(50)] for name in model.names}
+    found, expected = (tiny.propagate(data, engine=engine) for engine in ENGINES)
+    np.testing.assert_allclose(found.log_likelihood, expected.log_likelihood, rtol=1e-11)
+    for name in model.names:
+        np.testing.assert_allclose(found.marginal(name), expected.marginal(name), atol=1e-12)
+
+
 # Model files
 
 

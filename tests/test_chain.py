@@ -355,3 +355,27 @@ def test_rows_that_are_sure_of_themselves_and_contradict_each_other(engine: str,
     assert found.log_likelihood.sum() == pytest.approx(expected.log_likelihood[0], rel=1e-10)
     for t in range(length):
         np.testing.assert_allclose(found.marginal("S")[t], expected.marginal(f"S[{t}]")[0], atol=1e-9)
+
+
+@engines
+def test_a_sequence_that_underflows_hides_no_other(engine: str) -> None:
+    """One that seems impossible at first, beside one that loses the state that its last row needs."""
+    table = np.array([[1 - 1e-200, 0, 1e-200], [0, 1, 0], [0, 0, 1]])
+    emission = np.array([[1 - 2e-10, 1e-10, 1e-10], [1e-8, 1 - 2e-8, 1e-8], [1e-8, 1e-8, 1 - 2e-8]])
+    emission[0] = [1.0, 0.0, 0.0]
+    tables = {"prior": [0.5, 0.5, 0.0], "S": table, "X": emission}
+    chain = Chain(started(fgrn.hmm({"X": 3}, 3), tables), ("S next", "S"))
+    one, other = [0] * 60 + [1], [0] * 100 + [2]
+    alone = [chain.propagate({"X": part}, engine="reference") for part in (one, other)]
+    ids = [0] * len(one) + [1] * len(other)
+    both_at_once = chain.propagate({"X": one + other, "sequence": ids}, engine=engine)
+    expected = np.concatenate([part.log_likelihood for part in alone])
+    np.testing.assert_allclose(both_at_once.log_likelihood, expected, rtol=1e-9, atol=1e-9)
+    beliefs = np.concatenate([part.marginal("S") for part in alone])
+    np.testing.assert_allclose(both_at_once.marginal("S"), beliefs, atol=1e-9)
+    chain.learn({"X": one + other, "sequence": ids}, epochs=1, engine=engine)
+
+
+def test_a_chain_does_not_draw_given_evidence() -> None:
+    with pytest.raises(fgrn.FgrnError, match="unroll"):
+        fgrn.hmm({"X": 2}, 2).sample(3, {"X": [0]})

@@ -13,6 +13,9 @@ from .plan import Plan
 from .schedule import Programs
 from .workers import blocks_of_rows
 
+STATES_AT_ONCE = 2**23
+"""Of all edges together that are drawn before those that nobody asked for are dropped."""
+
 
 def likeliest(plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
     """The states of all edges that are likeliest together in each row, (rows, edges), and their log-probability."""
@@ -43,19 +46,23 @@ def sampled_given(
     programs: Programs,
     values: np.ndarray,
     evidence: Evidence,
-    which: np.ndarray,
+    edges: Sequence[int],
+    each: int,
     generator: np.random.Generator,
 ) -> np.ndarray:
-    """The states of all edges, (samples, edges), each drawn given the row of evidence that `which` says; in order."""
+    """The states of some edges, (samples, edges), so many drawn for each row of evidence, one after the other."""
     prepared = tracer(largest=False).prepare(plan, programs, programs.inward, evidence)
     loaded = prepared.load(values)
     choose = drawn(generator)
-    codes = [np.zeros((0, plan.edges), dtype=np.int64)]
-    for rows in blocks_of_rows(evidence.rows, prepared.rows_at_once):
-        mine = which[(which >= rows.start) & (which < rows.stop)] - rows.start
-        states, likelihood = loaded.trace(rows, mine, choose)
-        refuse_impossible(rows.start + np.flatnonzero(np.isneginf(likelihood)))
-        codes.append(states)
+    at_once = max(1, STATES_AT_ONCE // plan.edges)
+    codes = [np.zeros((0, len(edges)), dtype=np.int64)]
+    for rows in blocks_of_rows(evidence.rows, min(prepared.rows_at_once, max(1, at_once // max(each, 1)))):
+        count = rows.stop - rows.start
+        for first in range(0, max(each, 1), at_once):
+            mine = np.repeat(np.arange(count), min(at_once, each - first))
+            states, likelihood = loaded.trace(rows, mine, choose)
+            refuse_impossible(rows.start + np.flatnonzero(np.isneginf(likelihood)))
+            codes.append(states[:, edges])
     return np.concatenate(codes)
 
 

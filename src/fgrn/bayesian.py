@@ -9,14 +9,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from . import em, frames, settings
+from . import em, engines, frames, settings
 from .document import Document
 from .evidence import checked_weights, encode
 from .exceptions import LearningError, TableError, WiringError, shortened, unknown_name
-from .factored import FactoredModel
-from .labels import Label
+from .factored import FactoredModel, checked_variables, variables_of
+from .labels import Label, named
 from .parameters import Smoothing, free_parameters
 from .realisation import Part, shape_of
+from .sampling import drawn
 from .tables import normalised
 from .tally import Tally, is_complete
 from .variable import Variable
@@ -58,7 +59,7 @@ class BayesianNetwork(FactoredModel):
     ) -> None:
         known = checked_variables(variables)
         parents = _checked_parents(known, arcs)
-        _refuse_circles(parents)
+        self._order = _causes_first(parents)
         given, masks, groups = dict(tables or {}), dict(supports or {}), dict(ties or {})
         for what in (given, masks, groups, settings.names("frozen", frozen)):
             for key in what:
@@ -153,6 +154,36 @@ class BayesianNetwork(FactoredModel):
             values = given if given is not None and np.array_equal(normalised(given), now) else now
             yield part.scope, values.reshape([self._variables[name].cardinality for name in part.scope])
 
+    def sample(
+        self,
+        rows: int = 1,
+        evidence: frames.Data = None,
+        seed: int = 0,
+        *,
+        names: Collection[str] | None = None,
+    ) -> dict[str, np.ndarray]:
+        """New rows: the labels of all variables, or those named, given what is known.
+
+        There are so many for each row of the evidence, one after the other. Where nothing is known they are drawn along
+        the arcs, for which no variables have to be joined.
+        """
+        if frames.columns(evidence):
+            return super().sample(rows, evidence, seed, names=names)
+        settings.whole("rows", rows, 0)
+        settings.whole("seed", seed, 0)
+        asked = self._asked(names)
+        for name in asked:
+            self.variable(name)
+        generator, codes = np.random.default_rng(seed), dict[str, np.ndarray]()
+        for name in self._order:
+            parents = self.scope(name)[:-1]
+            row = np.zeros(rows, dtype=np.int64)
+            for parent in parents:
+                row *= self._variables[parent].cardinality
+                row += codes[parent]
+            codes[name] = drawn(self.table(name), row, generator)
+        return {name: named(self._variables[name].labels, codes[name]) for name in asked}
+
     # Learning
 
     def learn(
@@ -185,7 +216,9 @@ class BayesianNetwork(FactoredModel):
             )
         encoded = encode(self, self._checked(data))
         if not options.get("online") and is_complete(encoded, len(self._variables)) and encoded.rows:
-            rule = em.Rule(epochs, cycles, tolerance, starts=starts, seed=seed)
+            settings.choice("engine", options.get("engine", "auto"), ("auto", *engines.NAMES))
+            settings.choice("merge", options.get("merge"), (True, False, None))
+            rule = em.Rule(epochs, cycles, tolerance, options.get("cycle_tolerance", 1e-10), starts, seed)
             spec = self._spec if only is None else self._spec.restricted(settings.names("only", only))
             if not any(spec.learnt_tables):
                 raise LearningError("Nothing here may be learnt: every table is frozen.")
@@ -213,31 +246,6 @@ class BayesianNetwork(FactoredModel):
         return found
 
 
-def variables_of(document: Document) -> list[Variable]:
-    """The variables of a document; where neither they nor their states have names, the states are numbers."""
-    numbered = all(
-        name == f"x{number}" and labels == tuple(map(str, range(len(labels))))
-        for number, (name, labels) in enumerate(document.states.items())
-    )
-    return [Variable(name, len(labels) if numbered else labels) for name, labels in document.states.items()]
-
-
-def checked_variables(variables: Any) -> dict[str, Variable]:
-    """Variables by name, from a mapping to their states or a list of them."""
-    if isinstance(variables, Mapping):
-        variables = [Variable(name, states) for name, states in variables.items()]
-    known: dict[str, Variable] = {}
-    for variable in settings.names("variables", variables, WiringError):
-        if not isinstance(variable, Variable):
-            raise WiringError(f"The variables are a mapping to their states, or Variables. Got {variable!r} instead.")
-        if variable.name in known:
-            raise WiringError(f"Two variables are called {variable.name!r}.")
-        known[variable.name] = variable
-    if not known:
-        raise WiringError("A model needs at least one variable.")
-    return known
-
-
 def _checked_parents(known: Mapping[str, Variable], arcs: Any) -> dict[str, tuple[str, ...]]:
     parents: dict[str, list[str]] = {name: [] for name in known}
     if isinstance(arcs, Mapping):
@@ -262,8 +270,11 @@ def _checked_parents(known: Mapping[str, Variable], arcs: Any) -> dict[str, tupl
     return {name: tuple(some) for name, some in parents.items()}
 
 
-def _refuse_circles(parents: Mapping[str, Sequence[str]]) -> None:
-    """Take away variables without parents until none is left; what stays is on circles, or behind them."""
+def _causes_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
+    """Variables after their parents; where that cannot be, an error names a circle.
+
+    Those without parents are taken away until none is left; what stays is on circles, or behind them.
+    """
     waiting = {name: len(some) for name, some in parents.items()}
     children: dict[str, list[str]] = {name: [] for name in parents}
     for child, some in parents.items():
@@ -283,6 +294,7 @@ def _refuse_circles(parents: Mapping[str, Sequence[str]]) -> None:
             here = next(parent for parent in parents[here] if waiting[parent])
         circle = [here, *reversed(path[path.index(here) :])]
         raise WiringError(f"The arcs run in a circle: {shortened(circle, 12).replace(', ', ' -> ')}.")
+    return free
 
 
 def _shaped(known: Mapping[str, Variable], scope: Sequence[str], table: Any) -> np.ndarray | None:

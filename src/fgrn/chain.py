@@ -163,6 +163,21 @@ class Chain(Network):
         scales = np.add.reduceat(encoded.log_scale, np.flatnonzero(encoded.begins)) if encoded.rows else np.zeros(0)
         return MostProbable(labels, weight[encoded.begins] + scales)
 
+    def sample(
+        self,
+        rows: int = 1,
+        evidence: frames.Data = None,
+        seed: int = 0,
+        *,
+        names: Collection[str] | None = None,
+    ) -> dict[str, np.ndarray]:
+        """One new sequence of so many rows. Given evidence there is none: an error."""
+        if evidence is not None:
+            raise FgrnError(
+                "A chain draws new sequences only. To draw given what is known, unroll it: hmm(..., length=)."
+            )
+        return super().sample(rows, None, seed, names=names)
+
     def max_marginals(
         self, evidence: frames.Data = None, *, names: Collection[str] | None = None
     ) -> dict[str, np.ndarray]:

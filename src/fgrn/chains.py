@@ -18,10 +18,20 @@ from typing import NamedTuple
 import numpy as np
 
 from .counts import Counts, InMemory
-from .engines import Engine, LogScan, Scan, best_path, log_scan, log_sum, tracer
+from .engines import (
+    Engine,
+    LogScan,
+    Scan,
+    best_path,
+    distribution,
+    log_scan,
+    log_sum,
+    logarithm,
+    tracer,
+)
 from .evidence import SOFT, Evidence
 from .exceptions import ImpossibleEvidence, LearningError
-from .marginals import logarithm, normalised, normalised_logs, refuse_impossible
+from .marginals import normalised, refuse_impossible
 from .messages import WAYS, Messages, sweep
 from .plan import Plan
 from .schedule import Programs
@@ -87,7 +97,7 @@ class Sequences:
     evidence: Evidence
     link: Link
     threads: int | None = None
-    _support: tuple[np.ndarray, np.ndarray] | None = None
+    _support: tuple[np.ndarray, np.ndarray] | None = field(default=None, init=False)
 
     @property
     def states(self) -> int:
@@ -134,20 +144,24 @@ class Sequences:
         prior = self.plan.layout.prior(values, self.link.prior)
         table = self.plan.layout.table(values, self.link.table)
         room = self._room
+        sure, shares = local, weights
         first, steps = self._scanned(prior, table, local, weights)
-        doubtful = self._doubtful(values, local, prior, table)
+        doubtful = found = self._doubtful(values, local, table)
+        while found.any():  # once more without them: what they hid comes to light
+            sure = np.where(doubtful[:, None], 1 / self.states, local)
+            shares = np.where(doubtful, 0.0, weights)
+            first, steps = self._scanned(prior, table, sure, shares)
+            found = self._doubtful(values, sure, table) & ~doubtful
+            doubtful = doubtful | found
         if not doubtful.any():
             return Scanned(room, local, np.log(room.likelihood) + scale, first, steps * table)
-        # once more without them, and those by themselves
-        sure = np.where(doubtful[:, None], 1 / self.states, local)
-        first, steps = self._scanned(prior, table, sure, np.where(doubtful, 0.0, weights))
-        rows = np.flatnonzero(doubtful)
+        rows = np.flatnonzero(doubtful)  # those by themselves
         log_local = self._log_local(values, rows)
         part = log_scan(logarithm(prior), logarithm(table), log_local, self.evidence.begins[rows], weights[rows])
         refuse_impossible(rows[np.isneginf(part.seen)])
         likelihood = np.log(room.likelihood) + scale
         likelihood[rows] = part.seen + scale[rows]
-        room.past[rows] = normalised_logs(part.past)
+        room.past[rows] = distribution(part.past)
         room.future[rows] = np.exp(part.future)
         room.around[rows] = _representable(part.past + part.future, log_local)
         return Scanned(room, local, likelihood, first + part.first, steps * table + part.steps, (rows, part, log_local))
@@ -172,8 +186,8 @@ class Sequences:
         local: np.ndarray = found if largest else found - log_sum(found, axis=1)[:, None]
         return local
 
-    def _doubtful(self, values: np.ndarray, local: np.ndarray, prior: np.ndarray, table: np.ndarray) -> np.ndarray:
-        """Rows of sequences in which a state got lost, or seems impossible, and may be the only one that leads on.
+    def _doubtful(self, values: np.ndarray, local: np.ndarray, table: np.ndarray) -> np.ndarray:
+        """Rows of sequences that seem impossible; if there are none, those in which a lost state may matter later.
 
         Where every state leads to every other, a state below SMALLEST never matters again.
         """
@@ -182,7 +196,7 @@ class Sequences:
         if not doubtful.any() and table.min(initial=1.0) < SMALL_STEP:
             there = local > 0
             if (local < SMALLEST).any():
-                there = self._supported(values)
+                there = self._supported(values) | there
             leads = table > 0
             inner = np.flatnonzero(~begins)  # rows with one before
             past, future = room.past, room.future
@@ -336,7 +350,7 @@ def chained_messages(sequences: Sequences, inner: Programs, values: np.ndarray, 
         }
         for edge, logs in exact.items():
             for message, theirs in zip(known[edge], logs, strict=True):
-                message[rows] = normalised_logs(theirs)
+                message[rows] = distribution(theirs)
     for edge, messages in known.items():
         place = plan.columns(edge)
         for way, message in zip(WAYS, messages, strict=True):

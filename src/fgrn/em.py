@@ -131,6 +131,8 @@ def learn(
     watch: Watcher | None = None,
 ) -> tuple[Parameters, History]:
     """Several starts, the best kept. The first goes on from the parameters as they are."""
+    if watch is not None and not callable(watch):
+        raise LearningError(f"'watch' must be a function of (start, epoch, log-likelihood). Got {watch!r} instead.")
     outcomes: list[tuple[Parameters, History]] = []
     finals: list[float] = []
     for start in range(rule.starts):

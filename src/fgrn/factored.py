@@ -19,16 +19,18 @@ from . import frames, settings
 from .clusters import ClusterTree
 from .document import Document
 from .document import Factor as Written
-from .exceptions import EvidenceError, unknown_name
+from .exceptions import EvidenceError, FgrnError, WiringError, unknown_name
 from .graph import Factor
 from .labels import Labels
+from .marginals import normalised
 from .messages import Messages
 from .network import Network
 from .parameters import Parameters, initial
 from .queries import MostProbable, Queries
-from .realisation import Part, exact, factor_of, lonely, loopy, tree_of
+from .realisation import Part, alike_in_all_but_start, exact, factor_of, lonely, loopy, tree_of
 from .supervisor import specification_of
 from .variable import Variable
+from .wiring import check_ties
 
 METHODS = ("exact", "loopy")
 
@@ -36,8 +38,6 @@ MOST_NETWORKS = 16
 """Networks of one model that are kept, with some variables in one cluster: they can be made again."""
 
 FEW_ROWS = 16
-
-JOINT = "joint"
 
 
 class FactoredModel(Queries):
@@ -55,7 +55,9 @@ class FactoredModel(Queries):
         self._variables = dict(variables)
         self._given = tuple(parts)
         self._parts = (*parts, *lonely(variables, parts))
-        self._spec = specification_of([factor_of(variables, part) for part in self._parts])
+        blocks = [factor_of(variables, part) for part in self._parts]
+        check_ties(blocks)
+        self._spec = specification_of(blocks)
         self._parameters: Parameters = initial(self._spec)
         self._trained: tuple[dict[str, Any], ...] = ()
         self._networks: dict[tuple[str, ...], Network] = {}
@@ -121,13 +123,14 @@ class FactoredModel(Queries):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FactoredModel) or type(other) is not type(self):
             return NotImplemented
-        mine, theirs = ([(part.name, part.scope) for part in model._given] for model in (self, other))
-        return self.variables == other.variables and mine == theirs and self._parameters == other._parameters
+        alike = len(self._given) == len(other._given) and all(map(alike_in_all_but_start, self._given, other._given))
+        return self.variables == other.variables and alike and self._parameters == other._parameters
 
     __hash__ = None  # type: ignore[assignment]  # learning changes it
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_networks": {}}
+        properties = {key: dict(some) for key, some in self.properties.items()}
+        return {**self.__dict__, "_networks": {}, "properties": properties}
 
     def copy(self) -> Self:
         """The same model, to be taught something else."""
@@ -166,10 +169,15 @@ class FactoredModel(Queries):
                 messages go round until they come to rest, and beliefs are approximations.
         """
         settings.choice("method", method, METHODS)
-        parts = [replace(part, table=self.table(part.name)) if part.conditional else part for part in self._parts]
+        parts = [replace(part, table=self._start(part)) if part.conditional else part for part in self._parts]
         if method == "loopy":
             return Network(loopy(self._variables, parts))
         return Network(exact(self._variables, parts, self.tree))
+
+    def _start(self, part: Part) -> np.ndarray | None:
+        """A table as it is now; None if it still waits for a random start."""
+        number = self._spec.layout.table_number(part.name)
+        return None if number in self._parameters.undrawn_tables else self.table(part.name)
 
     def propagate(
         self,
@@ -189,11 +197,13 @@ class FactoredModel(Queries):
             evidence: a mapping of columns or a dataframe; a value is a label, a code, unknown, or a distribution: the
                 likelihood of each state. A variable that is not named is unknown.
             keep: the variables whose marginals to keep; all of them unless given.
-            parts: which of "forward", "backward", "marginal" and "likelihood" to keep.
+            parts: which of "marginal" and "likelihood" to keep.
             method: "exact" or "loopy", see `to_network`.
             options: those of `Network.propagate`: impossible, engine, threads; for loops rounds, damping, tolerance.
         """
         settings.choice("method", method, METHODS)
+        if method == "exact" and not {*settings.names("parts", parts)} <= {"marginal", "likelihood"}:
+            raise FgrnError("The messages of a model are those on the edges of its network: see to_network.")
         kept = self.names if keep is None else settings.names("keep", keep)
         for name in kept:
             self.variable(name)
@@ -207,10 +217,23 @@ class FactoredModel(Queries):
         if len(set(wanted)) < len(wanted) or not wanted:
             raise EvidenceError(f"The joint distribution is that of some variables, each named once. Got {wanted!r}.")
         network = self._tree_network(wanted)
-        block = next(one for one in network.blocks if isinstance(one, Factor) and one.name == JOINT)
-        name = block.variable.name
+        joint = self._joint_name()
+        name = next(one.variable.name for one in network.blocks if isinstance(one, Factor) and one.name == joint)
         found = network.propagate(self._checked(evidence), keep=[name], parts=["marginal"], **options).marginal(name)
         return found.reshape(len(found), *sizes)
+
+    def embed(self, data: frames.Data, name: str, *, engine: str = "auto") -> np.ndarray:
+        """What a row's known values say of a variable, whatever was believed of it before: (rows, states).
+
+        Proportional to the probability of the values given each state; zero for a state that cannot be.
+        """
+        before = self.propagate(None, keep=[name], parts=["marginal"], engine=engine).marginal(name)[0]
+        after = self.posterior(data, name, engine=engine)
+        return normalised(np.divide(after, before, out=np.zeros_like(after), where=before > 0))
+
+    def multiplications(self, data: frames.Data, *, direct: bool = False) -> int:
+        """See `Queries`."""
+        return self._tree_network().multiplications(self._checked(data), direct=direct)
 
     def most_probable(self, evidence: frames.Data = None, *, names: Collection[str] | None = None) -> MostProbable:
         """See `Queries`."""
@@ -250,6 +273,13 @@ class FactoredModel(Queries):
             return evidence
         return {name: columns.get(name) for name in self._variables}
 
+    def _joint_name(self) -> str:
+        """A name for the table of ones over variables that are joined, which no other table has."""
+        name = "joint"
+        while any(part.name == name for part in self._parts):
+            name += "*"
+        return name
+
     def _tree_network(self, together: tuple[str, ...] = ()) -> Network:
         """The tree of clusters with the tables as they are now, made once.
 
@@ -260,7 +290,8 @@ class FactoredModel(Queries):
             parts, tree = self._parts, self.tree if not together else None
             if tree is None:
                 columns = self._variables[together[-1]].cardinality
-                parts = (*parts, Part(JOINT, together, ones.reshape(-1, columns), False, conditional=False))
+                table = ones.reshape(-1, columns)
+                parts = (*parts, Part(self._joint_name(), together, table, False, conditional=False))
                 tree = tree_of(self._variables, [part.scope for part in parts])
             if len(self._networks) >= MOST_NETWORKS:
                 self._networks.clear()
@@ -271,3 +302,28 @@ class FactoredModel(Queries):
             replace(self._parameters, values=np.concatenate([values, ones])) if together else self._parameters
         )
         return network
+
+
+def variables_of(document: Document) -> list[Variable]:
+    """The variables of a document; where neither they nor their states have names, the states are numbers."""
+    numbered = all(
+        name == f"x{number}" and labels == tuple(map(str, range(len(labels))))
+        for number, (name, labels) in enumerate(document.states.items())
+    )
+    return [Variable(name, len(labels) if numbered else labels) for name, labels in document.states.items()]
+
+
+def checked_variables(variables: Any) -> dict[str, Variable]:
+    """Variables by name, from a mapping to their states or a list of them."""
+    if isinstance(variables, Mapping):
+        variables = [Variable(name, states) for name, states in variables.items()]
+    known: dict[str, Variable] = {}
+    for variable in settings.names("variables", variables, WiringError):
+        if not isinstance(variable, Variable):
+            raise WiringError(f"The variables are a mapping to their states, or Variables. Got {variable!r} instead.")
+        if variable.name in known:
+            raise WiringError(f"Two variables are called {variable.name!r}.")
+        known[variable.name] = variable
+    if not known:
+        raise WiringError("A model needs at least one variable.")
+    return known

@@ -43,6 +43,11 @@ def _checked_learn(learn: object, what: str) -> bool:
     return bool(learn)
 
 
+def _check_tie(tie: object, what: str) -> None:
+    if tie is not None and (not isinstance(tie, str) or not tie):
+        raise WiringError(f"{what}: 'tie' is the name of a shared table. Got {tie!r} instead.")
+
+
 class _Block:
     """What all blocks share: the variables they read and drive, and equality by value."""
 
@@ -137,8 +142,7 @@ class SISO(_Block):
         _check_variable(output, "SISO")
         if input.name == output.name:
             raise WiringError(f"SISO {input.name!r} -> {output.name!r}: input and output are the same variable.")
-        if tie is not None and (not isinstance(tie, str) or not tie):
-            raise WiringError(f"SISO {output.name!r}: 'tie' is the name of a shared table. Got {tie!r} instead.")
+        _check_tie(tie, f"SISO {output.name!r}")
         what = f"The table of {output.name!r}"
         shape = (input.cardinality, output.cardinality)
         mask = checked_support(support, shape, what)
@@ -222,6 +226,7 @@ class Factor(_Block):
         sums_to_one: bool = True,
     ) -> None:
         _check_variable(variable, "Factor")
+        _check_tie(tie, f"Factor {name!r}")
         what = f"The table of {name!r}"
         rows, columns = shape
         if rows * columns != variable.cardinality:
@@ -242,7 +247,17 @@ class Factor(_Block):
             log_scale = float(np.log(array.max()))
             array = array / array.max()
             array.setflags(write=False)
-        given = (variable, name, (rows, columns), array, learn and sums_to_one, tie, mask, sums_to_one, log_scale)
+        given = (
+            variable,
+            name,
+            (rows, columns),
+            array,
+            _checked_learn(learn, "Factor") and sums_to_one,
+            tie,
+            mask,
+            sums_to_one,
+            log_scale,
+        )
         for field, value in zip(type(self).__slots__, given, strict=True):
             object.__setattr__(self, field, value)
 
@@ -310,6 +325,7 @@ class Diverter(_Block):
         else:
             parts = tuple((str(name), int(size)) for name, size in space.items())
             places = {name: place for place, (name, _) in enumerate(parts)}
+            self._check_legs(legs or {}, names)
             try:
                 carried = [
                     None if legs is None or name not in legs else tuple(places[part] for part in legs[name])
@@ -333,6 +349,13 @@ class Diverter(_Block):
                 raise WiringError(
                     f"{self._title}: output {variable.name!r} has {variable.cardinality} states; it needs {expected}."
                 )
+
+    def _check_legs(self, legs: Mapping[str, Sequence[str]], names: Sequence[str]) -> None:
+        for name, some in legs.items():
+            if name not in names:
+                raise WiringError(f"{self._title}: {name!r} is among its 'legs', and is no variable on it.")
+            if len(set(some)) < len(some):
+                raise WiringError(f"{self._title}: {name!r} carries a part of its 'space' more than once.")
 
     @property
     def size(self) -> int:

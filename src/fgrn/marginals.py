@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .engines import Buffers
+from .engines import Buffers, log_sum, logarithm
 from .evidence import Evidence
 from .exceptions import ImpossibleEvidence, shortened
 from .plan import Plan
@@ -14,19 +14,6 @@ def normalised(weights: np.ndarray) -> np.ndarray:
     """Rows that sum to one; a row of zeros stays a row of zeros."""
     total = weights.sum(axis=-1, keepdims=True)
     return weights / np.where(total > 0, total, 1)
-
-
-def logarithm(values: np.ndarray) -> np.ndarray:
-    """The logarithm, with that of 0 = -inf and no warning."""
-    with np.errstate(divide="ignore"):
-        out: np.ndarray = np.log(values)
-    return out
-
-
-def normalised_logs(logs: np.ndarray) -> np.ndarray:
-    """Rows of logarithms as distributions; a row that is all -inf becomes all zero."""
-    top = logs.max(axis=-1, keepdims=True)
-    return normalised(np.exp(logs - np.where(np.isfinite(top), top, 0)))
 
 
 def beliefs(plan: Plan, forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
@@ -79,10 +66,7 @@ def _diverter_log_norm(plan: Plan, diverter: int, into: dict[int, np.ndarray], m
         message = into[edge] if plan.leg_is_input[leg] else messages.backward[:, plan.columns(edge)]
         index = plan.leg_index(diverter, leg)
         product += logarithm(message if index is None else message[:, index])
-    top = product.max(axis=1, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0)
-    out: np.ndarray = logarithm(np.exp(product - top).sum(axis=1)) + top[:, 0]
-    return out
+    return log_sum(product, axis=1)
 
 
 REMEDY = (

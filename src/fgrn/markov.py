@@ -8,10 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .bayesian import checked_variables, variables_of
 from .document import Document
 from .exceptions import LearningError, TableError, unknown_name
-from .factored import FactoredModel
+from .factored import FactoredModel, checked_variables, variables_of
 from .labels import Label
 from .realisation import Part
 from .variable import Variable

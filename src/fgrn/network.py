@@ -302,8 +302,6 @@ class Network(Queries):
         """
         settings.choice("holes", holes, ("expect", "ignore"))
         settings.choice("merge", merge, (True, False, None))
-        if watch is not None and not callable(watch):
-            raise LearningError(f"'watch' must be a function of (start, epoch, log-likelihood). Got {watch!r} instead.")
         rule = em.Rule(epochs, cycles, tolerance, cycle_tolerance, starts, seed)
         plan = self._plan(paused)
         if not plan.is_tree:
@@ -311,6 +309,8 @@ class Network(Queries):
                 "This network has loops, where messages are not exact and their counts would not be the expected ones. "
                 "Join the variables on the loop in a product-space Diverter, which makes a tree of it."
             )
+        if holes == "ignore" and plan.is_factor.any():
+            raise LearningError('Only the leaves of a Network can ignore their holes; with Factors use holes="expect".')
         encoded = self._encode(plan, data)
         if not encoded.rows or not encoded.edges():
             raise LearningError("There are no rows to learn from.")
@@ -404,6 +404,9 @@ class Network(Queries):
     def _plan(self, paused: Collection[str]) -> Plan:
         for name in settings.names("paused", paused):
             self._spec.layout.table_number(name)
+            driver = self._wiring.drivers.get(name)
+            if driver is not None and not isinstance(self._wiring.blocks[driver], SISO):
+                raise FgrnError(f"{name!r} is not the output of a SISO block, and only those can pause.")
         key = frozenset(paused)
         if key not in self._plans:
             self._plans[key] = make_plan(self._wiring, key)

@@ -70,7 +70,7 @@ def expected(plan: Plan, values: np.ndarray, beliefs: Sequence[np.ndarray]) -> n
         number = int(plan.siso_table[block])
         plan.layout.table(out, number)[...] += beliefs[edge][:, None] * plan.layout.table(values, number)
     for source, edge in enumerate(plan.source_edge.tolist()):
-        plan.source_values(out, source)[...] = beliefs[edge]
+        plan.source_values(out, source)[...] += beliefs[edge]
     return out
 
 

@@ -189,18 +189,17 @@ class Queries:
         plan, generator = self._plan(()), np.random.default_rng(seed)
         edges = {name: plan.edge(name) for name in self._asked(names)}
         if evidence is None and not plan.is_factor.any():
-            codes = self._sampled(plan, rows, generator)
+            codes = self._sampled(plan, rows, generator)[:, list(edges.values())]
         else:
-            codes = self._sampled_given(evidence, rows, generator)
-        return {name: named(plan.labels[edge], codes[:, edge]) for name, edge in edges.items()}
-
-    def _sampled_given(self, evidence: frames.Data, rows: int, generator: np.random.Generator) -> np.ndarray:
-        plan, encoded, programs = self._swept_plan(evidence)
-        which = np.repeat(np.arange(encoded.rows), rows)
-        try:
-            return sampled_given(plan, programs, self._parameters.values, encoded, which, generator)
-        except ImpossibleEvidence as error:
-            raise self._explained(error, plan, programs, self._parameters.values, encoded) from None
+            plan, encoded, programs = self._swept_plan(evidence)
+            values = self._parameters.values
+            try:
+                codes = sampled_given(plan, programs, values, encoded, list(edges.values()), rows, generator)
+            except ImpossibleEvidence as error:
+                raise self._explained(error, plan, programs, values, encoded) from None
+        return {
+            name: named(plan.labels[edge], column) for (name, edge), column in zip(edges.items(), codes.T, strict=True)
+        }
 
     def _asked(self, names: Collection[str] | None) -> tuple[str, ...]:
         return self.observed if names is None else settings.names("names", names)

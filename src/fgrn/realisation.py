@@ -17,7 +17,7 @@ import numpy as np
 
 from .clusters import ClusterTree, cluster_tree
 from .exceptions import WiringError, shortened
-from .graph import SISO, Block, Diverter, Factor, Source
+from .graph import SISO, Block, Diverter, Factor, Source, same
 from .variable import Variable
 
 MOST_STATES = 2**29
@@ -38,6 +38,12 @@ class Part:
     tie: str | None = None
     support: np.ndarray | None = None
     conditional: bool = True
+
+
+def alike_in_all_but_start(one: Part, other: Part) -> bool:
+    """Whether two tables are over the same variables, and may become the same."""
+    kept = ("name", "scope", "learn", "tie", "support", "conditional")
+    return all(same(getattr(one, name), getattr(other, name)) for name in kept)
 
 
 def shape_of(variables: Mapping[str, Variable], scope: Sequence[str]) -> tuple[int, int]:

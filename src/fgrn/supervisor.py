@@ -209,6 +209,8 @@ def _order(
 
 def layers_of(wiring: Wiring) -> tuple[tuple[str, ...], ...]:
     """A Diverter is one layer above the highest below it; tables and priors are in the layer of their Diverter."""
+    if any(isinstance(block, Factor) for block in wiring.blocks):
+        raise WiringError("A network with Factors has no layers: they are tables between variables, not above them.")
     layer_of_edge: dict[str, int] = {}
     pending = [name for name in wiring.variables if name not in wiring.readers]
     done: dict[int, int] = {}

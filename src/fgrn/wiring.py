@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -42,7 +42,7 @@ class Wiring:
                     side[variable.name] = number
         self._check_connected()
         self._check_factors()
-        self._check_ties()
+        check_ties(self.blocks)
         self._check_sizes()
 
     def _joined_variables(self) -> dict[str, Variable]:
@@ -97,18 +97,6 @@ class Wiring:
                 if reader is None or not isinstance(self.blocks[reader], Diverter):
                     raise WiringError(f"{title(block)} stands alone: a Diverter has to read its variable.")
 
-    def _check_ties(self) -> None:
-        first: dict[str, SISO | Factor] = {}
-        for block in self.blocks:
-            if isinstance(block, (SISO, Factor)) and block.tie is not None:
-                one = first.setdefault(block.tie, block)
-                pairs = [(getattr(block, part), getattr(one, part)) for part in ("table", "learn", "support", "shape")]
-                if type(one) is not type(block) or not all(same(a, b) for a, b in pairs):
-                    raise WiringError(
-                        f"The {type(block).__name__} blocks of {one.name!r} and {block.name!r} are tied as "
-                        f"{block.tie!r} but differ in shape, table, support or 'learn'; tied blocks share one table."
-                    )
-
     def _check_sizes(self) -> None:
         for block in self.blocks:
             cells = prod(variable.cardinality for variable in (*block.reads, *block.drives))
@@ -161,3 +149,17 @@ class Wiring:
             far = max(distances, key=distances.__getitem__)
             return max(self._distances_from(far).values())
         return max(max(self._distances_from(name).values()) for name in self.variables)
+
+
+def check_ties(blocks: Iterable[Block]) -> None:
+    """Refuse blocks that share a table and differ in it."""
+    first: dict[str, SISO | Factor] = {}
+    for block in blocks:
+        if isinstance(block, (SISO, Factor)) and block.tie is not None:
+            one = first.setdefault(block.tie, block)
+            pairs = [(getattr(block, part), getattr(one, part)) for part in ("table", "learn", "support", "shape")]
+            if type(one) is not type(block) or not all(same(a, b) for a, b in pairs):
+                raise WiringError(
+                    f"The {type(block).__name__} blocks of {one.name!r} and {block.name!r} are tied as "
+                    f"{block.tie!r} but differ in shape, table, support or 'learn'; tied blocks share one table."
+                )

@@ -88,7 +88,8 @@ def known_of(model: FactoredModel, given: Sequence[str]) -> dict[str, Any]:
             raise EvidenceError(f"--given {text}: it contradicts what was given before. Leave one of them out.")
     known: dict[str, Any] = {}
     for name, product in weights.items():
-        one = states.get(name)
+        # one state alone is that state; with weights beside it they matter for the probability
+        one = states.get(name) if np.isin(product, (0, 1)).all() else None
         known[name] = model.variable(name).labels[one.pop()] if one else product
     return known
 

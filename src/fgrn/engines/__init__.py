@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from ..exceptions import FgrnError
-from .scans import LogScan, best_path, log_scan, log_sum
+from .scans import LogScan, best_path, distribution, log_scan, log_sum, logarithm
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
     from ..plan import Plan, Program
     from ..schedule import Programs
 
-__all__ = ["LogScan", "best_path", "log_scan", "log_sum"]
+__all__ = ["LogScan", "best_path", "distribution", "log_scan", "log_sum", "logarithm"]
 
 NAMES = ("reference", "cpu")
 

@@ -10,8 +10,8 @@ import numpy as np
 
 if TYPE_CHECKING:
     from ..plan import Plan
-SMALLEST = 2.0**-500
-"""A product of factors below this, but not zero, is left to the judge: a few more factors may make it vanish."""
+SMALLEST = 2.0**-960
+"""A product of factors below this, but not zero, is left to the judge: plain numbers end there, or lose digits."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from . import BACKWARD, FORWARD, SOURCE, BlockCounts, Buffers, Room, Scan
-from .scans import log_scan, log_sum
+from .scans import distribution, log_scan, log_sum, logarithm
 from .tracing import Choice, traced
 
 if TYPE_CHECKING:
@@ -22,21 +22,6 @@ if TYPE_CHECKING:
 
 CELLS_AT_ONCE = 2**20
 """Cells of the largest temporary array, (rows, input states, output states): 8 MiB."""
-
-
-def logarithm(values: np.ndarray) -> np.ndarray:
-    """log, with log 0 = -inf and no warning."""
-    with np.errstate(divide="ignore"):
-        out: np.ndarray = np.log(values)
-    return out
-
-
-def distribution(log_weights: np.ndarray) -> np.ndarray:
-    """Rows of logarithms as distributions; a row that is all -inf becomes all zero."""
-    top = log_weights.max(axis=-1, keepdims=True)
-    weights: np.ndarray = np.exp(log_weights - np.where(np.isfinite(top), top, 0))
-    total = weights.sum(axis=-1, keepdims=True)
-    return weights / np.where(total > 0, total, 1)
 
 
 class Held(NamedTuple):

@@ -84,10 +84,24 @@ def best_path(
     return path, weight
 
 
+def logarithm(values: np.ndarray) -> np.ndarray:
+    """log, with log 0 = -inf and no warning."""
+    with np.errstate(divide="ignore"):
+        out: np.ndarray = np.log(values)
+    return out
+
+
 def log_sum(values: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
     """Log of the sum of exponentials along an axis; -inf where all are -inf."""
     top = values.max(axis=axis, keepdims=True)
     top = np.where(np.isfinite(top), top, 0)
-    with np.errstate(divide="ignore"):
-        total: np.ndarray = np.log(np.exp(values - top).sum(axis=axis)) + np.squeeze(top, axis=axis)
+    total: np.ndarray = logarithm(np.exp(values - top).sum(axis=axis)) + np.squeeze(top, axis=axis)
     return total
+
+
+def distribution(log_weights: np.ndarray) -> np.ndarray:
+    """Rows of logarithms as distributions; a row that is all -inf becomes all zero."""
+    top = log_weights.max(axis=-1, keepdims=True)
+    weights: np.ndarray = np.exp(log_weights - np.where(np.isfinite(top), top, 0))
+    total = weights.sum(axis=-1, keepdims=True)
+    return weights / np.where(total > 0, total, 1)

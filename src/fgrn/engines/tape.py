@@ -21,6 +21,7 @@ from .kernels.basics import (
     BOUNDARY,
     CONSTANT,
     DIVERT,
+    FACTOR,
     FORWARD,
     JOINT_ADD,
     JOINT_NORM,
@@ -34,11 +35,13 @@ from .kernels.basics import (
     ONWARD_LENGTH,
     PASSING,
     POSTERIOR,
+    PRODUCT,
     ROOT,
     SCATTER,
 )
 from .packs import Pack, Region, padded
 from .products import Multiplied, Product
+from .shape import MORE_CODES, Shape
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -47,17 +50,11 @@ if TYPE_CHECKING:
 MOST_CODES, MOST_CELLS = 256, 2**15
 """Codes of one pack, and cells of its joint table, which has to stay in the cache. More codes were no faster."""
 
-MORE_CODES = 640
-"""Codes of one pack where the tables of all packs together have at most MOST_CELLS: four leaves of 4, and a hole."""
-
 MOST_TAPES = 64
 """Tapes of one program that are kept: they are quick to write again."""
 
 MOST_FACTOR_CELLS = 2**24
 """Cells of the products of factors of one tape: 128 MiB."""
-
-ROWS_PER_CODE = 8
-"""Rows of data for every code of a pack, at least: its joint table is made anew in every epoch."""
 
 
 @dataclass(eq=False)
@@ -85,36 +82,6 @@ class Tape:
     def joint_size(self) -> int:
         """The cells of all joint tables."""
         return self.regions[-1].end if self.regions else 0
-
-
-@dataclass(frozen=True, eq=False)
-class Shape:
-    """All that a tape needs to know of the evidence: where it is, how many codes each gathered leaf has, how many rows.
-
-    `codes` are the states of a leaf, and one more if some row does not know it; 0 for a leaf that no row knows.
-    """
-
-    slot: np.ndarray
-    soft_offset: np.ndarray
-    codes: tuple[int, ...]  # of the gathered legs, in their order
-    most_codes: int  # of a pack
-
-    @classmethod
-    def of(cls, plan: Plan, program: Program, evidence: Evidence) -> Shape:
-        """The shape of the evidence a program meets."""
-        codes = []
-        for siso in program.gathered[program.gathered >= 0].tolist():
-            output = int(plan.siso_output[siso])
-            known = evidence.slot[output] >= 0
-            codes.append(int(plan.cardinality[output]) + (not evidence.known(output).all()) if known else 0)
-        # by powers of two: the same tape serves more or less as many rows
-        enough = 2 ** int(evidence.rows // ROWS_PER_CODE).bit_length() // 2
-        return cls(evidence.slot, evidence.soft_offset, tuple(codes), min(MORE_CODES, enough))
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Equal for shapes that make the same tape."""
-        return self.slot.tobytes(), self.soft_offset.tobytes(), self.codes, self.most_codes
 
 
 _written: WeakKeyDictionary[Program, dict[tuple[object, ...], Tape]] = WeakKeyDictionary()
@@ -342,7 +309,7 @@ class _Writer:
             records += [LEG_BACKWARD, at, known, -1, -1, -1]
         product = self.product_of.get(diverter)
         if product is not None:
-            records += [LEG_PRIOR, product.at, 0, -1, -1, -1]
+            records += [LEG_PRIOR, product.at, PRODUCT, -1, -1, -1]
         done = set() if product is None else {leg for _, leg in product.sources}
         for leg in self.plan.legs(diverter):
             if self.program.gathered[leg] >= 0 or leg in done:
@@ -353,7 +320,7 @@ class _Writer:
                 place = [LEG_BACKWARD, self.tape.backward_at.get(edge, -1), self._known_backward(edge)]
                 records += [*place, index, -1, -1]
             elif (source := self._prior_leg(edge)) is not None:
-                known = 0 if self.plan.is_factor[source] else -1
+                known = FACTOR if self.plan.is_factor[source] else -1
                 records += [LEG_PRIOR, int(self.plan.source_at[source]), known, index, -1, -1]
             else:
                 place = [LEG_FORWARD, self.tape.forward_at.get(edge, -1), self._known_forward(edge), index]

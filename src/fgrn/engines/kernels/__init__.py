@@ -57,7 +57,7 @@ from .products import divert, posterior_of
 from .sisos import boundary, constant, joint_add, joint_norm, lone_source, meet, siso_backward, siso_forward
 from .vectors import copied, crossed, dot, filled, increased, multiplied, projected, scaled, scattered, summed, times
 
-PARTS = "2631c1fcc83a"
+PARTS = "f07c6f5c357f"
 
 
 @once

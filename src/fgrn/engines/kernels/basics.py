@@ -14,6 +14,8 @@ CONSTANT, BOUNDARY, FORWARD, BACKWARD, LEAVES, DIVERT, POSTERIOR, MEET = range(8
 SCATTER, JOINT_NORM, JOINT_ADD, LONE_SOURCE = range(8, 12)
 # What comes in on the leg of a Diverter: a forward message (with evidence), a backward one, a prior.
 LEG_FORWARD, LEG_BACKWARD, LEG_PRIOR = range(3)
+# What is known of a prior: it is a factor, or the product of several, with its smallest positive number before it.
+FACTOR, PRODUCT = range(2)
 # The role of a Diverter whose posterior is made: messages lead on from it, root, or neither.
 PASSING, ROOT, ALONE = range(3)
 LEG_LENGTH, TARGET_LENGTH, ONWARD_LENGTH, BELIEF_LENGTH = 6, 9, 5, 3

@@ -16,6 +16,7 @@ from .basics import (
     LOST,
     NONE,
     ONWARD_LENGTH,
+    PRODUCT,
     ROOT,
     SMALLEST,
     SMALLEST_PRODUCT,
@@ -143,7 +144,7 @@ def wide_divert(
         if leg == without:
             continue
         if tape[record] == LEG_PRIOR:
-            smallest = values[tape[record + 1] - np.uint64(1)] if tape[record + 3] == NONE else 0.0
+            smallest = values[tape[record + 1] - np.uint64(1)] if tape[record + 2] == PRODUCT else 0.0
             for r in range(lanes):
                 bounds[r] *= smallest
         elif known[tape[record + 2]]:

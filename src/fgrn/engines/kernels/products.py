@@ -18,6 +18,7 @@ from .basics import (
     NONE,
     ONE,
     ONWARD_LENGTH,
+    PRODUCT,
     ROOT,
     SMALL,
     SMALLEST,
@@ -177,7 +178,7 @@ def least_of_leg(size, run, tape, leg, r, base, values, maps, read, known_in):
         return 1.0
     if kind == LEG_PRIOR:
         # that of the product of all factors lies before it
-        return values[place - ONE] if index == NONE and tape[leg + 2] != NONE else 0.0
+        return values[place - ONE] if tape[leg + 2] == PRODUCT else 0.0
     if index == NONE or tape[leg + 4] != NONE:
         return 0.0
     return least_positive(read, base + place, place_of(size - ONE, maps, index, size, run) + ONE)

@@ -1,0 +1,48 @@
+"""The shape of evidence: all that a tape depends on, so that one tape serves all evidence of a shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..plan import Plan, Program
+
+MORE_CODES = 640
+"""Codes of one pack where the tables of all packs together have at most MOST_CELLS: four leaves of 4, and a hole."""
+
+ROWS_PER_CODE = 8
+"""Rows of data for every code of a pack, at least: its joint table is made anew in every epoch."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """All that a tape needs to know of the evidence: where it is, how many codes each gathered leaf has, how many rows.
+
+    `codes` are the states of a leaf, and one more if some row does not know it; 0 for a leaf that no row knows.
+    """
+
+    slot: np.ndarray
+    soft_offset: np.ndarray
+    codes: tuple[int, ...]  # of the gathered legs, in their order
+    most_codes: int  # of a pack
+
+    @classmethod
+    def of(cls, plan: Plan, program: Program, evidence: Evidence) -> Shape:
+        """The shape of the evidence a program meets."""
+        codes = []
+        for siso in program.gathered[program.gathered >= 0].tolist():
+            output = int(plan.siso_output[siso])
+            known = evidence.slot[output] >= 0
+            codes.append(int(plan.cardinality[output]) + (not evidence.known(output).all()) if known else 0)
+        # by powers of two: the same tape serves more or less as many rows
+        enough = 2 ** int(evidence.rows // ROWS_PER_CODE).bit_length() // 2
+        return cls(evidence.slot, evidence.soft_offset, tuple(codes), min(MORE_CODES, enough))
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for shapes that make the same tape."""
+        return self.slot.tobytes(), self.soft_offset.tobytes(), self.codes, self.most_codes
