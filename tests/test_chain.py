@@ -379,3 +379,8 @@ def test_a_sequence_that_underflows_hides_no_other(engine: str) -> None:
 def test_a_chain_does_not_draw_given_evidence() -> None:
     with pytest.raises(fgrn.FgrnError, match="unroll"):
         fgrn.hmm({"X": 2}, 2).sample(3, {"X": [0]})
+
+
+def test_the_hidden_variable_is_named_and_not_what_leads_on() -> None:
+    labels, _ = fgrn.hmm({"X": 2}, 2).most_probable({"X": [0, 1]})
+    assert list(labels) == ["S", "X"]

@@ -355,3 +355,38 @@ def test_drawing_says_what_is_wrong(network: Path, tmp_path: Path, capsys: Any) 
     assert "Did you mean 'lung'" in said(capsys, "draw", network, "--only", "lungs", "-o", "a.svg", status=1)
     assert ".doc" in said(capsys, "draw", network, "-o", "a.doc", status=1)
     assert "--only" in said(capsys, "draw", "m.fgrn", "--only", "a", "-o", "a.svg", status=2)
+
+
+def test_what_new_users_found(tmp_path: Path, capsys: Any) -> None:
+    model = fgrn.BayesianNetwork(
+        {"a": ["x", "y"], "b": ["u", "v"]}, [("a", "b")], {"a": [0.25, 0.75], "b": [[1, 0], [0, 1]]}
+    )
+    path = tmp_path / "m.bif"
+    fgrn.write(model, path)
+    before = path.read_bytes()
+    assert "one file" in said(capsys, "convert", path, path, status=2)
+    assert path.read_bytes() == before
+    hard_and_soft = json.loads(said(capsys, "query", path, "--given", "a=x", "--given", "a=[.2,.8]", "--json"))
+    assert hard_and_soft["probability"] == pytest.approx(0.05)
+    rows = tmp_path / "rows.csv"
+    rows.write_text("a,b\nx,u\nx,v\ny,\n", encoding="utf-8")
+    found = json.loads(said(capsys, "query", path, "--evidence", rows, "--most-probable", "--json"))
+    assert [row["labels"] for row in found] == [{"a": "x", "b": "u"}, None, {"a": "y", "b": "v"}]
+    joint = json.loads(said(capsys, "query", path, "--evidence", rows, "--joint", "a,b", "--json"))
+    assert joint[1]["joint"] is None
+    drawn = json.loads(said(capsys, "query", path, "--evidence", rows, "--sample", "2", "--json"))
+    assert [row["a"] for row in drawn] == ["x", "x", "y", "y"]
+    blank = tmp_path / "blank.csv"
+    blank.write_text("a\nx\n\ny\n", encoding="utf-8")
+    assert len(json.loads(said(capsys, "query", path, "--evidence", blank, "--json"))) == 3
+    model.save(tmp_path / "m.fgrn")
+    said(capsys, "convert", tmp_path / "m.fgrn", tmp_path / "m.net")
+    assert fgrn.read(tmp_path / "m.net") == model
+    fgrn.plots.graph(model, {"a": fgrn.Not("x")})
+    fgrn.plots.graph(model, {"a": [fgrn.Not("x")]})
+    with pytest.raises(KeyError, match="Did you mean 'a'"):
+        model.most_probable({}, names=["A"])
+    zeros = tmp_path / "zeros.uai"
+    zeros.write_text("MARKOV\n1\n2\n1\n1 0\n2\n0 0\n", encoding="utf-8")
+    with pytest.raises(fgrn.NetworkFileError, match=r"zeros\.uai.*not all zero"):
+        fgrn.read(zeros)

@@ -143,7 +143,10 @@ def read(path: str | Path, format: str | None = None) -> FactoredModel:
 
     document = read_document(path, format)
     kind = BayesianNetwork if document.directed else MarkovNetwork
-    return kind.from_document(document)
+    try:
+        return kind.from_document(document)
+    except (TableError, WiringError) as error:
+        raise NetworkFileError(f"{str(path)!r}: {error}") from None
 
 
 def write(model: FactoredModel, path: str | Path, format: str | None = None) -> None:
@@ -158,7 +161,9 @@ def write(model: FactoredModel, path: str | Path, format: str | None = None) -> 
     from .io.formats import write_document
 
     if not isinstance(model, FactoredModel):
-        raise FgrnError(f"A BayesianNetwork or a MarkovNetwork can be written for other programs. Got {model!r}.")
+        raise FgrnError(
+            f"A BayesianNetwork or a MarkovNetwork can be written for other programs. Got a {type(model).__name__}."
+        )
     write_document(model.to_document(), path, format)
 
 

@@ -158,7 +158,8 @@ class Chain(Network):
         states[:, link.output] = plan.layout.table(values, link.table)[path].argmax(axis=1)
         onwards = np.flatnonzero(~encoded.begins)
         states[onwards - 1, link.output] = path[onwards]
-        edges = {name: plan.edge(name) for name in self._asked(names)}
+        asked = (source, *(name for name in self.observed if name != output)) if names is None else self._asked(names)
+        edges = {name: plan.edge(name) for name in asked}
         labels = {name: named(plan.labels[edge], states[:, edge]) for name, edge in edges.items()}
         scales = np.add.reduceat(encoded.log_scale, np.flatnonzero(encoded.begins)) if encoded.rows else np.zeros(0)
         return MostProbable(labels, weight[encoded.begins] + scales)

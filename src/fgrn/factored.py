@@ -259,6 +259,12 @@ class FactoredModel(Queries):
         """
         return self._tree_network().sample(rows, self._checked(evidence), seed, names=self._asked(names))
 
+    def _asked(self, names: Collection[str] | None) -> tuple[str, ...]:
+        asked = super()._asked(names)
+        for name in asked:
+            self.variable(name)
+        return asked
+
     def _checked(self, evidence: frames.Data) -> frames.Data:
         """The evidence, if all of it is on variables of the model, and not on those between clusters.
 

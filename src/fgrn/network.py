@@ -423,7 +423,7 @@ class Network(Queries):
     def _engine(self, name: str, plan: Plan, rows: int, again: bool = False) -> engines.Engine:
         """The engine of a name; "auto" goes by the work, and, if it is asked `again` and again, by all of it."""
         if name == "auto":
-            work = rows * (plan.layout.size + plan.states)
+            work = rows * plan.work
             self._work += work if again else 0
             much = work >= SMALL_WORK or (again and (self._work >= SMALL_WORK / 10 or engines.is_warm()))
             name = "cpu" if much else "reference"

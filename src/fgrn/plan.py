@@ -184,6 +184,13 @@ class Plan(ReadOnlyArrays):
     def __post_init__(self) -> None:
         object.__setattr__(self, "index", {name: edge for edge, name in enumerate(self.names)})
 
+    @cached_property
+    def work(self) -> int:
+        """The cells that messages of one row visit, roughly: of tables, messages, and product spaces by their legs."""
+        legs = np.diff(self.leg_start)
+        spaces = int((legs * self.diverter_size).sum()) if self.is_factor.any() else 0
+        return self.layout.size + self.states + spaces
+
     @property
     def reach(self) -> int:
         """As many parallel rounds bring every message everywhere on a tree, cut by paused blocks or not."""

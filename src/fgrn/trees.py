@@ -61,7 +61,7 @@ def chow_liu(
             measurements are put in bins first, see `Schema`. Distributions count for the tables, not for the tree.
         root: the column that all arcs lead away from; the first unless given. The likelihood does not depend on it.
         states: of columns that have states no row has, or more of them than are taken for a category.
-        smoothing: a Dirichlet count for each cell of the tables, see `learn`; the tree is found without.
+        smoothing: a Dirichlet count for each cell of the tables, 1 unless given; the tree is found without.
         weights: one weight per row.
         penalty: what an edge must gain in log-likelihood for each parameter that it adds: a number, "aic" (1) or "bic"
             (half the logarithm of the rows); the result may then be several trees. Unless given, 0.
@@ -101,7 +101,7 @@ def tan(
         class_variable: the column that is a parent of all others.
         root: the column that has no other parent than the class; the first unless given.
         states: see `chow_liu`, and so are the others.
-        smoothing: a Dirichlet count for each cell of the tables.
+        smoothing: a Dirichlet count for each cell of the tables, 1 unless given.
         weights: one weight per row.
         penalty: what an edge must gain in log-likelihood for each parameter that it adds: a number, "aic" or "bic".
         epochs: the most epochs of learning, if there are holes.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from .. import frames
 from ..exceptions import shortened
 from ..io import table_file
 from . import common
@@ -84,6 +85,24 @@ class Answer:
             click.echo(f"fgrn: {word} {shortened(which)}: evidence of probability zero, without an answer.", err=True)
         return seen
 
+    def _answerable(self) -> tuple[np.ndarray | None, Any]:
+        """Which rows of a table are possible, None for all, and the evidence in those."""
+        if self.rows is None:
+            return None, self._evidence
+        possible = ~self._propagated([], parts=["likelihood"]).impossible
+        if possible.all():
+            return None, self._evidence
+        which = np.flatnonzero(possible)
+        return possible, {name: frames.taken(column, which) for name, column in frames.columns(self.known).items()}
+
+    @staticmethod
+    def _all_rows(possible: np.ndarray | None, answers: list[Any], nothing: Any = None) -> list[Any]:
+        """Answers of the possible rows, with nothing in the others."""
+        if possible is None:
+            return answers
+        left = iter(answers)
+        return [next(left) if one else nothing for one in possible.tolist()]
+
     # The questions
 
     def posterior(self, names: Sequence[str], method: str) -> None:
@@ -110,12 +129,16 @@ class Answer:
 
     def most_probable(self, names: Sequence[str]) -> None:
         """The states of all variables that are likeliest together."""
-        labels, logarithm = self.model.most_probable(self._evidence, names=names)
-        found = {name: np.atleast_1d(column).tolist() for name, column in labels.items()}
-        logs = np.atleast_1d(logarithm)
+        possible, evidence = self._answerable()
+        labels, logarithm = self.model.most_probable(evidence, names=names)
+        found = {name: self._all_rows(possible, np.atleast_1d(column).tolist()) for name, column in labels.items()}
+        logs = np.array(self._all_rows(possible, np.atleast_1d(logarithm).tolist(), -math.inf))
         if self.as_json:
             rows = [
-                {"labels": {name: column[row] for name, column in found.items()}, **_logarithm(value)}
+                {
+                    "labels": None if math.isinf(value) else {name: column[row] for name, column in found.items()},
+                    **_logarithm(value),
+                }
                 for row, value in enumerate(logs.tolist())
             ]
             common.as_json(rows[0] if self.rows is None else rows)
@@ -123,7 +146,8 @@ class Answer:
             self._write({**found, LOG: logs})
         else:
             rest = float(logs[0]) - float(self._propagated([], parts=["likelihood"]).log_likelihood[0])
-            what = "probability of all of them" + (" and the evidence" if self.known else "")
+            what = "probability" if self._is_directed else "product"
+            what += " of all of them" + (" and the evidence" if self.known else "")
             click.echo(f"{what}: {plain(float(logs[0]))} (log {float(logs[0]):.6g})")
             if self.known:
                 click.echo(f"given the evidence: {plain(rest)} (log {rest:.6g})")
@@ -141,7 +165,9 @@ class Answer:
         if self.as_json:
             rows = [
                 {
-                    "joint": [
+                    "joint": None
+                    if math.isinf(float(logarithm))
+                    else [
                         {**dict(zip(names, cell, strict=True)), "probability": share}
                         for cell, share in zip(cells, row.tolist(), strict=True)
                     ],
@@ -166,7 +192,8 @@ class Answer:
 
     def sample(self, count: int, seed: int, names: Sequence[str]) -> None:
         """Rows drawn given what is known."""
-        drawn = self.model.sample(count, self._evidence, seed, names=names)
+        _, evidence = self._answerable()
+        drawn = self.model.sample(count, evidence, seed, names=names)
         columns = {name: column.tolist() for name, column in drawn.items()}
         if self.as_json:
             common.as_json([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])

@@ -94,8 +94,10 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, as_jso
     if to_ is None and not is_network(target):
         ends = ", ".join(EXTENSIONS)
         raise click.UsageError(f"OUT is {target!r}: its format is told by the end of its name ({ends}), or by --to.")
+    if target != "-" and Path(target).exists() and Path(source).exists() and Path(target).samefile(source):
+        raise click.UsageError(f"IN and OUT are one file, {source!r}, which would be overwritten. Name another OUT.")
     with worded():
-        document = read_document(source, from_)
+        document = model_of(source).to_document() if source.endswith(".fgrn") else read_document(source, from_)
     write_document(document, target, to_)
     back = read_document(target, to_)
     lost = []

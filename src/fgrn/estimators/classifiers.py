@@ -181,7 +181,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         n_hidden: the states of the hidden variable, or "auto": as many as the criterion says.
         n_epochs: the most epochs of EM.
         cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
-        smoothing: a Dirichlet count for every cell of every table.
+        smoothing: a Dirichlet count for every cell of every table; priors are as counted.
         n_init: random starts, of which the best is kept.
         tol: learning ends when an epoch gains less log-likelihood per row.
         learn_prior: whether the prior of the hidden variable is learnt.
@@ -262,7 +262,7 @@ class NaiveBayesClassifier(LatentClassifierBase):
     """The hidden variable is the class: naive Bayes, with holes, unknown classes, and any columns.
 
     Args:
-        smoothing: a Dirichlet count for every cell of every table.
+        smoothing: a Dirichlet count for every cell of every table; priors are as counted.
         n_epochs: the most epochs of EM, which matter only where classes or values are unknown.
         tol: learning ends when an epoch gains less log-likelihood per row.
         n_bins: bins of a column with many different numbers.
@@ -333,7 +333,7 @@ class DeepLatentClassifier(LatentClassifierBase):
         groups: how many columns, or hidden variables, share one above them.
         n_epochs: the most epochs of EM for each layer, and then for all together.
         cycles: updates of each table per epoch.
-        smoothing: a Dirichlet count for every cell of every table.
+        smoothing: a Dirichlet count for every cell of every table; priors are as counted.
         n_init: random starts of each layer, of which the best is kept.
         tol: learning ends when an epoch gains less log-likelihood per row.
         n_bins: bins of a column with many different numbers.

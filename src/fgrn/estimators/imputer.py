@@ -20,7 +20,7 @@ class LatentImputer(OneToOneFeatureMixin, ChoosingTransformer):  # type: ignore[
         n_hidden: the states of the hidden variable, or "auto": as many as the criterion says.
         n_epochs: the most epochs of EM.
         cycles: updates of each table per epoch.
-        smoothing: a Dirichlet count for every cell of every table.
+        smoothing: a Dirichlet count for every cell of every table; priors are as counted.
         n_init: random starts, of which the best is kept.
         tol: learning ends when an epoch gains less log-likelihood per row.
         learn_prior: whether the prior of the hidden variable is learnt.

@@ -97,7 +97,7 @@ class LatentClassModel(DensityMixin, ChoosingTransformer):  # type: ignore[misc]
         n_hidden: the states of the hidden variable, or "auto": as many as the criterion says.
         n_epochs: the most epochs of EM.
         cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
-        smoothing: a Dirichlet count for every cell of every table.
+        smoothing: a Dirichlet count for every cell of every table; priors are as counted.
         n_init: random starts, of which the best is kept.
         tol: learning ends when an epoch gains less log-likelihood per row.
         learn_prior: whether the prior of the hidden variable is learnt.
@@ -277,7 +277,7 @@ class DiscreteICA(LatentTransformer):
         n_hidden: the states of each hidden variable.
         n_epochs: the most epochs of EM.
         cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
-        smoothing: a Dirichlet count for every cell of every table.
+        smoothing: a Dirichlet count for every cell of every table; priors are as counted.
         n_init: random starts, of which the best is kept.
         tol: learning ends when an epoch gains less log-likelihood per row.
         n_bins: bins of a column with many different numbers.

@@ -149,7 +149,8 @@ def _words(data: bytes, where: str, delimiter: str) -> list[Any]:
         words = arrow.read_csv(
             pa.BufferReader(data),
             arrow.ReadOptions(autogenerate_column_names=True, encoding="utf8"),
-            arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            # in a table of one column an empty line is an unknown value
+            arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=width > 1),
             arrow.ConvertOptions(column_types={f"f{k}": pa.string() for k in range(width)}, strings_can_be_null=False),
         )
     except pa.ArrowInvalid as error:

@@ -267,7 +267,8 @@ def one_row(net: Network | FactoredModel, evidence: frames.Data, row: int) -> tu
         else:
             value = value if frames.is_bare(value) else value[0]
             soft = frames.is_distribution(value)
-            known = not all(map(frames.is_unknown, value)) if soft else not frames.is_unknown(value)
+            weights = soft and not isinstance(value, frames.Not)
+            known = not all(map(frames.is_unknown, value)) if weights else not frames.is_unknown(value)
         if known and name in variables:
             kinds[name] = "soft" if soft else "hard"
     if isinstance(net, Chain) or not columns:
