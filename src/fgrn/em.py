@@ -7,8 +7,8 @@ epoch:  Counts = E-step(parameters)        every block from the messages at its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -122,6 +122,48 @@ What it watches is the likelihood the epoch began with. If it returns True the e
 """
 
 
+@dataclass(frozen=True, eq=False)
+class Start:
+    """How far one start has come: all that is needed to go on with it.
+
+    parameters    as they are after its epochs
+    likelihoods   and `objectives`, one for each epoch, as in `History`
+    weight        of the rows
+    converged     whether the tolerance was met, and `stopped`: whether the watcher ended it
+    final         the objective of the parameters as they are, once that is known
+    """
+
+    parameters: Parameters
+    likelihoods: tuple[float, ...] = ()
+    objectives: tuple[float, ...] = ()
+    weight: float = 0.0
+    converged: bool = False
+    stopped: bool = False
+    final: float | None = None
+
+    @property
+    def epochs(self) -> int:
+        """How many epochs were run."""
+        return len(self.likelihoods)
+
+    def has_ended(self, rule: Rule) -> bool:
+        """Whether there is nothing left to learn by this rule."""
+        return self.converged or self.stopped or self.epochs >= rule.epochs
+
+
+class Keeper(Protocol):
+    """Who keeps how far learning has come, so that it can go on after an interruption."""
+
+    def begun(self, spec: Specification, parameters: Parameters, rule: Rule) -> tuple[Parameters, list[Start]]:
+        """What learning began with, and the starts so far: none, and the parameters given, if this is the first time.
+
+        The parameters of the keeper take the place of those given.
+        """
+
+    def keep(self, starts: Sequence[Start], ended: bool = False) -> None:
+        """Called after every epoch, and when a start has `ended`."""
+
+
 def learn(
     estep: EStep,
     spec: Specification,
@@ -129,53 +171,68 @@ def learn(
     rule: Rule,
     smoothing: Smoothing,
     watch: Watcher | None = None,
+    keeper: Keeper | None = None,
 ) -> tuple[Parameters, History]:
     """Several starts, the best kept. The first goes on from the parameters as they are."""
     if watch is not None and not callable(watch):
         raise LearningError(f"'watch' must be a function of (start, epoch, log-likelihood). Got {watch!r} instead.")
-    outcomes: list[tuple[Parameters, History]] = []
-    finals: list[float] = []
-    for start in range(rule.starts):
-        begin = drawn(spec, parameters, rule.seed, start, again=start > 0)
-        outcomes.append(_one_start(estep, spec, begin, rule, smoothing, start, watch))
-        if rule.starts > 1:  # the last update is not in the history yet
-            values = outcomes[-1][0].values
-            finals.append(estep.count(values).log_likelihood + smoothing.log_prior(spec, values))
-    best = int(np.argmax(finals)) if finals else 0
-    learnt, history = outcomes[best]
-    return learnt, History(
-        history.log_likelihood, history.objective, history.weight, history.converged, best, np.array(finals)
-    )
+    starts: list[Start] = []
+    if keeper is not None:
+        parameters, starts = keeper.begun(spec, parameters, rule)
+    for number in range(rule.starts):
+        if number == len(starts):
+            starts.append(Start(drawn(spec, parameters, rule.seed, number, again=number > 0)))
+        for start in _epochs(estep, spec, starts[number], rule, smoothing, number, watch):
+            starts[number] = start
+            if keeper is not None:
+                keeper.keep(starts)
+        if rule.starts > 1 and starts[number].final is None:  # the last update is not in the history yet
+            values = starts[number].parameters.values
+            final = estep.count(values).log_likelihood + smoothing.log_prior(spec, values)
+            starts[number] = replace(starts[number], final=final)
+            if keeper is not None:
+                keeper.keep(starts, ended=True)
+    finals = [start.final for start in starts] if rule.starts > 1 else []
+    best = int(np.argmax(np.array(finals, dtype=np.float64))) if finals else 0
+    kept = starts[best]
+    return kept.parameters, History(
+        np.array(kept.likelihoods), np.array(kept.objectives), kept.weight, kept.converged, best,
+        np.array(finals, dtype=np.float64),
+    )  # fmt: skip
 
 
-def _one_start(
+def _epochs(
     estep: EStep,
     spec: Specification,
-    parameters: Parameters,
+    start: Start,
     rule: Rule,
     smoothing: Smoothing,
-    start: int,
+    number: int,
     watch: Watcher | None,
-) -> tuple[Parameters, History]:
-    likelihoods: list[float] = []
-    objectives: list[float] = []
-    weight, converged = 0.0, False
-    for epoch in range(rule.epochs):
-        counts = estep.count(parameters.values)
-        weight = counts.weight
-        likelihoods.append(counts.log_likelihood)
-        objectives.append(counts.log_likelihood + smoothing.log_prior(spec, parameters.values))
-        stop = watch is not None and watch(start, epoch, likelihoods[-1] / max(weight, np.finfo(float).tiny)) is True
-        if epoch and rule.tolerance and objectives[-1] - objectives[-2] <= rule.tolerance * weight:
-            converged = True
-            break
-        began_with = parameters
-        parameters = updated(spec, began_with, counts.values, smoothing)
-        if rule.cycles > 1:
-            parameters = _more_cycles(estep, spec, began_with, parameters, rule, smoothing)
-        if stop:
-            break
-    return parameters, History(np.array(likelihoods), np.array(objectives), weight, converged)
+) -> Iterator[Start]:
+    """The start after each epoch that is left of it."""
+    while not start.has_ended(rule):
+        began_with = start.parameters
+        counts = estep.count(began_with.values)
+        objective = counts.log_likelihood + smoothing.log_prior(spec, began_with.values)
+        per_row = counts.log_likelihood / max(counts.weight, np.finfo(float).tiny)
+        stopped = watch is not None and watch(number, start.epochs, per_row) is True
+        converged, parameters = False, began_with
+        if start.epochs and rule.tolerance:
+            converged = bool(objective - start.objectives[-1] <= rule.tolerance * counts.weight)
+        if not converged:
+            parameters = updated(spec, began_with, counts.values, smoothing)
+            if rule.cycles > 1:
+                parameters = _more_cycles(estep, spec, began_with, parameters, rule, smoothing)
+        start = Start(
+            parameters,
+            (*start.likelihoods, counts.log_likelihood),
+            (*start.objectives, objective),
+            counts.weight,
+            converged,
+            stopped,
+        )
+        yield start
 
 
 def _more_cycles(
