@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
 from .chain import Chain
+from .checkpoints import Checkpoint
 from .columns import Column
 from .exceptions import (
+    CheckpointError,
+    CheckpointWarning,
     ConvergenceWarning,
     EmptyColumnWarning,
     EvidenceError,
@@ -53,6 +56,9 @@ __all__ = [
     "SISO",
     "BayesianNetwork",
     "Chain",
+    "Checkpoint",
+    "CheckpointError",
+    "CheckpointWarning",
     "Column",
     "ConvergenceWarning",
     "DeepLatentClassifier",

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from . import em, engines, frames, settings
+from . import checkpoints, em, engines, frames, settings
 from .document import Document
 from .evidence import checked_weights, encode
 from .exceptions import LearningError, TableError, WiringError, shortened, unknown_name
@@ -200,6 +200,9 @@ class BayesianNetwork(FactoredModel):
         tolerance: float = 0.0,
         only: Collection[str] | None = None,
         watch: em.Watcher | None = None,
+        checkpoint: checkpoints.Place = None,
+        every: int = checkpoints.EVERY,
+        resume: bool = False,
         **options: Any,
     ) -> em.History:
         """Maximum likelihood from rows with hidden variables, holes and soft evidence; see `Network.learn`.
@@ -223,14 +226,20 @@ class BayesianNetwork(FactoredModel):
             if not any(spec.learnt_tables):
                 raise LearningError("Nothing here may be learnt: every table is frozen.")
             rows = Tally(spec.layout, self._cells(), encoded, checked_weights(weights, encoded.rows))
-            learnt = em.learn(rows, spec, self._parameters, rule, Smoothing.of(spec, smoothing), watch)
+            smooth = Smoothing.of(spec, smoothing)
+            structure = self.names, self.labels, rows.scopes
+            with checkpoints.kept(
+                checkpoint, every, resume, self, structure, spec, encoded, rows.weights, rule,
+                smoothing=smoothing, holes=holes,
+            ) as keeper:  # fmt: skip
+                learnt = em.learn(rows, spec, self._parameters, rule, smooth, watch, keeper)
             self._parameters, history = learnt
             self._trained += (em.record(history, encoded.rows, rule, smoothing, holes),)
             return history
         network = self._tree_network()
         history = network.learn(
             data, epochs, cycles, smoothing, weights, holes, seed, starts=starts, tolerance=tolerance, only=only,
-            watch=watch, **options,
+            watch=watch, checkpoint=checkpoint, every=every, resume=resume, **options,
         )  # fmt: skip
         self._parameters = network._parameters
         self._trained += network._trained[-1:]

@@ -117,6 +117,9 @@ class Chain(Network):
         encoded = encode(plan, columns, rows)
         return replace(encoded, begins=sequence_begins(ids, encoded.rows, self.sequence))
 
+    def _structure(self, plan: Plan) -> tuple[object, ...]:
+        return plan, self.link
+
     def _sequences(
         self, runner: engines.Engine, plan: Plan, programs: Programs, encoded: Evidence, threads: int | None
     ) -> tuple[Sequences, Programs]:

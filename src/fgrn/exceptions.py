@@ -10,13 +10,15 @@
     ├── LearningError          learning that was asked for in a way that cannot be done
     ├── TableFileError         a file with a table that cannot be read or written
     ├── NetworkFileError       a network in a format of other programs that cannot be read or written
-    └── ModelFileError         a model file that cannot be read or written
+    ├── ModelFileError         a model file that cannot be read or written
+    └── CheckpointError        a checkpoint of learning that cannot be read or written
 
     FgrnWarning
     ├── ConvergenceWarning     messages that were still moving when the rounds were used up
     ├── UnseenLevelWarning     a value, or a column, that was not there when the model was learnt
     ├── EmptyColumnWarning     a column without any known value, of which nothing is learnt
-    └── ImpossibleRowWarning   rows of probability zero, answered as if nothing were known of them
+    ├── ImpossibleRowWarning   rows of probability zero, answered as if nothing were known of them
+    └── CheckpointWarning      a checkpoint that could not be written while learning went on
 
 Messages say what, where, why and what to do. All errors but `UnknownNameError` (a `KeyError`) and those of files (an
 `OSError`) are also `ValueError`, so code that knows nothing of fgrn can catch them.
@@ -91,6 +93,10 @@ class ModelFileError(FgrnError, OSError):
     """A model file that cannot be read or written."""
 
 
+class CheckpointError(FgrnError, OSError):
+    """A checkpoint of learning that cannot be read or written."""
+
+
 class FgrnWarning(UserWarning):
     """The root of every warning of this package."""
 
@@ -109,6 +115,10 @@ class EmptyColumnWarning(FgrnWarning):
 
 class ImpossibleRowWarning(FgrnWarning):
     """Rows of probability zero, answered as if nothing were known of them."""
+
+
+class CheckpointWarning(FgrnWarning):
+    """A checkpoint that could not be written while learning went on."""
 
 
 def warn(message: str, kind: type[FgrnWarning]) -> None:

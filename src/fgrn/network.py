@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import em, engines, frames, merging, messages, settings
+from . import checkpoints, em, engines, frames, merging, messages, settings
 from .conflicts import explained
 from .counts import InMemory
 from .evidence import Evidence, checked_weights, encode
@@ -144,14 +144,10 @@ class Network(Queries):
 
     def _repr_html_(self) -> str:
         """The network as notebooks show it: drawn, with its beliefs."""
-        from io import StringIO
-
         from .plots import network
+        from .plots.style import as_svg
 
-        out = StringIO()
-        network(self).savefig(out, format="svg")
-        text = out.getvalue()
-        return text[text.index("<svg") :]
+        return as_svg(network(self))
 
     # Messages
 
@@ -268,6 +264,9 @@ class Network(Queries):
         merge: bool | None = None,
         watch: em.Watcher | None = None,
         online: Online | None = None,
+        checkpoint: checkpoints.Place = None,
+        every: int = checkpoints.EVERY,
+        resume: bool = False,
     ) -> em.History:
         """Maximum likelihood by T epochs of K cycles, from the messages at the two ends of every block.
 
@@ -296,6 +295,9 @@ class Network(Queries):
             watch: called after every epoch with (start, epoch, log-likelihood per row); learning ends, and keeps what
                 it has, when it returns True.
             online: what was counted in earlier batches, see `Network.online`; these rows are the next batch.
+            checkpoint: a file to keep how far learning has come in, `every` so many epochs; see `Checkpoint`.
+            every: how many epochs are between two checkpoints.
+            resume: go on from the checkpoint, if it is there, to the same tables, bit for bit, as without interruption.
 
         Names of tables are those of the SISO blocks' outputs or of their tie, names of priors those of the Sources'
         variables. The tables are changed when all is done: an error or an interruption leaves the network as it was.
@@ -319,7 +321,7 @@ class Network(Queries):
         if not any((*spec.learnt_tables, *spec.learnt_priors)):
             raise LearningError("Nothing here may be learnt: every table and prior is frozen.")
         programs = self._programs_for(plan, paused, encoded)
-        estep = self._estep(InMemory(
+        rows = InMemory(
             engine=self._engine(engine, plan, encoded.rows * epochs * cycles),
             plan=plan,
             programs=programs,
@@ -329,15 +331,21 @@ class Network(Queries):
             hold=hold,
             threads=threads,
             merge=False if merge is None and rule.epochs * rule.starts < merging.EPOCHS else merge,
-        ))  # fmt: skip
-        if online is not None and rule.starts > 1:
-            raise LearningError("Batches that are seen once go on from the tables as they are: starts=1.")
+        )
+        estep = self._estep(rows)
+        if online is not None and (rule.starts > 1 or checkpoint is not None):
+            raise LearningError("Batches seen once go on from the tables as they are: starts=1, and no checkpoint.")
         batch = None if online is None else Decayed(estep, online)
         smooth = Smoothing.of(spec, smoothing)
-        try:
-            self._parameters, history = em.learn(batch or estep, spec, self._parameters, rule, smooth, watch)
-        except ImpossibleEvidence as error:
-            raise self._explained(error, plan, programs, estep.last_values, encoded) from None
+        with checkpoints.kept(
+            checkpoint, every, resume, self, self._structure(plan), spec, encoded, rows.weights, rule,
+            smoothing=smoothing, holes=holes, hold=hold, engine=rows.engine.name, merge=rows.merge,
+        ) as keeper:  # fmt: skip
+            try:
+                learnt = em.learn(batch or estep, spec, self._parameters, rule, smooth, watch, keeper)
+            except ImpossibleEvidence as error:
+                raise self._explained(error, plan, programs, estep.last_values, encoded) from None
+        self._parameters, history = learnt
         if batch is not None:
             batch.close()
         self._trained += (em.record(history, encoded.rows, rule, smoothing, holes),)
@@ -369,11 +377,13 @@ class Network(Queries):
                 raise LearningError(f"The layers decide what is {name!r}; leave it out, or use learn.")
         settings.whole("together", together, 0)
         before = self._parameters, self._trained
+        kept = {name: options.pop(name) for name in ("checkpoint", "every", "resume") if name in options}
         try:
-            layers = steps(self._spec, self.layers)
-            histories = [self.learn(data, only=layer, paused=above, **options) for layer, above in layers]
-            if together:
-                histories.append(self.learn(data, **{**options, "epochs": together, "starts": 1}))
+            with checkpoints.opened(**{"checkpoint": None, **kept}) as options["checkpoint"]:
+                layers = steps(self._spec, self.layers)
+                histories = [self.learn(data, only=layer, paused=above, **options) for layer, above in layers]
+                if together:
+                    histories.append(self.learn(data, **{**options, "epochs": together, "starts": 1}))
         except BaseException:
             self._parameters, self._trained = before
             raise
@@ -395,6 +405,9 @@ class Network(Queries):
 
     def _estep(self, rows: InMemory) -> em.EStep:
         return rows
+
+    def _structure(self, plan: Plan) -> tuple[object, ...]:
+        return (plan,)
 
     _swept = staticmethod(messages.sweep)
     _explained = staticmethod(explained)

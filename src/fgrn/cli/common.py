@@ -120,11 +120,11 @@ def read_for(model: LatentEstimator, data: str, **options: Any) -> Any:
     return read(data, **options)
 
 
-def check_place(path: str, what: str = "a model file, such as people.fgrn") -> None:
+def check_place(path: str, what: str = "a model file, such as people.fgrn", option: str = "-o") -> None:
     """Refuse, before anything is done, a place where nothing can be written."""
     place = Path(path)
     if path == "-" or (place.exists() and not place.is_file()):
-        raise click.UsageError(f"-o is the name of {what}. Got {path!r}.")
+        raise click.UsageError(f"{option} is the name of {what}. Got {path!r}.")
     if not place.parent.is_dir():
         raise FgrnError(f"{path!r} cannot be written: there is no folder {str(place.parent)!r}.")
     if not os.access(place.parent, os.W_OK):

@@ -9,6 +9,7 @@ import click
 import numpy as np
 
 from .. import printing
+from ..checkpoints import EVERY, Checkpoint
 from ..exceptions import SchemaError, shortened
 from . import common
 from .wording import spoken
@@ -174,19 +175,28 @@ def _whole(text: str, option: str = "--hidden") -> int:
 @click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
 @common.schema
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
+@click.option("--checkpoint", metavar="FILE", help="Keep how far learning has come in this file.")
+@click.option("--every", type=click.IntRange(1), default=EVERY, show_default=True,
+              help="Epochs between two checkpoints.")  # fmt: skip
+@click.option("--resume", is_flag=True, help="Go on from --checkpoint, if it is there, as if nothing had happened.")
 @click.option("--unseen", type=click.Choice(["unknown", "error"]), default="unknown", show_default=True,
               help="What a level is, in later tables, that was not seen in this one.")  # fmt: skip
 @common.reading
 @common.json_option
 def fit(data: str, target: str | None, output: str, model: str | None, hidden: str | None, epochs: int, cycles: int,
         smoothing: float | None, starts: int, tolerance: float, test: float, weights: str | None, bins: int,
-        max_levels: int, seed: int, unseen: str, as_json: bool, **options: Any) -> None:  # fmt: skip
+        max_levels: int, seed: int, checkpoint: str | None, every: int, resume: bool, unseen: str, as_json: bool,
+        **options: Any) -> None:  # fmt: skip
     """Learn a model from a table.
 
     DATA is a CSV, TSV or Parquet file, or - for standard input. Columns are read as they are: words, numbers, holes.
     Ctrl-C ends learning after the epoch it is in and keeps what was learnt.
     """
     common.check_place(output)
+    if checkpoint is not None:
+        common.check_place(checkpoint, "a file, such as people.ckpt", "--checkpoint")
+    elif resume:
+        raise click.UsageError("--resume goes on from a file: name it with --checkpoint.")
     if weights is not None and weights == target:
         raise click.UsageError(f"{weights!r} cannot be --weights and --target at once.")
     table = common.read(data, **options)
@@ -205,6 +215,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     }  # fmt: skip
     if smoothing is not None:
         settings["smoothing"] = smoothing
+    if checkpoint is not None:
+        settings["checkpoint"] = Checkpoint(checkpoint, every, resume)
     if options["missing"]:  # kept with the model, so that the next table is read in the same way
         settings["missing_values"] = list(options["missing"])
     estimator = estimator_of(kind, hidden or {"deep": "4,8", "ica": "2,2", "latent": "8"}.get(kind, "auto"), settings)

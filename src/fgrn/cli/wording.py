@@ -29,6 +29,7 @@ PHRASES = (
     (re.compile(r"\bDrop it\b"), "Leave it out with --drop"),
     (re.compile(r"\bLeave it out\.$"), "Leave it out with --drop."),
     (re.compile(r"\bAdd it to the missing codes\b"), "Say that it stands for unknown with --missing"),
+    (re.compile(r"\bresume=True\b"), "--resume"),
     (re.compile(r"\(learn with smoothing\)"), "(learn with --smoothing)"),
     (re.compile(r"fgrn\.load reads the files that Network\.save writes\."), "`fgrn fit` writes such files."),
     (re.compile(r"\bname that as 'folder'"), "name that with --folder"),

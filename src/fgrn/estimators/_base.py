@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,10 +13,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .. import frames, outputs
+from ..checkpoints import Checkpoint, Journal, opened
 from ..completion import filled
 from ..em import History
 from ..engines import NAMES
-from ..exceptions import ImpossibleEvidence, ImpossibleRowWarning, warn
+from ..exceptions import ImpossibleEvidence, ImpossibleRowWarning, LearningError, warn
 from ..explanation import Explanation
 from ..frames import Coded
 from ..labels import Label
@@ -43,11 +45,13 @@ class LatentEstimator(TableEstimator):
         "unseen": [StrOptions(set(UNSEEN))],
         "engine": [StrOptions({"auto", *NAMES})],
         "random_state": ["random_state"],
+        "checkpoint": [str, PathLike, Checkpoint, None],
         "verbose": ["verbose"],
     }
 
     _stop: Callable[[], bool] | None = None  # asked after every epoch
     _power = POWER
+    _journal: Journal | None = None  # while `fit` is at it
     _online: Online | None
     network_: Network
     schema_: Schema
@@ -94,6 +98,7 @@ class LatentEstimator(TableEstimator):
             "starts": self.n_init,
             "tolerance": self.tol,
             "engine": self.engine,
+            "checkpoint": self._journal,
             "watch": Progress.of(self.verbose, self.n_epochs, self.n_init, what, self._stop),
         }
 
@@ -103,14 +108,20 @@ class LatentEstimator(TableEstimator):
         with options["watch"]:
             return net.learn(data, **options)
 
-    def _fit(self, X: Any, sample_weight: Any, classes: Classes | None = None) -> Self:
-        """Read the table, choose a network, teach it."""
+    def _fit(self, X: Any, sample_weight: Any, classes: Classes | None = None, batch: bool = False) -> Self:
+        """Read the table, choose a network, teach it; there is no checkpoint for the first of many batches."""
+        if self.checkpoint is not None and not isinstance(self.random_state, Integral):
+            raise LearningError("To be resumed, random starts have to be the same again: give random_state a number.")
         data, weights = self._learnable(X, sample_weight, classes)
         self._kind = frames.kind_of(X)
         self._online = None
         self.n_rows_ = frames.row_count(data)
         self.weight_ = float(self.n_rows_ if weights is None else weights.sum())
-        self._choose(data, weights)
+        try:
+            with opened(None if batch else self.checkpoint) as self._journal:
+                self._choose(data, weights)
+        finally:
+            self._journal = None
         self.n_iter_ = self.history_.epochs
         return self
 
@@ -169,7 +180,7 @@ class LatentEstimator(TableEstimator):
         """One step of online EM; the first batch is learnt like a table."""
         first = not hasattr(self, "network_")
         if first:
-            self._fit(X, sample_weight, classes)
+            self._fit(X, sample_weight, classes, batch=True)
         data = self._coded(X)
         rows = frames.row_count(data)
         check_lengths(rows, classes)

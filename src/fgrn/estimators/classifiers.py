@@ -195,6 +195,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             an "error".
         engine: "auto", "cpu" or "reference".
         random_state: for the random starts.
+        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
         verbose: whether to show progress.
 
     Attributes:
@@ -226,6 +227,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         unseen: str = "unknown",
         engine: str = "auto",
         random_state: Any = None,
+        checkpoint: Any = None,
         verbose: int = 0,
     ) -> None:
         self.n_hidden = n_hidden
@@ -244,6 +246,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         self.unseen = unseen
         self.engine = engine
         self.random_state = random_state
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def compare(self, X: Any, y: Any, sizes: Any = None, sample_weight: Any = None) -> Selection:
@@ -273,6 +276,7 @@ class NaiveBayesClassifier(LatentClassifierBase):
             an "error".
         engine: "auto", "cpu" or "reference".
         random_state: for the start where classes are unknown.
+        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
         verbose: whether to show progress.
 
     Attributes:
@@ -307,6 +311,7 @@ class NaiveBayesClassifier(LatentClassifierBase):
         unseen: str = "unknown",
         engine: str = "auto",
         random_state: Any = None,
+        checkpoint: Any = None,
         verbose: int = 0,
     ) -> None:
         self.smoothing = smoothing
@@ -319,6 +324,7 @@ class NaiveBayesClassifier(LatentClassifierBase):
         self.unseen = unseen
         self.engine = engine
         self.random_state = random_state
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def _network(self, n_hidden: None) -> Network:
@@ -344,6 +350,7 @@ class DeepLatentClassifier(LatentClassifierBase):
             an "error".
         engine: "auto", "cpu" or "reference".
         random_state: for the random starts.
+        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
         verbose: whether to show progress.
 
     Attributes:
@@ -377,6 +384,7 @@ class DeepLatentClassifier(LatentClassifierBase):
         unseen: str = "unknown",
         engine: str = "auto",
         random_state: Any = None,
+        checkpoint: Any = None,
         verbose: int = 0,
     ) -> None:
         self.n_hidden = n_hidden
@@ -393,6 +401,7 @@ class DeepLatentClassifier(LatentClassifierBase):
         self.unseen = unseen
         self.engine = engine
         self.random_state = random_state
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def _hidden(self) -> list[str]:

@@ -34,6 +34,7 @@ class LatentImputer(OneToOneFeatureMixin, ChoosingTransformer):  # type: ignore[
             an "error".
         engine: "auto", "cpu" or "reference".
         random_state: for the random starts.
+        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
         verbose: whether to show progress.
 
     Attributes:
@@ -61,6 +62,7 @@ class LatentImputer(OneToOneFeatureMixin, ChoosingTransformer):  # type: ignore[
         unseen: str = "unknown",
         engine: str = "auto",
         random_state: Any = None,
+        checkpoint: Any = None,
         verbose: int = 0,
     ) -> None:
         self.n_hidden = n_hidden
@@ -79,6 +81,7 @@ class LatentImputer(OneToOneFeatureMixin, ChoosingTransformer):  # type: ignore[
         self.unseen = unseen
         self.engine = engine
         self.random_state = random_state
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def transform(self, X: Any) -> Any:

@@ -111,6 +111,7 @@ class LatentClassModel(DensityMixin, ChoosingTransformer):  # type: ignore[misc]
             an "error".
         engine: "auto", "cpu" or "reference".
         random_state: for the random starts.
+        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
         verbose: whether to show progress.
 
     Attributes:
@@ -142,6 +143,7 @@ class LatentClassModel(DensityMixin, ChoosingTransformer):  # type: ignore[misc]
         unseen: str = "unknown",
         engine: str = "auto",
         random_state: Any = None,
+        checkpoint: Any = None,
         verbose: int = 0,
     ) -> None:
         self.n_hidden = n_hidden
@@ -160,6 +162,7 @@ class LatentClassModel(DensityMixin, ChoosingTransformer):  # type: ignore[misc]
         self.unseen = unseen
         self.engine = engine
         self.random_state = random_state
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     score = LatentTransformer.score  # that of DensityMixin has no answer
@@ -288,6 +291,7 @@ class DiscreteICA(LatentTransformer):
             an "error".
         engine: "auto", "cpu" or "reference".
         random_state: for the random starts.
+        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
         verbose: whether to show progress.
 
     Attributes:
@@ -317,6 +321,7 @@ class DiscreteICA(LatentTransformer):
         unseen: str = "unknown",
         engine: str = "auto",
         random_state: Any = None,
+        checkpoint: Any = None,
         verbose: int = 0,
     ) -> None:
         self.n_hidden = n_hidden
@@ -332,6 +337,7 @@ class DiscreteICA(LatentTransformer):
         self.unseen = unseen
         self.engine = engine
         self.random_state = random_state
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def _sizes(self) -> list[int]:

@@ -286,14 +286,19 @@ def opened(place: Path) -> io.BufferedReader:
     return place.open("rb")
 
 
-def write(place: Path, data: bytes) -> None:
-    """All of it or, with an error of the system, nothing: a file beside the old one takes its place when complete."""
+def write(place: Path, data: bytes, part_name: str | None = None) -> None:
+    """All of it or, with an error of the system, nothing: a file beside the old one takes its place when complete.
+
+    That file has a name of its own, unless one is given; what was left there by a writer that was killed is removed.
+    """
     target = place.resolve()  # through a link, the file it stands for
     if target.is_symlink() or (target.exists() and not target.is_file()):
         raise OSError("something that is not a file has this name")
     if target.exists() and not os.access(target, os.W_OK):
         raise OSError("the file of this name is write-protected")
-    part = target.with_name(f".fgrn-{secrets.token_hex(8)}.part")
+    part = target.with_name(part_name or f".fgrn-{secrets.token_hex(8)}.part")
+    if part_name is not None:
+        part.unlink(missing_ok=True)
     try:
         with part.open("xb") as file:
             file.write(data)

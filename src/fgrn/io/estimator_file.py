@@ -30,6 +30,7 @@ def described(estimator: LatentEstimator) -> dict[str, Any]:
     """A fitted estimator as JSON can say it; its network is kept elsewhere."""
     params = estimator.get_params(deep=False)
     params["schema"] = params["schema"] is not None
+    del params["checkpoint"]  # of one run on one machine
     random = params["random_state"]
     params["random_state"] = int(random) if isinstance(random, (int, np.integer)) else None
     record: dict[str, Any] = {

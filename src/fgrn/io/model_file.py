@@ -200,6 +200,8 @@ def _chain(document: dict[str, Any], blocks: list[Block]) -> Chain:
 
 
 def _check_version(document: dict[str, Any]) -> None:
+    if "checkpoint" in document:
+        raise Refused("it is a checkpoint of learning.", "Go on from it with `learn`, or `fgrn fit`, and resume=True.")
     version, writer = value_of(int, document, "version", "its description"), document.get("fgrn")
     if version > FORMAT_VERSION:
         known = isinstance(writer, str) and re.fullmatch(r"[0-9]{1,6}(\.[0-9a-z]{1,9}){0,4}", writer)

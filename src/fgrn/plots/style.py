@@ -236,6 +236,14 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 150) -> P
     return place
 
 
+def as_svg(figure: Figure) -> str:
+    """A figure as the text of an SVG element, for notebooks."""
+    out = io.StringIO()
+    figure.savefig(out, format="svg")
+    text = out.getvalue()
+    return text[text.index("<svg") :]
+
+
 def _tell(caught: Sequence[warnings.WarningMessage]) -> None:
     """All letters that no font has in one warning; others as they are."""
     letters: dict[str, None] = {}

@@ -1,0 +1,313 @@
+"""Checkpoints: how far learning has come, kept so that a run that was interrupted ends as if it had not been.
+
+A run has one stage for each time a network learns: one for `Network.learn`, one per layer for `learn_by_layer`, one
+per number of hidden states where an estimator tries several. A stage knows what it is about (network, rows, settings),
+the parameters it began with and how far each start has come. What the bytes of it are is told in `io.checkpoint_file`.
+
+    opened(...)  ->  Journal  ->  a Keeper for each stage  ->  em.learn
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from . import settings
+from .em import Rule, Start
+from .evidence import Evidence
+from .exceptions import CheckpointError, CheckpointWarning, LearningError, warn
+from .parameters import Parameters, Specification
+from .tables import ROW_SUM_TOLERANCE
+
+EVERY = 5
+"""Epochs between two checkpoints, unless said otherwise."""
+
+BYTES_AT_ONCE = 2**22
+"""Of an array that does not lie row by row, as much is copied at a time to be digested."""
+
+MAY_GROW = ("epochs", "starts")
+"""Settings that may be raised when learning goes on: what was learnt so far is a part of the longer run."""
+
+DIGESTS = {
+    "network": "the network, or what of it is learnt, differs",
+    "names": "the columns differ",
+    "values": "the values of the table differ",
+    "weights": "the weights of the rows differ",
+}
+"""What is compared without being kept."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where learning keeps how far it has come, and whether it goes on from there.
+
+    Args:
+        path: of the file. It is written before learning begins, every few epochs and at the end, each time all of it or
+            nothing.
+        every: how many epochs are between two checkpoints.
+        resume: go on from the file, if it is there. Otherwise a file that is there is an error: it is not overwritten
+            by another run.
+    """
+
+    path: str | os.PathLike[str]
+    every: int = EVERY
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, (str, os.PathLike)):
+            raise LearningError(f"A checkpoint is the name of a file. Got {self.path!r} instead.")
+        settings.whole("every", self.every, 1, LearningError)
+        settings.choice("resume", self.resume, (True, False), LearningError)
+
+
+@dataclass
+class Stage:
+    """One time of learning: what it is about, what it began with, and how far each start has come."""
+
+    about: dict[str, Any]
+    began: Parameters
+    starts: list[Start] = field(default_factory=list)
+
+
+@contextmanager
+def opened(checkpoint: Place, every: int = EVERY, resume: bool = False) -> Iterator[Journal | None]:
+    """The journal of a checkpoint, which is over when the context ends well; one that is open stays so."""
+    if checkpoint is None or isinstance(checkpoint, Journal):
+        if checkpoint is None and resume is not False:
+            raise LearningError("To resume, name the file to go on from: checkpoint='run.ckpt', resume=True.")
+        yield checkpoint
+        return
+    journal = Journal(checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, every, resume))
+    yield journal
+    journal.close()
+
+
+@contextmanager
+def kept(checkpoint: Place, every: int, resume: bool, *described: Any, **others: Any) -> Iterator[StageKeeper | None]:
+    """Who keeps one time of learning, if there is a checkpoint; it is described as `about` wants it."""
+    with opened(checkpoint, every, resume) as journal:
+        yield None if journal is None else journal.keeper(about(*described, **others))
+
+
+class Journal:
+    """A checkpoint in use: the stages of a run so far, and what of them is on the disk."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.path, self._every = Path(checkpoint.path), checkpoint.every
+        self._stages, self._over = self._found(checkpoint.resume)
+        self._next = 0
+        self._waiting = 0  # epochs that are not on the disk yet
+        self._is_writable = self._has_warned = False
+
+    def _found(self, resume: bool) -> tuple[list[Stage], bool]:
+        from .io.checkpoint_file import read
+
+        if not self.path.exists():
+            return [], False
+        if not resume:
+            raise CheckpointError(
+                f"There is a file {str(self.path)!r} already. To go on from it, say resume=True; to begin anew, delete "
+                "it or name another."
+            )
+        stages, over = read(self.path)
+        if over:  # whoever stopped the run by its watcher wants it to go on now
+            for stage in stages:
+                stage.starts = [replace(start, stopped=False) for start in stage.starts]
+        return stages, over
+
+    def keeper(self, about: Mapping[str, Any]) -> StageKeeper:
+        """Who keeps the next stage."""
+        self._next += 1
+        return StageKeeper(self, self._next - 1, dict(about))
+
+    def begun(
+        self, number: int, about: dict[str, Any], spec: Specification, parameters: Parameters, rule: Rule
+    ) -> Stage:
+        """A stage, as far as it has come. An error if it cannot be written, or is about something else."""
+        if number == len(self._stages):
+            self._stages.append(Stage(about, parameters))
+        stage = self._stages[number]
+        self._compare(stage, about, spec, parameters)
+        stage.about = about
+        if len(stage.starts) < rule.starts or not all(start.has_ended(rule) for start in stage.starts):
+            del self._stages[number + 1 :]  # what came after a shorter stage
+            self._over = False
+            self._write()
+        return stage
+
+    def _compare(self, stage: Stage, about: Mapping[str, Any], spec: Specification, parameters: Parameters) -> None:
+        found = differences(stage.about, about)
+        if not found:
+            frozen = ~spec.learnt
+            every = [stage.began, *(start.parameters for start in stage.starts)]
+            if any(len(one.values) != spec.layout.size or not _is_possible(one, spec) for one in every):
+                raise CheckpointError(
+                    f"The checkpoint {str(self.path)!r} holds tables that are none of this network: it was altered. "
+                    "Delete it, or name another, to begin anew."
+                )
+            if any(not np.array_equal(one.values[frozen], parameters.values[frozen]) for one in every):
+                found = ["the tables that are not learnt differ"]
+        if found:
+            raise LearningError(
+                f"The checkpoint {str(self.path)!r} is of another run: {'; '.join(found)}. Resume with the network, "
+                "data and settings it was begun with, or begin anew with another checkpoint."
+            )
+
+    def keep(self, stage: Stage, starts: Sequence[Start], ended: bool) -> None:
+        """Take note, and write where it is time."""
+        stage.starts = list(starts)
+        self._waiting += 1
+        if ended or self._waiting >= self._every:
+            self._write()
+
+    def close(self) -> None:
+        """The run is over."""
+        if not self._over:
+            self._over = True
+            self._write()
+
+    def _write(self) -> None:
+        """The first time a failure is an error. Later on learning is worth more than its checkpoint: a warning."""
+        from .io.checkpoint_file import write
+
+        try:
+            write(self.path, self._stages, self._over)
+        except CheckpointError as error:
+            if not self._is_writable:
+                raise
+            if not self._has_warned:
+                self._has_warned = True
+                warn(f"{error} Learning goes on, and so do attempts to write it.", CheckpointWarning)
+            return
+        self._waiting, self._is_writable, self._has_warned = 0, True, False
+
+
+@dataclass
+class StageKeeper:
+    """Keeps one stage of a run: see `em.Keeper`."""
+
+    journal: Journal
+    number: int
+    about: dict[str, Any]
+    stage: Stage | None = None
+
+    def begun(self, spec: Specification, parameters: Parameters, rule: Rule) -> tuple[Parameters, list[Start]]:
+        """See `em.Keeper`."""
+        self.stage = self.journal.begun(self.number, self.about, spec, parameters, rule)
+        return self.stage.began, list(self.stage.starts)
+
+    def keep(self, starts: Sequence[Start], ended: bool = False) -> None:
+        """See `em.Keeper`."""
+        if self.stage is not None:
+            self.journal.keep(self.stage, starts, ended)
+
+
+Place: TypeAlias = str | os.PathLike[str] | Checkpoint | Journal | None
+"""What people may give as a checkpoint, and what a run of several stages gives to each of them."""
+
+
+# What a run is about
+
+
+def about(
+    model: Any,
+    structure: Sequence[object],
+    spec: Specification,
+    evidence: Evidence,
+    weights: np.ndarray,
+    rule: Rule,
+    **others: Any,
+) -> dict[str, Any]:
+    """What a stage is about, as JSON can say it: what has to be the same for learning to go on.
+
+    Args:
+        model: what learns.
+        structure: what its messages depend on, beside the specification.
+        spec: what is learnt.
+        evidence: the rows.
+        weights: theirs.
+        rule: how it is learnt.
+        others: more settings.
+    """
+    settings_of_rule = {one.name: _plain(getattr(rule, one.name)) for one in fields(rule)}
+    return {
+        "model": type(model).__name__,
+        "network": digest(*structure, spec),
+        "rows": evidence.rows,
+        "names": digest(evidence.slot),
+        "values": digest(evidence),
+        "weights": digest(weights),
+        **settings_of_rule,
+        **{name: _plain(value) for name, value in others.items()},
+    }
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """In which ways a run is another than it was; none if one can go on as the other."""
+    found = []
+    for name in dict.fromkeys([*now, *before]):
+        was, is_now = before.get(name), now.get(name)
+        has_grown = name in MAY_GROW and type(was) is type(is_now) is int and was < is_now
+        if was == is_now or has_grown:
+            continue
+        told = f"{name!r} was {was!r} and is {is_now!r}"
+        found.append(DIGESTS[name] if name in DIGESTS else told + (", and may grow only" if name in MAY_GROW else ""))
+    return found
+
+
+def digest(*things: object) -> str:
+    """A number for the values of arrays and of what holds them, the same in every process."""
+    total = blake2b(digest_size=16)
+    for thing in things:
+        for part in _parts(thing):
+            total.update(part)
+    return total.hexdigest()
+
+
+def _parts(thing: object) -> Iterator[Any]:
+    if isinstance(thing, np.ndarray):
+        yield f"{thing.dtype.str}{thing.shape}".encode()
+        lying = thing.T if thing.flags.f_contiguous else thing
+        step = max(1, BYTES_AT_ONCE * len(lying) // max(1, lying.nbytes)) if lying.ndim else 1
+        for first in range(0, len(lying), step) if lying.ndim else ():
+            yield np.ascontiguousarray(lying[first : first + step]).reshape(-1).view(np.uint8).data
+    elif is_dataclass(thing):
+        for one in fields(thing):
+            if one.init:
+                yield one.name.encode()
+                yield from _parts(getattr(thing, one.name))
+    elif isinstance(thing, (tuple, list)):
+        yield f"{len(thing)}(".encode()
+        for item in thing:
+            yield from _parts(item)
+    else:
+        yield f"{thing!r};".encode()
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON can say it."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _is_possible(parameters: Parameters, spec: Specification) -> bool:
+    """Whether what is learnt are distributions, and nothing is where nothing may be."""
+    values, layout = parameters.values, spec.layout
+    learnt = np.where(spec.learnt, values, 0.0)
+    sums = np.add.reduceat(learnt, layout.lines)[spec.learnt[layout.lines]]
+    numbers = (parameters.undrawn_tables, len(spec.tables)), (parameters.undrawn_priors, len(spec.priors))
+    return (
+        bool(np.isfinite(learnt).all())
+        and not (learnt < 0).any()
+        and not learnt[~spec.supported].any()
+        and bool((np.abs(sums - 1) <= ROW_SUM_TOLERANCE).all())
+        and all(0 <= number < count for some, count in numbers for number in some)
+    )
