@@ -217,6 +217,22 @@ def test_estimators_go_on(estimator: Any, tmp_path: Path) -> None:
     assert fgrn.load(tmp_path / "model.fgrn").checkpoint is None
 
 
+@pytest.mark.parametrize("estimator", ESTIMATORS[:5], ids=lambda one: f"{type(one).__name__}-{one.n_epochs}")
+@pytest.mark.parametrize("asked_after", [0, 3, 9, 14])
+def test_estimators_that_were_stopped_go_on(estimator: Any, asked_after: int, tmp_path: Path) -> None:
+    """As Ctrl-C stops them: whoever asks once they were told to end is told so again."""
+    X, y = table(), table(1)["Y0"]
+    plain = clone(estimator).fit(X, y)
+    place = fgrn.Checkpoint(tmp_path / "run.ckpt", resume=True)
+    stopped = clone(estimator).set_params(checkpoint=place)
+    asked: list[bool] = []
+    stopped._stop = lambda: asked.append(True) or len(asked) > asked_after  # type: ignore[func-returns-value]
+    stopped.fit(X, y)
+    again = clone(estimator).set_params(checkpoint=place).fit(X, y)
+    assert_same(again.network_, plain.network_)
+    assert_same_history(again.history_, plain.history_)
+
+
 def test_estimators_need_the_same_random_numbers(tmp_path: Path) -> None:
     model = fgrn.LatentClassModel(2, checkpoint=tmp_path / "run.ckpt")
     with pytest.raises(LearningError, match="random_state"):
@@ -545,6 +561,10 @@ def test_settings_are_checked(tmp_path: Path) -> None:
     for wrong in ({"every": 0}, {"every": 1.5}, {"resume": "yes"}, {"checkpoint": 7}):
         with pytest.raises(LearningError):
             lvm().learn(table(), **{"checkpoint": tmp_path / "run.ckpt", **wrong})
+    place = fgrn.Checkpoint(tmp_path / "run.ckpt")
+    for more in ({"every": 2}, {"resume": True}):
+        with pytest.raises(LearningError, match="says itself"):
+            lvm().learn(table(), checkpoint=place, **more)
     with pytest.raises(LearningError, match="name the file"):
         lvm().learn(table(), resume=True)
     net = lvm()
@@ -563,6 +583,7 @@ def test_a_digest_sees_every_change_and_nothing_else(seed: int, places: set[int]
         other[place % 300, place // 300] += 1
     assert checkpoints.digest(other) != checkpoints.digest(same)
     assert checkpoints.digest(same[:, :2], same[:, 2:]) != checkpoints.digest(same[:, :1], same[:, 1:])
+    assert checkpoints.digest(np.array(1.0)) != checkpoints.digest(np.array(2.0))
     assert checkpoints.digest(np.broadcast_to(np.ones(1), 70)) == checkpoints.digest(np.ones(70))
 
 
@@ -639,6 +660,14 @@ def set_tensor(name: str, change_: Callable[[np.ndarray], np.ndarray]) -> Callab
     return change
 
 
+def _with_more_starts(document: dict[str, Any], tensors: dict[str, np.ndarray], count: int) -> None:
+    starts = document["stages"][0]["starts"]
+    starts[:] = [dict(starts[0]) for _ in range(count)]
+    for number in range(1, count):
+        for name in ("values", "rest", "history"):
+            tensors[f"0/{number}/{name}"] = tensors[f"0/0/{name}"].copy()
+
+
 def filled_with(value: float) -> Callable[[np.ndarray], np.ndarray]:
     return lambda array: np.full_like(array, value)
 
@@ -660,6 +689,7 @@ def filled_with(value: float) -> Callable[[np.ndarray], np.ndarray]:
         set_at("stages/0/began", {"tables": [0.5], "priors": []}),
         set_at("stages/0/began", {"tables": [99], "priors": []}),
         set_at("stages/0/starts", "none"),
+        lambda document, tensors: _with_more_starts(document, tensors, 3),
         set_at("stages/0/starts/0/epochs", 10**9),
         set_at("stages/0/starts/0/epochs", 0.0),
         set_at("stages/0/starts/0/converged", "no"),

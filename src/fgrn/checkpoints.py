@@ -84,7 +84,11 @@ def opened(checkpoint: Place, every: int = EVERY, resume: bool = False) -> Itera
             raise LearningError("To resume, name the file to go on from: checkpoint='run.ckpt', resume=True.")
         yield checkpoint
         return
-    journal = Journal(checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, every, resume))
+    if not isinstance(checkpoint, Checkpoint):
+        checkpoint = Checkpoint(checkpoint, every, resume)
+    elif every != EVERY or resume is not False:
+        raise LearningError("A Checkpoint says itself how often it is written and whether to resume.")
+    journal = Journal(checkpoint)
     yield journal
     journal.close()
 
@@ -109,7 +113,11 @@ class Journal:
     def _found(self, resume: bool) -> tuple[list[Stage], bool]:
         from .io.checkpoint_file import read
 
-        if not self.path.exists():
+        try:
+            is_there = self.path.exists()
+        except OSError:  # a folder that nobody may look into, which writing will tell
+            is_there = False
+        if not is_there:
             return [], False
         if not resume:
             raise CheckpointError(
@@ -134,7 +142,7 @@ class Journal:
         if number == len(self._stages):
             self._stages.append(Stage(about, parameters))
         stage = self._stages[number]
-        self._compare(stage, about, spec, parameters)
+        self._compare(stage, about, spec, parameters, rule)
         stage.about = about
         if len(stage.starts) < rule.starts or not all(start.has_ended(rule) for start in stage.starts):
             del self._stages[number + 1 :]  # what came after a shorter stage
@@ -142,12 +150,14 @@ class Journal:
             self._write()
         return stage
 
-    def _compare(self, stage: Stage, about: Mapping[str, Any], spec: Specification, parameters: Parameters) -> None:
+    def _compare(
+        self, stage: Stage, about: Mapping[str, Any], spec: Specification, parameters: Parameters, rule: Rule
+    ) -> None:
         found = differences(stage.about, about)
         if not found:
             frozen = ~spec.learnt
             every = [stage.began, *(start.parameters for start in stage.starts)]
-            if any(len(one.values) != spec.layout.size or not _is_possible(one, spec) for one in every):
+            if len(stage.starts) > rule.starts or not all(_is_possible(one, spec) for one in every):
                 raise CheckpointError(
                     f"The checkpoint {str(self.path)!r} holds tables that are none of this network: it was altered. "
                     "Delete it, or name another, to begin anew."
@@ -274,9 +284,9 @@ def digest(*things: object) -> str:
 def _parts(thing: object) -> Iterator[Any]:
     if isinstance(thing, np.ndarray):
         yield f"{thing.dtype.str}{thing.shape}".encode()
-        lying = thing.T if thing.flags.f_contiguous else thing
-        step = max(1, BYTES_AT_ONCE * len(lying) // max(1, lying.nbytes)) if lying.ndim else 1
-        for first in range(0, len(lying), step) if lying.ndim else ():
+        lying = np.atleast_1d(thing.T if thing.flags.f_contiguous else thing)
+        step = max(1, BYTES_AT_ONCE * len(lying) // max(1, lying.nbytes))
+        for first in range(0, len(lying), step):
             yield np.ascontiguousarray(lying[first : first + step]).reshape(-1).view(np.uint8).data
     elif is_dataclass(thing):
         for one in fields(thing):
@@ -301,6 +311,8 @@ def _plain(value: Any) -> Any:
 def _is_possible(parameters: Parameters, spec: Specification) -> bool:
     """Whether what is learnt are distributions, and nothing is where nothing may be."""
     values, layout = parameters.values, spec.layout
+    if len(values) != layout.size:
+        return False
     learnt = np.where(spec.learnt, values, 0.0)
     sums = np.add.reduceat(learnt, layout.lines)[spec.learnt[layout.lines]]
     numbers = (parameters.undrawn_tables, len(spec.tables)), (parameters.undrawn_priors, len(spec.priors))
