@@ -621,9 +621,23 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         assert place.read_bytes() == data
 
 
-def test_a_checkpoint_is_no_model(begun: Path) -> None:
-    with pytest.raises(fgrn.ModelFileError, match="it is a checkpoint of learning"):
-        fgrn.load(begun)
+def test_a_checkpoint_holds_the_model_so_far(begun: Path, tmp_path: Path) -> None:
+    """That of four epochs, after which it was interrupted; in the end, that which is kept."""
+    plain, again = lvm(), lvm()
+    plain.learn(table(), **{**OPTIONS, "epochs": 4, "starts": 1})
+    found = fgrn.load(begun)
+    assert found == plain
+    again.learn(table(), **OPTIONS, checkpoint=begun, resume=True)
+    assert fgrn.load(begun) == again
+    chain().learn(SEQUENCES, epochs=3, checkpoint=tmp_path / "chain.ckpt")
+    assert isinstance(fgrn.load(tmp_path / "chain.ckpt"), fgrn.Chain)
+
+
+@pytest.mark.parametrize("make", [bayesian, complete])
+def test_other_models_are_not_in_a_checkpoint(make: Callable[[], Any], tmp_path: Path) -> None:
+    make().learn(table(), epochs=2, checkpoint=tmp_path / "run.ckpt")
+    with pytest.raises(fgrn.ModelFileError, match="it is a checkpoint of learning without a model"):
+        fgrn.load(tmp_path / "run.ckpt")
 
 
 def forged(place: Path, change: Callable[[dict[str, Any], dict[str, np.ndarray]], None]) -> None:

@@ -69,11 +69,15 @@ class Checkpoint:
 
 @dataclass
 class Stage:
-    """One time of learning: what it is about, what it began with, and how far each start has come."""
+    """One time of learning: what it is about, what it began with, and how far each start has come.
+
+    The `model` that learns is known where the stage has begun in this process.
+    """
 
     about: dict[str, Any]
     began: Parameters
     starts: list[Start] = field(default_factory=list)
+    model: Any = None
 
 
 @contextmanager
@@ -97,7 +101,7 @@ def opened(checkpoint: Place, every: int = EVERY, resume: bool = False) -> Itera
 def kept(checkpoint: Place, every: int, resume: bool, *described: Any, **others: Any) -> Iterator[StageKeeper | None]:
     """Who keeps one time of learning, if there is a checkpoint; it is described as `about` wants it."""
     with opened(checkpoint, every, resume) as journal:
-        yield None if journal is None else journal.keeper(about(*described, **others))
+        yield None if journal is None else journal.keeper(described[0], about(*described, **others))
 
 
 class Journal:
@@ -130,20 +134,19 @@ class Journal:
                 stage.starts = [replace(start, stopped=False) for start in stage.starts]
         return stages, over
 
-    def keeper(self, about: Mapping[str, Any]) -> StageKeeper:
+    def keeper(self, model: Any, about: dict[str, Any]) -> StageKeeper:
         """Who keeps the next stage."""
         self._next += 1
-        return StageKeeper(self, self._next - 1, dict(about))
+        return StageKeeper(self, self._next - 1, model, about)
 
-    def begun(
-        self, number: int, about: dict[str, Any], spec: Specification, parameters: Parameters, rule: Rule
-    ) -> Stage:
+    def begun(self, keeper: StageKeeper, spec: Specification, parameters: Parameters, rule: Rule) -> Stage:
         """A stage, as far as it has come. An error if it cannot be written, or is about something else."""
+        number = keeper.number
         if number == len(self._stages):
-            self._stages.append(Stage(about, parameters))
+            self._stages.append(Stage(keeper.about, parameters))
         stage = self._stages[number]
-        self._compare(stage, about, spec, parameters, rule)
-        stage.about = about
+        self._compare(stage, keeper.about, spec, parameters, rule)
+        stage.about, stage.model = keeper.about, keeper.model
         if len(stage.starts) < rule.starts or not all(start.has_ended(rule) for start in stage.starts):
             del self._stages[number + 1 :]  # what came after a shorter stage
             self._over = False
@@ -205,12 +208,13 @@ class StageKeeper:
 
     journal: Journal
     number: int
+    model: Any
     about: dict[str, Any]
     stage: Stage | None = None
 
     def begun(self, spec: Specification, parameters: Parameters, rule: Rule) -> tuple[Parameters, list[Start]]:
         """See `em.Keeper`."""
-        self.stage = self.journal.begun(self.number, self.about, spec, parameters, rule)
+        self.stage = self.journal.begun(self, spec, parameters, rule)
         return self.stage.began, list(self.stage.starts)
 
     def keep(self, starts: Sequence[Start], ended: bool = False) -> None:

@@ -1,10 +1,14 @@
 """Checkpoints as files: the stages of a run as a document and tensors in the container of model files.
 
+Beside what a model file has for the network as it is so far, so that it can be loaded as such, there are
+
     "checkpoint": the version of the format, "over": whether the run has ended, "stages": of each
         about     what it is about, see `checkpoints.about`
         size      of the vector of its parameters
         began     undrawn tables and priors of the parameters it began with
         starts    of each: epochs, converged, stopped, undrawn tables and priors
+
+and the tensors
 
     "<stage>/began", "<stage>/<start>/values"   parameters, (size,)
     "<stage>/<start>/history"                   likelihoods and objectives, (2, epochs)
@@ -25,9 +29,11 @@ from .._version import __version__
 from ..checkpoints import Stage
 from ..em import Start
 from ..exceptions import CheckpointError
+from ..network import Network
 from ..parameters import Parameters
 from . import container
 from .container import Container, Refused, opened, packed, reason, shown, value_of
+from .model_file import network_parts
 
 FORMAT_VERSION = 1
 """Goes up when the code of before would misread a file."""
@@ -39,6 +45,8 @@ def write(place: Path, stages: list[Stage], over: bool) -> None:
     tensors: dict[str, np.ndarray] = {}
     records = [_stage_record(stage, str(number), tensors) for number, stage in enumerate(stages)]
     document = {"checkpoint": FORMAT_VERSION, "fgrn": __version__, "over": over, "stages": records}
+    model, more = _model(stages)
+    document, tensors = {**model, **document}, {**more, **tensors}
     size = sum(tensor.nbytes for tensor in tensors.values())
     if size > container.FILE_LIMIT // 2:
         raise CheckpointError(f"{failed}: it would have {size:,} bytes, and could not be read again.")
@@ -68,6 +76,24 @@ def read(place: Path) -> tuple[list[Stage], bool]:
 # From stages to a document
 
 
+def _model(stages: list[Stage]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The network of the last stage that has begun here, with the best parameters so far; nothing of other models."""
+    stage = next((one for one in reversed(stages) if isinstance(one.model, Network)), None)
+    if stage is None:
+        return {}, {}
+    tried = [start for start in stage.starts if start.epochs]
+    best = max(tried, key=_objective).parameters if tried else stage.began
+    try:
+        return network_parts(stage.model, best)
+    except Refused:  # a tree of clusters is no model of its own
+        return {}, {}
+
+
+def _objective(start: Start) -> float:
+    """Of its parameters as they are, or else of those before the last update."""
+    return start.objectives[-1] if start.final is None else start.final
+
+
 def _stage_record(stage: Stage, name: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
     tensors[f"{name}/began"] = stage.began.values
     starts = []
@@ -91,7 +117,7 @@ def _undrawn(parameters: Parameters) -> dict[str, list[int]]:
 
 def _check_version(document: dict[str, Any]) -> None:
     if "checkpoint" not in document:
-        raise Refused("it is a model file, and tells nothing of learning.")
+        raise Refused("it is a model file, and does not tell how far learning has come.")
     version = value_of(int, document, "checkpoint", "its description")
     if version != FORMAT_VERSION:
         raise Refused(f"it has format {version}, written by another version of fgrn; this is {__version__}.")

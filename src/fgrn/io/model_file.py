@@ -115,7 +115,13 @@ def load(path: str | os.PathLike[str]) -> Network | FactoredModel | LatentEstima
 
 
 def _encoded(network: Network, beside: Mapping[str, object]) -> bytes:
-    layout, parameters = network._spec.layout, network._parameters
+    document, tensors = network_parts(network, network._parameters)
+    return packed({**document, **beside}, tensors)
+
+
+def network_parts(network: Network, parameters: Parameters) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The document and the tensors of a network, with these parameters."""
+    layout = network._spec.layout
     tensors: dict[str, np.ndarray] = {}
 
     def current(name: str, array: np.ndarray, names: Sequence[str], undrawn: bool) -> dict[str, object]:
@@ -124,7 +130,6 @@ def _encoded(network: Network, beside: Mapping[str, object]) -> bytes:
 
     document: dict[str, Any] = {
         **HEAD,
-        **beside,
         "variables": [{"name": variable.name, "states": states_of(variable)} for variable in network.variables],
         "blocks": [_block_record(block, number, tensors) for number, block in enumerate(network.blocks)],
         "tables": [
@@ -140,7 +145,7 @@ def _encoded(network: Network, beside: Mapping[str, object]) -> bytes:
         document["chain"] = {"link": list(network.link), "sequence": network.sequence}
     if network.trained:
         document["trained"] = list(network.trained)
-    return packed(document, tensors)
+    return document, tensors
 
 
 def _block_record(block: Block, number: int, tensors: dict[str, np.ndarray]) -> dict[str, object]:
@@ -200,8 +205,11 @@ def _chain(document: dict[str, Any], blocks: list[Block]) -> Chain:
 
 
 def _check_version(document: dict[str, Any]) -> None:
-    if "checkpoint" in document:
-        raise Refused("it is a checkpoint of learning.", "Go on from it with `learn`, or `fgrn fit`, and resume=True.")
+    if "checkpoint" in document and "version" not in document:
+        raise Refused(
+            "it is a checkpoint of learning without a model.",
+            "Go on from it with `learn`, or `fgrn fit`, and resume=True.",
+        )
     version, writer = value_of(int, document, "version", "its description"), document.get("fgrn")
     if version > FORMAT_VERSION:
         known = isinstance(writer, str) and re.fullmatch(r"[0-9]{1,6}(\.[0-9a-z]{1,9}){0,4}", writer)
