@@ -1,0 +1,188 @@
+"""How a network is taught: from rows to the one learning loop, and back to its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from . import checkpoints, em, frames, merging, settings
+from .counts import InMemory
+from .evidence import Evidence, checked_weights
+from .exceptions import ImpossibleEvidence, LearningError
+from .layers import steps
+from .online import POWER, Decayed, Online, expected
+from .parameters import Parameters, Smoothing, Specification
+
+if TYPE_CHECKING:
+    from .engines import Engine
+    from .messages import Messages
+    from .plan import Plan
+    from .schedule import Programs
+
+
+class Learning:
+    """What teaches a network; it has a plan, parameters, and the rest that is named here."""
+
+    _spec: Specification
+    _parameters: Parameters
+    _trained: tuple[dict[str, Any], ...]
+
+    propagate: Callable[..., Messages]
+    _plan: Callable[[Collection[str]], Plan]
+    _encode: Callable[[Plan, frames.Data], Evidence]
+    _programs_for: Callable[[Plan, Collection[str], Evidence], Programs]
+    _engine: Callable[..., Engine]
+    _estep: Callable[[InMemory], em.EStep]
+    _structure: Callable[[Plan], Any]
+    _explained: Callable[..., ImpossibleEvidence]
+
+    @property
+    def layers(self) -> tuple[tuple[str, ...], ...]:
+        """The names of tables and priors by layer, the lowest first."""
+        raise NotImplementedError
+
+    def learn(
+        self,
+        data: frames.Data,
+        epochs: int = 20,
+        cycles: int = 1,
+        smoothing: float | Mapping[str, float] = 0.0,
+        weights: Any = None,
+        holes: str = "expect",
+        seed: int = 0,
+        *,
+        starts: int = 1,
+        tolerance: float = 0.0,
+        cycle_tolerance: float = 1e-10,
+        hold: bool = True,
+        only: Collection[str] | None = None,
+        paused: Collection[str] = (),
+        engine: str = "auto",
+        threads: int | None = None,
+        merge: bool | None = None,
+        watch: em.Watcher | None = None,
+        online: Online | None = None,
+        checkpoint: checkpoints.Place = None,
+        every: int = checkpoints.EVERY,
+        resume: bool = False,
+    ) -> em.History:
+        """Maximum likelihood by T epochs of K cycles, from the messages at the two ends of every block.
+
+        Learning goes on from the parameters as they are; a table that was not given is drawn from `seed` first.
+
+        Args:
+            data: the rows to learn from: labels, codes, distributions and unknown values, on any variable.
+            epochs: how often the evidence is presented (T).
+            cycles: how often each table is updated on the messages of one epoch (K); 1 is the incremental algorithm.
+            smoothing: a Dirichlet count per cell of every table, or a mapping from tables and priors to counts; priors
+                are smoothed only if named.
+            weights: one weight per row.
+            holes: "expect" counts an unknown leaf as the model expects it (the paper); "ignore" leaves it out. Both
+                lead to the same tables; the second in fewer epochs where much is missing.
+            seed: for the random starts.
+            starts: how many starts; the best is kept. The first goes on from the tables as they are; for the others
+                every table that is learnt and was not given is drawn anew.
+            tolerance: stop when an epoch gains less than this per row.
+            cycle_tolerance: a table that moves by no more than this in a cycle is left alone until the next epoch.
+            hold: keep the messages from cycle to cycle (the paper), or make them again in constant memory.
+            only: the tables and priors to learn, all others frozen.
+            paused: outputs of SISO blocks that let no message through.
+            engine: "reference", "cpu", or "auto".
+            threads: how many threads; all processors unless given. The result does not depend on it.
+            merge: count equal rows once, with their weight (True) or one by one (False); unless given, what pays.
+            watch: called after every epoch with (start, epoch, log-likelihood per row); learning ends, and keeps what
+                it has, when it returns True.
+            online: what was counted in earlier batches, see `Network.online`; these rows are the next batch.
+            checkpoint: a file to keep how far learning has come in, `every` so many epochs; see `Checkpoint`.
+            every: how many epochs are between two checkpoints.
+            resume: go on from the checkpoint, if it is there, to the same tables, bit for bit, as without interruption.
+
+        Names of tables are those of the SISO blocks' outputs or of their tie, names of priors those of the Sources'
+        variables. The tables are changed when all is done: an error or an interruption leaves the network as it was.
+        """
+        settings.choice("holes", holes, ("expect", "ignore"))
+        settings.choice("merge", merge, (True, False, None))
+        rule = em.Rule(epochs, cycles, tolerance, cycle_tolerance, starts, seed)
+        plan = self._plan(paused)
+        if not plan.is_tree:
+            raise LearningError(
+                "This network has loops, where messages are not exact and their counts would not be the expected ones. "
+                "Join the variables on the loop in a product-space Diverter, which makes a tree of it."
+            )
+        if holes == "ignore" and plan.is_factor.any():
+            raise LearningError('Only the leaves of a Network can ignore their holes; with Factors use holes="expect".')
+        encoded = self._encode(plan, data)
+        if not encoded.rows or not encoded.edges():
+            raise LearningError("There are no rows to learn from.")
+        spec = self._spec if only is None else self._spec.restricted(settings.names("only", only))
+        spec = spec.without(paused)
+        if not any((*spec.learnt_tables, *spec.learnt_priors)):
+            raise LearningError("Nothing here may be learnt: every table and prior is frozen.")
+        programs = self._programs_for(plan, paused, encoded)
+        rows = InMemory(
+            engine=self._engine(engine, plan, encoded.rows * epochs * cycles),
+            plan=plan,
+            programs=programs,
+            evidence=encoded,
+            weights=checked_weights(weights, encoded.rows),
+            expect=holes == "expect",
+            hold=hold,
+            threads=threads,
+            merge=False if merge is None and rule.epochs * rule.starts < merging.EPOCHS else merge,
+        )
+        estep = self._estep(rows)
+        if online is not None and (rule.starts > 1 or checkpoint is not None):
+            raise LearningError("Batches seen once go on from the tables as they are: starts=1, and no checkpoint.")
+        batch = None if online is None else Decayed(estep, online)
+        smooth = Smoothing.of(spec, smoothing)
+        with checkpoints.kept(
+            checkpoint, every, resume, self, self._structure(plan), spec, encoded, rows.weights, rule,
+            smoothing=smoothing, holes=holes, hold=hold, engine=rows.engine.name, merge=rows.merge,
+        ) as keeper:  # fmt: skip
+            try:
+                learnt = em.learn(batch or estep, spec, self._parameters, rule, smooth, watch, keeper)
+            except ImpossibleEvidence as error:
+                raise self._explained(error, plan, programs, estep.last_values, encoded) from None
+        self._parameters, history = learnt
+        if batch is not None:
+            batch.close()
+        self._trained += (em.record(history, encoded.rows, rule, smoothing, holes),)
+        return history
+
+    def online(self, weight: float = 0.0, power: float = POWER) -> Online:
+        """What to pass to `learn` with every batch of rows that are seen once; see `Online` for the rule.
+
+        Args:
+            weight: how many rows the tables as they are stand for; 0 if the first batch is to begin anew.
+            power: of the step by which old counts are forgotten, from 0.5 to 1.
+        """
+        settings.number("weight", weight, LearningError)
+        if not weight:
+            return Online(power)
+        plan, values = self._plan(()), self._parameters.values
+        alone = self.propagate(None, parts=["marginal"])
+        running = expected(plan, values, [alone.marginal(name)[0] for name in plan.names])
+        return Online(power, 1, weight, running)
+
+    def learn_by_layer(self, data: frames.Data, *, together: int = 0, **options: Any) -> list[em.History]:
+        """Learn layer after layer from the bottom, as the paper does; then all together for `together` epochs.
+
+        While a layer is learnt the ones below it are frozen and the SISO blocks above it pause, so that nothing
+        propagates above its Diverters. The options are those of `learn`, for each layer.
+        """
+        for name in ("only", "paused"):
+            if name in options:
+                raise LearningError(f"The layers decide what is {name!r}; leave it out, or use learn.")
+        settings.whole("together", together, 0)
+        before = self._parameters, self._trained
+        kept = {name: options.pop(name) for name in ("checkpoint", "every", "resume") if name in options}
+        try:
+            with checkpoints.opened(**{"checkpoint": None, **kept}) as options["checkpoint"]:
+                layers = steps(self._spec, self.layers)
+                histories = [self.learn(data, only=layer, paused=above, **options) for layer, above in layers]
+                if together:
+                    histories.append(self.learn(data, **{**options, "epochs": together, "starts": 1}))
+        except BaseException:
+            self._parameters, self._trained = before
+            raise
+        return histories
