@@ -210,6 +210,8 @@ def test_columns_of_one_name_are_refused_in_our_words() -> None:
 def test_what_is_no_table_is_told(bare: Any) -> None:
     model = LatentClassifier(n_hidden=2, **QUICK).fit(WORDS, ANSWER)
     for ask in (model.predict, lambda X: LatentClassifier().fit(X, ANSWER)):
+        if ask != model.predict and isinstance(bare, str):
+            continue  # the name of a file
         with pytest.raises(ValueError, match=r"Expected 2D array.*Reshape"):
             ask(bare)
     with pytest.raises(ValueError, match="2D table, got a list of mappings"):

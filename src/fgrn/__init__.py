@@ -83,6 +83,7 @@ __all__ = [
     "Schema",
     "SchemaError",
     "Source",
+    "Stream",
     "TableError",
     "TableFileError",
     "UnknownNameError",
@@ -106,7 +107,13 @@ __all__ = [
 ]
 
 
-_MODELS = {"BayesianNetwork": "bayesian", "MarkovNetwork": "markov", "chow_liu": "trees", "tan": "trees"}
+_MODELS = {
+    "BayesianNetwork": "bayesian",
+    "MarkovNetwork": "markov",
+    "Stream": "io.batches",
+    "chow_liu": "trees",
+    "tan": "trees",
+}
 _ESTIMATORS = frozenset(name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "NaiveBayes")))
 _MODULES = frozenset({"datasets", "estimators", "paper", "plots"})
 

@@ -95,6 +95,8 @@ class Chain(Network):
         given = {**dict(zip(names, arguments, strict=False)), **options}
         if given.get("cycles", 1) != 1 or options.get("paused"):
             raise LearningError("A chain is learnt with cycles=1, and no block of it can pause.")
+        if frames.is_source(data):
+            raise LearningError("The rows of a chain follow each other; they are learnt from in memory.")
         return super().learn(data, *arguments, **options)
 
     def learn_by_layer(self, data: frames.Data, **options: Any) -> list[em.History]:

@@ -52,7 +52,7 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class InMemory:
-    """Who makes the Counts when all rows are here: the E-step over a table in memory.
+    """Who makes the Counts when all rows are here: the E-step over a table in memory, or in files mapped into it.
 
     `hold=True` keeps the messages of the first cycle for the others (the paper's batch learning);
     `hold=False` makes them again from the parameters the epoch began with, in constant memory.
@@ -138,6 +138,8 @@ class InMemory:
         for part in parts:
             total = total.joined(part)
             release(part.values)
+            if evidence.disk is not None:
+                evidence.disk.release()
         return replace(total, log_likelihood=total.log_likelihood + self._scale, weight=self._weight)
 
     @cached_property
@@ -147,4 +149,7 @@ class InMemory:
     @cached_property
     def _scale(self) -> float:
         """What was taken out of soft evidence, which enters the likelihood."""
-        return float((self.weights * self.evidence.log_scale).sum())
+        scale = self.evidence.log_scale
+        if len(scale) and scale.strides == (0,):  # one number for all rows, written down once
+            return float(scale[0]) * self._weight
+        return float((self.weights * scale).sum())

@@ -22,6 +22,9 @@ from .labels import Labels, takes_codes
 ROWS_AT_ONCE = 2**14
 """Rows of which all columns of numbers are encoded before the next: columns of one matrix share lines of the cache."""
 
+ROWS_TO_CHECK = 2**20
+"""Rows that are checked at a time, so that this takes next to no memory."""
+
 WIDEST_LOOKUP = 2**16
 """Integers from the smallest to the largest in a column, to look each up in a table rather than sort them."""
 
@@ -41,6 +44,7 @@ class Evidence:
                or is all zero where a value was impossible in itself
     log_scale  (rows,): the logarithm of what was taken out of the distributions
     begins     (rows,): where a sequence begins, if rows follow each other; else empty
+    disk       where the arrays are, and where more can be kept, if that is not in memory
     """
 
     codes: np.ndarray
@@ -49,6 +53,7 @@ class Evidence:
     soft_offset: np.ndarray
     log_scale: np.ndarray
     begins: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    disk: frames.Kept | None = None
 
     @property
     def rows(self) -> int:
@@ -74,6 +79,15 @@ class Evidence:
             return np.zeros(self.rows, dtype=bool)
         known: np.ndarray = self.codes[:, self.slot[edge]] != UNKNOWN
         return known
+
+    def is_complete(self, edge: int) -> bool:
+        """Whether every row says something about an edge that has a column."""
+        column = self.codes[:, self.slot[edge]]
+        parts = (column[first : first + ROWS_TO_CHECK] for first in range(0, self.rows, ROWS_TO_CHECK))
+        complete = not any((part == UNKNOWN).any() for part in parts)
+        if self.disk is not None:
+            self.disk.release()
+        return complete
 
     def weights(self, edge: int, cardinality: int) -> np.ndarray:
         """The evidence on an edge as a (rows, states) array: ones where nothing is known."""
@@ -112,6 +126,8 @@ def encode(plan: Variables, data: frames.Data, rows: int | None = None) -> Evide
         if name not in plan.index:
             near = unknown_name("variable", name, plan.names)
             raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
+    if isinstance(data, frames.Recorded):
+        return _as_recorded(plan, data)
     if rows is None:
         rows = frames.row_count(columns) if columns else frames.rows_without_columns(data)
     slot, soft_offset = np.full(len(plan.names), -1), np.full(len(plan.names), -1)
@@ -147,10 +163,22 @@ def encode(plan: Variables, data: frames.Data, rows: int | None = None) -> Evide
     return Evidence(codes, joined, slot, soft_offset, log_scale)
 
 
+def _as_recorded(plan: Variables, data: frames.Recorded) -> Evidence:
+    """The evidence of codes that are in place, and stay there."""
+    slot, nowhere = np.full((2, len(plan.names)), -1)
+    slot[[plan.index[name] for name in data.names]] = range(len(data.names))
+    soft, scale = np.zeros((len(data.codes), 0)), np.broadcast_to(np.zeros(1), len(data.codes))
+    return Evidence(data.codes, soft, slot, nowhere, scale, disk=data.disk)
+
+
+def code_type(most: int) -> type[np.signedinteger[Any]]:
+    """The narrowest integers that hold so many states."""
+    return np.int8 if most <= 2**7 else np.int16 if most <= 2**15 else np.int32
+
+
 def _code_type(plan: Variables, columns: Mapping[str, Any]) -> type[np.signedinteger[Any]]:
     """The narrowest integers that hold the states of these variables."""
-    most = max((len(plan.labels[plan.index[name]]) for name in columns), default=1)
-    return np.int8 if most <= 2**7 else np.int16 if most <= 2**15 else np.int32
+    return code_type(max((len(plan.labels[plan.index[name]]) for name in columns), default=1))
 
 
 def sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
@@ -178,7 +206,9 @@ def sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
 
 
 def checked_weights(weights: Any, rows: int) -> np.ndarray:
-    """Row weights as float64: one per row, finite, not negative, not all zero."""
+    """Row weights as float64: one per row, finite, not negative, not all zero; those of a recorded table are."""
+    if isinstance(weights, frames.Recorded):
+        return weights.row_weights
     if weights is None:
         return np.broadcast_to(np.ones(1), rows)
     try:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -33,6 +34,42 @@ class Coded:
         """Which rows say nothing."""
         unknown: np.ndarray = self.codes == UNKNOWN
         return unknown
+
+
+class Kept(Protocol):
+    """A place for arrays outside of memory; see `fgrn.disk`."""
+
+    def kept(self, array: np.ndarray) -> np.ndarray:
+        """The same array, in that place."""
+
+    def release(self) -> None:
+        """Let go of the memory that arrays in it take."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded(Mapping[str, Coded]):
+    """A table that has been read already, all of it: the codes of its columns side by side, which may lie on disk."""
+
+    names: tuple[str, ...]
+    codes: np.ndarray
+    weights: np.ndarray | None = None
+    disk: Kept | None = None
+
+    @property
+    def row_weights(self) -> np.ndarray:
+        """The weight of every row."""
+        return np.broadcast_to(np.ones(1), len(self.codes)) if self.weights is None else self.weights
+
+    def __getitem__(self, name: str) -> Coded:
+        if name not in self.names:
+            raise KeyError(name)
+        return Coded(self.codes[:, self.names.index(name)])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +217,15 @@ def is_frame(data: Data) -> bool:
     if isinstance(data, (np.ndarray, list, tuple, Mapping)) or data is None:
         return False
     return hasattr(data, "collect_schema") or hasattr(data, "columns")  # to ask a lazy one for its columns is costly
+
+
+def is_source(data: Any) -> bool:
+    """Whether this is a `Stream`, or what can be made one, and no table in memory."""
+    if data is None or isinstance(data, (Mapping, np.ndarray, list, tuple)) or is_frame(data):
+        return False
+    if isinstance(data, (str, os.PathLike, Iterator)) or (callable(data) and not hasattr(data, "__array__")):
+        return True
+    return any(hasattr(data, name) for name in ("batches", "get_fragments", "read_next_batch"))
 
 
 def check_names(data: Data) -> None:

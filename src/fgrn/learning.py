@@ -12,6 +12,7 @@ from .exceptions import ImpossibleEvidence, LearningError
 from .layers import steps
 from .online import POWER, Decayed, Online, expected
 from .parameters import Parameters, Smoothing, Specification
+from .streams import recorded
 
 if TYPE_CHECKING:
     from .engines import Engine
@@ -71,12 +72,13 @@ class Learning:
         Learning goes on from the parameters as they are; a table that was not given is drawn from `seed` first.
 
         Args:
-            data: the rows to learn from: labels, codes, distributions and unknown values, on any variable.
+            data: the rows to learn from: labels, codes, distributions and unknown values, on any variable. Also what
+                is not in memory: a path, a glob, a dataset of Arrow, batches of rows, or a `Stream`.
             epochs: how often the evidence is presented (T).
             cycles: how often each table is updated on the messages of one epoch (K); 1 is the incremental algorithm.
             smoothing: a Dirichlet count per cell of every table, or a mapping from tables and priors to counts; priors
                 are smoothed only if named.
-            weights: one weight per row.
+            weights: one weight per row; the name of a column where `data` is not in memory.
             holes: "expect" counts an unknown leaf as the model expects it (the paper); "ignore" leaves it out. Both
                 lead to the same tables; the second in fewer epochs where much is missing.
             seed: for the random starts.
@@ -111,6 +113,7 @@ class Learning:
             )
         if holes == "ignore" and plan.is_factor.any():
             raise LearningError('Only the leaves of a Network can ignore their holes; with Factors use holes="expect".')
+        data, weights = recorded(plan, data, weights)
         encoded = self._encode(plan, data)
         if not encoded.rows or not encoded.edges():
             raise LearningError("There are no rows to learn from.")
@@ -126,9 +129,9 @@ class Learning:
             evidence=encoded,
             weights=checked_weights(weights, encoded.rows),
             expect=holes == "expect",
-            hold=hold,
+            hold=hold and encoded.disk is None,
             threads=threads,
-            merge=False if merge is None and rule.epochs * rule.starts < merging.EPOCHS else merge,
+            merge=merging.decided(merge, rule.epochs * rule.starts, encoded),
         )
         estep = self._estep(rows)
         if online is not None and (rule.starts > 1 or checkpoint is not None):
@@ -179,6 +182,7 @@ class Learning:
         try:
             with checkpoints.opened(**{"checkpoint": None, **kept}) as options["checkpoint"]:
                 layers = steps(self._spec, self.layers)
+                data, options["weights"] = recorded(self._plan(()), data, options.get("weights"))
                 histories = [self.learn(data, only=layer, paused=above, **options) for layer, above in layers]
                 if together:
                     histories.append(self.learn(data, **{**options, "epochs": together, "starts": 1}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .evidence import Evidence
+from .exceptions import LearningError
 
 SAMPLE = 2**14
 """Rows that are looked at to guess how many distinct ones there are."""
@@ -37,6 +38,13 @@ def merged(evidence: Evidence, weights: np.ndarray, always: bool = False) -> tup
         if not np.array_equal(distinct.codes[number, column], evidence.codes[:, column]):
             return None
     return distinct, np.bincount(number, weights, minlength=len(first))
+
+
+def decided(merge: bool | None, epochs: int, evidence: Evidence) -> bool | None:
+    """Whether to merge, if that can be told before looking: a few epochs are over before, and it takes memory."""
+    if merge and evidence.disk is not None:
+        raise LearningError("Equal rows are merged in memory, and these rows are on disk: leave out merge=True.")
+    return False if merge is None and (epochs < EPOCHS or evidence.disk is not None) else merge
 
 
 def _guessed_share(evidence: Evidence) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 
 from . import frames, printing, settings
 from .columns import Column, bin_labels, numeric, plain_value, told_apart
+from .distinct import Distinct
 from .exceptions import EmptyColumnWarning, SchemaError, UnseenLevelWarning, shortened, unknown_name, warn
 from .frames import Coded
 from .labels import Label
@@ -58,14 +59,15 @@ class Schema(Mapping[str, Column]):
         missing: Iterable[Label] = (),
         bins: int = BINS,
         max_levels: int = MOST_LEVELS,
-        weights: np.ndarray | None = None,
+        weights: Any = None,
         categories: Mapping[str, Sequence[Any] | None] | None = None,
         keep_empty: bool = False,
     ) -> Schema:
         """The schema of a table: words are levels, few different numbers too, many fall into bins of equal weight.
 
         Args:
-            data: a mapping of columns or any dataframe.
+            data: a mapping of columns, any dataframe, or a `Stream` and what can be made one, read once at constant
+                memory; weights are then the name of a column.
             missing: values that mean "unknown", beside None and NaN, wherever a column has them.
             bins: how many bins a column with many different numbers gets.
             max_levels: the most levels a column of words or categories may have.
@@ -77,7 +79,7 @@ class Schema(Mapping[str, Column]):
         settings.whole("bins", bins, 2, SchemaError)
         settings.whole("max_levels", max_levels, 1, SchemaError)
         codes = tuple(plain_value(value, "missing") for value in missing)
-        columns = frames.columns(data, by_value=True)
+        columns = _columns_of(data, weights)
         if not columns:
             raise SchemaError("This table has no column.")
         given = categories or {}
@@ -159,21 +161,25 @@ class Schema(Mapping[str, Column]):
         for name in columns:
             self[name]
         out: dict[str, Coded] = {}
-        strange: list[str] = []
+        strange: dict[str, dict[Any, int]] = {}
         for name, values in columns.items():
             if not self[name].levels:
                 continue
             codes, found = self[name].codes(values)
             out[name] = Coded(codes)
             if found:
-                strange.append(_unseen_text(self[name], found))
-        if len(strange) > MOST_TOLD:
-            strange = [*strange[:MOST_TOLD], f"{len(strange) - MOST_TOLD:,} more columns have such values."]
+                strange[name] = found
         if strange and unseen == "error":
-            raise SchemaError(" ".join(strange))
+            raise SchemaError(self.unseen_text(strange))
         if strange:
-            warn(" ".join(strange) + " Treated as unknown; unseen='error' stops here.", UnseenLevelWarning)
+            warn(self.unseen_text(strange) + " Treated as unknown; unseen='error' stops here.", UnseenLevelWarning)
         return out
+
+    def unseen_text(self, strange: Mapping[str, Mapping[Any, int]]) -> str:
+        """What to say of values that are no levels, given how often each column has them."""
+        told = [_unseen_text(self[name], found) for name, found in strange.items()]
+        more = [f"{len(told) - MOST_TOLD:,} more columns have such values."] if len(told) > MOST_TOLD else []
+        return " ".join([*told[:MOST_TOLD], *more])
 
     def as_dict(self) -> list[dict[str, Any]]:
         """Plain lists and mappings, as a model file keeps them."""
@@ -215,6 +221,22 @@ class Schema(Mapping[str, Column]):
         return f"<table><caption>Schema of {len(self)} columns</caption>{head}{rows}</table>"
 
 
+def _columns_of(data: Any, weights: Any) -> dict[str, Any]:
+    """The columns of a table as they are, or by the different values that a stream was found to have."""
+    if isinstance(data, Mapping):
+        return (
+            dict(data)
+            if all(isinstance(one, Distinct) for one in data.values())
+            else frames.columns(data, by_value=True)
+        )
+    if not frames.is_source(data):
+        return frames.columns(data, by_value=True)
+    from .io.batches import stream_of
+    from .streams import checked_weight_name, distinct_values
+
+    return dict(distinct_values(stream_of(data), checked_weight_name(weights)))
+
+
 def _inferred(
     name: str,
     column: Any,
@@ -224,6 +246,9 @@ def _inferred(
     max_levels: int,
     weights: np.ndarray | None,
 ) -> Column:
+    rows = None
+    if isinstance(column, Distinct):
+        rows, (column, weights) = column.rows, column.column
     if isinstance(column, np.ndarray) and column.ndim != 1 and column.size:
         raise SchemaError(f"Column {name!r} has {column.ndim} dimensions, and a column of a table has one.")
     ordered = categories is not None
@@ -232,7 +257,7 @@ def _inferred(
     found = _distinct(column, name)
     used = tuple(code for code in missing if code in found)
     levels = [value for value in found if value not in missing]
-    rows = 1 if frames.is_bare(column) else len(column)
+    rows = rows if rows is not None else 1 if frames.is_bare(column) else len(column)
     if categories is not None and (levels or not rows):  # what no row has cannot be learnt, even if it has a name
         levels = [plain_value(value, name) for value in categories if value not in missing]
     if not levels:

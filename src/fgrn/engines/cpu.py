@@ -34,7 +34,11 @@ BLOCK_BYTES = 2**17
 """Of the workspace of one block of rows: it stays in the second-level cache with the tables."""
 
 COUNTED_CELLS, COUNTED_BLOCKS = 2**21, 16
-"""States visited per call when counting, at least, so that the Python around it is negligible; and calls, at most."""
+"""States visited per call when counting, at least, so that the Python around it is negligible; and calls, at most,
+unless a call had to read more than MOST_COUNTED rows."""
+
+MOST_COUNTED = 2**18
+"""What is known of so many rows is in memory at once, if it is kept on disk."""
 
 VISITS = 192
 """How often a call visits as many states as it has to clear and add up, so that this is negligible too."""
@@ -119,7 +123,7 @@ class Prepared:
             cells = int(self.parts[-1])  # to be cleared and added up for every call
             visited = self.tape.width + sum(region.stride * len(region.packs) for region in self.tape.regions)
             enough = max(COUNTED_CELLS, VISITS * cells) // visited
-            self.rows_at_once = max(enough, -(-evidence.rows // COUNTED_BLOCKS))
+            self.rows_at_once = max(enough, min(-(-evidence.rows // COUNTED_BLOCKS), MOST_COUNTED))
         else:
             shown = 24 * self.width + 16
             self.rows_at_once = int(
@@ -168,6 +172,8 @@ class Prepared:
             return self._known[rows.start]
         found = known_entries(self.plan, self.tape.regions, self._codes, self.evidence.slot, rows, kernels.pack)
         if self.program.for_counts:
+            disk = self.evidence.disk
+            found = found if disk is None else Known(*map(disk.kept, found))
             self._known[rows.start] = found
         return found
 

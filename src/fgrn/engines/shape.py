@@ -37,7 +37,7 @@ class Shape:
         for siso in program.gathered[program.gathered >= 0].tolist():
             output = int(plan.siso_output[siso])
             known = evidence.slot[output] >= 0
-            codes.append(int(plan.cardinality[output]) + (not evidence.known(output).all()) if known else 0)
+            codes.append(int(plan.cardinality[output]) + (not evidence.is_complete(output)) if known else 0)
         # by powers of two: the same tape serves more or less as many rows
         enough = 2 ** int(evidence.rows // ROWS_PER_CODE).bit_length() // 2
         return cls(evidence.slot, evidence.soft_offset, tuple(codes), min(MORE_CODES, enough))

@@ -26,6 +26,7 @@ from ..network import Network
 from ..online import POWER, Online
 from ..progress import Progress
 from ..schema import UNSEEN, Schema
+from ._streams import recorded
 from ._tables import Classes, Columns, TableEstimator, array_like, check_lengths, is_array
 
 
@@ -110,10 +111,17 @@ class LatentEstimator(TableEstimator):
 
     def _fit(self, X: Any, sample_weight: Any, classes: Classes | None = None, batch: bool = False) -> Self:
         """Read the table, choose a network, teach it; there is no checkpoint for the first of many batches."""
+        return self._taught(frames.kind_of(X), *self._learnable(X, sample_weight, classes), batch)
+
+    def _fit_stream(self, X: Any, sample_weight: Any, target: Any = None) -> Self:
+        """The same with rows that are not in memory, the class, and the weights, being columns of them."""
+        data = recorded(self, X, sample_weight, target)
+        return self._taught("pyarrow", data, data.weights)
+
+    def _taught(self, kind: str, data: Mapping[str, Coded], weights: np.ndarray | None, batch: bool = False) -> Self:
         if self.checkpoint is not None and not isinstance(self.random_state, Integral):
             raise LearningError("To be resumed, random starts have to be the same again: give random_state a number.")
-        data, weights = self._learnable(X, sample_weight, classes)
-        self._kind = frames.kind_of(X)
+        self._kind = kind
         self._online = None
         self.n_rows_ = frames.row_count(data)
         self.weight_ = float(self.n_rows_ if weights is None else weights.sum())
@@ -139,7 +147,7 @@ class LatentEstimator(TableEstimator):
     def _know(self, classes: Classes) -> None:
         """Remember what the classes are."""
 
-    def _choose(self, data: dict[str, Coded], weights: np.ndarray | None) -> None:
+    def _choose(self, data: Mapping[str, Coded], weights: np.ndarray | None) -> None:
         """The network for this table, taught."""
         self.network_ = self._network(self.n_hidden)
         self.history_ = self._teach(self.network_, data, weights)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -37,7 +38,7 @@ class Choosing(LatentEstimator):
         name = self._hidden_name()
         return structures.lvm(self._observed(), hidden=n_hidden, name=name, learn_prior=self.learn_prior)
 
-    def _choose(self, data: dict[str, Coded], weights: np.ndarray | None) -> None:
+    def _choose(self, data: Mapping[str, Coded], weights: np.ndarray | None) -> None:
         if self.n_hidden != "auto":
             super()._choose(data, weights)
             self.n_hidden_ = self.n_hidden
@@ -68,7 +69,7 @@ class Choosing(LatentEstimator):
 
     def _compare(
         self,
-        data: dict[str, Coded],
+        data: Mapping[str, Coded],
         weights: np.ndarray | None,
         tried: Any,
         taught: dict[int, tuple[Network, History]],

@@ -10,7 +10,7 @@ from sklearn.base import DensityMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from .. import outputs, structures
+from .. import frames, outputs, structures
 from ..criteria import Selection, aic, bic, relative_entropy
 from ..explanation import Explanation
 from ..labels import Label
@@ -27,12 +27,14 @@ class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc
         """Learn from a table.
 
         Args:
-            X: the table: any dataframe, a mapping of columns or an array, of words, numbers and holes.
+            X: the table: any dataframe, a mapping of columns or an array, of words, numbers and holes. Or what is not
+                in memory: a path, a glob, a dataset of Arrow, batches of rows, or a `Stream`.
             y: not used.
-            sample_weight: one weight per row; a row of weight 0 is as if it were not there.
+            sample_weight: one weight per row, the name of a column where X is not in memory; a row of weight 0 is as if
+                it were not there.
         """
         self._validate_params()
-        return self._fit(X, sample_weight)
+        return self._fit_stream(X, sample_weight) if frames.is_source(X) else self._fit(X, sample_weight)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Go on learning from rows that are seen once: a step of online EM, see `fgrn.online`.

@@ -10,6 +10,7 @@ import gzip
 import io
 import os
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -72,12 +73,12 @@ def read(
     """
     name = os.fspath(path)
     kind = format_of(name, format)
-    data, where = _bytes(name), _called(name)
+    data, where = _bytes(name), called(name)
     try:
         if kind == "parquet":
             import pyarrow.parquet as parquet
 
-            table = _as_text_would_be(parquet.read_table(io.BytesIO(data)))
+            table = as_text_would_be(parquet.read_table(io.BytesIO(data)))
         else:
             between = "\t" if kind == "tsv" and delimiter is None else delimiter
             table = text_table.parsed(data, where, missing, header, between, encoding, decimal)
@@ -85,15 +86,20 @@ def read(
         raise
     except Exception as error:  # pyarrow has several, all with a message worth reading
         raise TableFileError(f"{where} cannot be read as {kind}: {_first_line(error)}") from error
-    twice = sorted({column for column in table.column_names if table.column_names.count(column) > 1})
+    check_names(table.column_names, where)
+    if not table.num_columns or not table.num_rows:
+        raise TableFileError(f"{where} holds no rows. A table has a line of names and at least one more.")
+    return table
+
+
+def check_names(names: Sequence[str], where: str) -> None:
+    """Refuse two columns of one name."""
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise TableFileError(
             f"{where} has several columns called {shortened(map(repr, twice))}. Rename them; or say --no-header, if "
             "the first line is a row."
         )
-    if not table.num_columns or not table.num_rows:
-        raise TableFileError(f"{where} holds no rows. A table has a line of names and at least one more.")
-    return table
 
 
 def write(columns: Mapping[str, Any] | Any, path: str | os.PathLike[str], *, format: str | None = None) -> None:
@@ -125,7 +131,7 @@ def put(name: str, data: bytes, failure: type[FgrnError] = TableFileError) -> No
         raise failure(f"{name!r} cannot be written: {why}. An older file is as it was.") from error
 
 
-def _as_text_would_be(table: Any) -> Any:
+def as_text_would_be(table: Any) -> Any:
     """A table whose dates are words and whose decimals are numbers, as they are when they come from text."""
     import pyarrow as pa
 
@@ -139,7 +145,7 @@ def _as_text_would_be(table: Any) -> Any:
     return pa.table(columns, names=table.column_names)
 
 
-def _called(name: str) -> str:
+def called(name: str) -> str:
     """What errors call a file."""
     return "standard input" if name == "-" else repr(name)
 

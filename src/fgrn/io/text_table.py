@@ -5,13 +5,12 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from ..exceptions import FgrnWarning, TableFileError, shortened
+from ..exceptions import FgrnWarning, TableFileError, shortened, warn
 from ..labels import is_number
 
 MARKS = (
@@ -52,28 +51,36 @@ def parsed(
         encoding: of the bytes; by their byte order mark, or UTF-8, unless given.
         decimal: what stands before the fraction of a number.
     """
-    if decimal not in (".", ","):
-        raise TableFileError(f"The decimal mark of numbers is . or a comma. Got {decimal!r}.")
+    check_decimal(decimal)
     data = _utf8(data, where, encoding)
     if not data.strip():
         raise TableFileError(f"{where} is empty.")
-    if delimiter is None:
-        delimiter = delimiter_of(_sample(data))
-        if delimiter != ",":
-            warnings.warn(
-                f"{where}: values are separated by {DELIMITERS[delimiter]}, it seems; --delimiter chooses.",
-                FgrnWarning,
-                stacklevel=3,
-            )
-    elif len(delimiter) != 1 or not delimiter.isascii() or delimiter in '\r\n"':
-        raise TableFileError(f"The delimiter between values is one plain character. Got {delimiter!r}.")
-    words = _words(data, where, delimiter)
+    words = _words(data, where, delimiter := checked_delimiter(delimiter, data, where))
     if header:
-        names = _names([column[0].as_py() for column in words], where)
+        names = column_names([column[0].as_py() for column in words], where)
         words = [column.slice(1) for column in words]
     else:
         names = [f"x{position}" for position in range(len(words))]
     return _table(words, names, missing, decimal)
+
+
+def check_decimal(decimal: str) -> None:
+    """Refuse what does not stand before the fraction of a number."""
+    if decimal not in (".", ","):
+        raise TableFileError(f"The decimal mark of numbers is . or a comma. Got {decimal!r}.")
+
+
+def checked_delimiter(delimiter: str | None, data: bytes, where: str) -> str:
+    """What stands between values: as it is given, or as it is seen in the first lines, and said unless it is ','."""
+    if delimiter is None:
+        delimiter = delimiter_of(_sample(data))
+        if delimiter != ",":
+            warn(
+                f"{where}: values are separated by {DELIMITERS[delimiter]}, it seems; --delimiter chooses.", FgrnWarning
+            )
+    elif len(delimiter) != 1 or not delimiter.isascii() or delimiter in '\r\n"':
+        raise TableFileError(f"The delimiter between values is one plain character. Got {delimiter!r}.")
+    return delimiter
 
 
 def delimiter_of(text: str) -> str:
@@ -97,10 +104,9 @@ def _sample(data: bytes) -> str:
     return sample.decode("utf-8", errors="replace")
 
 
-def _utf8(data: bytes, where: str, encoding: str | None) -> bytes:
-    """The same text in UTF-8, without a byte order mark."""
+def encoding_of(data: bytes, where: str, encoding: str | None) -> tuple[bytes, str]:
+    """The byte order mark a text begins with, and its encoding: by that mark, as it is given, or UTF-8."""
     mark, marked = next(((mark, name) for mark, name in MARKS if data.startswith(mark)), (b"", None))
-    data = data.removeprefix(mark)
     kind = marked or encoding or "utf-8"
     try:
         kind = codecs.lookup(kind).name
@@ -108,12 +114,19 @@ def _utf8(data: bytes, where: str, encoding: str | None) -> bytes:
         raise TableFileError(
             f"There is no encoding {encoding!r}. Common ones: utf-8, cp1252, latin-1, utf-16."
         ) from None
+    if kind == "utf-8" and b"\x00" in data[len(mark) :][:4096]:
+        raise TableFileError(
+            f"{where} is not a text file. If it is Parquet, say --format parquet; if it is text with two bytes a "
+            "letter, --encoding utf-16."
+        )
+    return mark, kind
+
+
+def _utf8(data: bytes, where: str, encoding: str | None) -> bytes:
+    """The same text in UTF-8, without a byte order mark."""
+    mark, kind = encoding_of(data, where, encoding)
+    data = data.removeprefix(mark)
     if kind == "utf-8":
-        if b"\x00" in data[:4096]:
-            raise TableFileError(
-                f"{where} is not a text file. If it is Parquet, say --format parquet; if it is text with two bytes a "
-                "letter, --encoding utf-16."
-            )
         return data  # pyarrow looks at every letter anyway
     try:
         return data.decode(kind).encode()
@@ -180,7 +193,7 @@ def _ragged(data: bytes, where: str, delimiter: str) -> TableFileError | None:
     return None
 
 
-def _names(names: list[str], where: str) -> list[str]:
+def column_names(names: list[str], where: str) -> list[str]:
     """The names of columns; one that has none is called by its place."""
     out, new = list(names), []
     for position, name in enumerate(names):
@@ -191,43 +204,60 @@ def _names(names: list[str], where: str) -> list[str]:
             out[position] = free
             new.append(repr(free))
     if all(map(is_number, filter(None, names))) and any(names):
-        warnings.warn(
+        warn(
             f"{where}: the columns are called {shortened(names, 4)}. If the first line is a row, say --no-header.",
             FgrnWarning,
-            stacklevel=4,
         )
     elif new:
         word = "a column" if len(new) == 1 else f"{len(new):,} columns"
-        warnings.warn(
+        warn(
             f"{where}: {word} without a name in the first line, here called {shortened(new)}; --drop leaves "
             f"{'it' if len(new) == 1 else 'them'} out. If the first line is a row, say --no-header.",
             FgrnWarning,
-            stacklevel=4,
         )
     return out
 
 
 def _table(words: list[Any], names: list[str], missing: Sequence[str], decimal: str) -> Any:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    codes = pa.array([code.strip() for code in missing], pa.string())
     columns = []
     for column in words:
-        known = pc.if_else(pc.is_in(column, codes), pa.scalar(None, pa.string()), column)
-        columns.append(_typed(known, decimal))
+        column = known(column, missing)
+        kind = 2 if column.null_count == len(column) else kind_of_words(column.unique().drop_null(), decimal)
+        columns.append(as_kind(column, kind, decimal))
     return pa.table(columns, names=names)
 
 
-def _typed(column: Any, decimal: str) -> Any:
-    """Numbers where all known values are written as such; codes like 007 stay words."""
+def known(column: Any, missing: Sequence[str]) -> Any:
+    """A column of words, null where it says that nothing is known."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if column.null_count == len(column) or pc.any(pc.match_substring_regex(column, r"^[+-]?0[0-9]")).as_py():
+    codes = pa.array([code.strip() for code in missing], pa.string())
+    return pc.if_else(pc.is_in(column, codes), pa.scalar(None, pa.string()), column)
+
+
+def kind_of_words(words: Any, decimal: str) -> int:
+    """What different words are: whole numbers (0), numbers (1), or words (2), as codes like 007 are."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pc.any(pc.match_substring_regex(words, r"^[+-]?0[0-9]")).as_py():
+        return 2
+    for kind in (0, 1):
+        with suppress(pa.ArrowInvalid):
+            as_kind(words, kind, decimal)
+            return kind
+    return 2
+
+
+def as_kind(column: Any, kind: int, decimal: str) -> Any:
+    """A column of words as whole numbers (0), numbers (1), or words (2)."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if kind == 2:
         return column
     digits = pc.replace_substring(column, ",", ".") if decimal == "," else column
-    for kind in (pa.int64(), pa.float64()):
-        with suppress(pa.ArrowInvalid):
-            return digits.cast(kind)
-    return column
+    return digits.cast(pa.float64() if kind else pa.int64())

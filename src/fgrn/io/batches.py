@@ -1,0 +1,333 @@
+"""Tables larger than memory: files, globs, datasets and iterators of frames, as batches that can be read again."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import frames, settings
+from ..disk import full, unnamed
+from ..exceptions import FgrnError, FgrnWarning, TableFileError, shortened, unknown_name, warn
+from . import table_file
+from .spool import Batch, Spool, cut, first_line, without_dictionaries
+from .table_file import called
+from .text_batches import Bad, TextOptions, Types, opened, words
+
+BATCH = 2**16
+"""Rows of a batch, unless said otherwise."""
+
+POLICIES = ("error", "skip")
+
+
+class Stream:
+    """Rows that need not fit into memory, for `Network.learn`, `fit` of every estimator, and to be walked through.
+
+    Walking through it gives one frame after the other, in order: those of an iterator as they are, tables of Arrow from
+    files. Text files are read once, into a file without a name in the cache folder; Parquet files and datasets are read
+    anew each time.
+
+    Args:
+        source: a path; a glob, such as "logs/*.csv"; a folder; a list of these; "-" for standard input; a dataset of
+            Arrow; an iterator of frames; a function that returns one, so that it can be walked through again.
+        columns: which columns to read, all of the first file or frame unless given.
+        drop: columns to leave out.
+        rows: how many rows a batch has, at most.
+        cache: the folder of what has to be kept, that for temporary files unless given. It needs two to forty bytes
+            for each value; nothing in it has a name, so nothing is left behind.
+        on_bad: "error" for a row that cannot be read, with its file, row, column and value; "skip" leaves such rows out
+            and counts them in `left_out`.
+        format: "csv", "tsv" or "parquet"; by the ends of the names unless given.
+        missing: what stands for unknown in text files.
+        header: whether the first line of a text file names the columns; else they are called x0, x1, ...
+        delimiter: between values of text files; seen in the first lines unless given.
+        encoding: of text files; by their byte order mark, or UTF-8, unless given.
+        decimal: what stands before the fraction of a number in a text file: "." or ",".
+
+    Files of one stream are of one kind. Columns are found by name, in any order; one that a file does not have is
+    unknown in its rows, with a warning, and one that the first file does not have is an error.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        columns: Sequence[str] | None = None,
+        drop: Sequence[str] = (),
+        rows: int = BATCH,
+        cache: str | os.PathLike[str] | None = None,
+        on_bad: str = "error",
+        format: str | None = None,
+        missing: Sequence[str] = table_file.MISSING,
+        header: bool = True,
+        delimiter: str | None = None,
+        encoding: str | None = None,
+        decimal: str = ".",
+    ) -> None:
+        settings.whole("rows", rows, 1)
+        settings.choice("on_bad", on_bad, POLICIES)
+        if not frames.is_source(source) and not _is_list_of_paths(source):
+            raise TableFileError(
+                "A stream is made of a path, a glob, a folder, a list of these, a dataset of Arrow, an iterator of "
+                f"frames, or a function that returns one. Got {type(source).__name__} instead."
+            )
+        self._source, self.rows, self.cache, self.on_bad = source, rows, cache, on_bad
+        self._columns = None if columns is None else settings.names("columns", columns)
+        self._drop = frozenset(settings.names("drop", drop))
+        self._format = format
+        self._text = TextOptions(tuple(missing), header, delimiter, encoding, decimal)
+        self._spool: Spool | None = None
+        self._used = False
+        self._told: set[tuple[str, str]] = set()
+        self.left_out: Counter[str] = Counter()
+        """Why rows were left out, and how many for each reason, of the last time through."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self.batches():
+            yield without_dictionaries(batch.frame) if hasattr(batch.frame, "column_names") else batch.frame
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns, in order."""
+        first = next(iter(self.again().batches()), None)
+        if first is None:
+            raise TableFileError(f"{self.called} holds no rows.")
+        return tuple(_names_of(first.frame))
+
+    @property
+    def called(self) -> str:
+        """What errors call it."""
+        if isinstance(self._source, (str, os.PathLike)):
+            return called(os.fspath(self._source))
+        return f"This {type(self._source).__name__}"
+
+    def again(self) -> Stream:
+        """The same, to be walked through several times: what an iterator gives is kept on disk."""
+        if self._spool is None and _is_once(self._source):
+            spool = Spool(self.cache)
+            spool.fill(self._first_time())
+            self._spool = spool
+        return self
+
+    def bad(self, where: str, problem: Bad) -> None:
+        """Leave a row out and count it, or stop."""
+        what = "" if not problem.column else f", column {problem.column!r}, value {problem.value!r}"
+        if self.on_bad == "error":
+            raise TableFileError(
+                f"{where}, row {problem.row:,}{what}: {problem.why}. Rows are counted from 0; on_bad='skip' leaves "
+                "such rows out."
+            )
+        self.left_out[f"{problem.kind}, column {problem.column!r}" if problem.column else problem.kind] += 1
+
+    def report(self) -> str:
+        """What was left out, in one sentence; nothing if that is nothing."""
+        rows = sum(self.left_out.values())
+        if not rows:
+            return ""
+        parts = [f"{count:,} ({why})" for why, count in self.left_out.most_common()]
+        return f"{rows:,} {'row was' if rows == 1 else 'rows were'} left out: {shortened(parts, 4)}."
+
+    def batches(self) -> Iterator[Batch]:
+        """The rows, with where they come from."""
+        if self._spool is not None:
+            self.left_out = Counter(self._spool.left_out)
+            yield from self._spool.batches(self.rows)
+            return
+        self.left_out = Counter()
+        if _is_path(self._source) or _is_list_of_paths(self._source):
+            kinds = {table_file.format_of(file, self._format) for file in self._files}
+            if "parquet" in kinds and len(kinds) > 1:
+                raise TableFileError(f"{self.called} has text files and Parquet files; make two streams of them.")
+            if "parquet" not in kinds:
+                spool = Spool(self.cache, Types(self._text.decimal))
+                spool.fill(self._first_time())
+                spool.left_out = Counter(self.left_out)
+                self._spool = spool
+                yield from self.batches()
+                return
+        yield from self._first_time()
+
+    @property
+    def _files(self) -> list[str]:
+        given = self._source if _is_list_of_paths(self._source) else [self._source]
+        return [file for one in given for file in _found(os.fspath(one), self._format)]
+
+    def _first_time(self) -> Iterator[Batch]:
+        """The rows from where they come from, the columns in order."""
+        names: tuple[str, ...] | None = None
+        every: dict[str, None] = {}
+        for batch in self._raw():
+            found = _names_of(batch.frame)
+            every |= dict.fromkeys(found)
+            if names is None:
+                names = self._chosen(found)
+            yield batch._replace(frame=self._arranged(batch, found, names))
+        for name in self._drop if every and self._columns is None else ():
+            if name not in every:
+                raise unknown_name("column", name, every)
+
+    def _chosen(self, found: Sequence[str]) -> tuple[str, ...]:
+        chosen = found if self._columns is None else self._columns
+        names = tuple(name for name in chosen if name not in self._drop)
+        if not names:
+            raise TableFileError(f"{self.called} has no column left to read.")
+        return names
+
+    def _arranged(self, batch: Batch, found: Sequence[str], names: tuple[str, ...]) -> Any:
+        lacking = [name for name in names if name not in found]
+        if len(lacking) == len(names):
+            raise TableFileError(f"{batch.where} has none of the columns {shortened(map(repr, names))}.")
+        strange = [name for name in found if name not in names and name not in self._drop]
+        if strange and self._columns is None:
+            raise TableFileError(
+                f"{batch.where} has a column {strange[0]!r}, which what came before it has not. List the columns to "
+                "read, columns=[...], or leave it out, drop=[...]."
+            )
+        for name in lacking:
+            if (batch.where, name) not in self._told:
+                self._told.add((batch.where, name))
+                warn(f"{batch.where} has no column {name!r}: unknown in its rows.", FgrnWarning)
+        if list(found) == list(names):
+            return batch.frame
+        if hasattr(batch.frame, "column_names"):
+            import pyarrow as pa
+
+            rows = len(batch.numbers)
+            return pa.table({n: pa.nulls(rows) if n in lacking else batch.frame[n] for n in names})
+        columns = frames.columns(batch.frame)
+        return {n: frames.nothing(len(batch.numbers)) if n in lacking else columns[n] for n in names}
+
+    def _raw(self) -> Iterator[Batch]:
+        """Batches as they come."""
+        source = self._source
+        if hasattr(source, "get_fragments"):
+            yield from self._fragments(source)
+        elif _is_path(source) or _is_list_of_paths(source):
+            for file in self._files:
+                kind = table_file.format_of(file, self._format)
+                yield from self._parquet(file) if kind == "parquet" else self._words(file, kind)
+        else:
+            if _is_once(source):
+                if self._used:
+                    raise TableFileError(
+                        "This iterator has been used up. Pass a function that returns a new one, to read it again."
+                    )
+                self._used = True
+            yield from self._of_frames(source() if callable(source) else source)
+
+    def _of_frames(self, source: Any) -> Iterator[Batch]:
+        for number, frame in enumerate(source):
+            if isinstance(frame, Mapping):
+                frame = {name: frames.plain(column, name) for name, column in frame.items()}
+            frame = frames.gathered(frame)
+            rows = len(frame) if frames.is_frame(frame) else frames.row_count(frames.columns(frame))
+            if not rows:
+                continue
+            yield from cut(Batch(frame, f"batch {number}", range(rows)), self.rows)
+
+    def _fragments(self, dataset: Any) -> Iterator[Batch]:
+        for fragment in dataset.get_fragments():
+            where, first = repr(fragment.path) if getattr(fragment, "path", "") else "a fragment", 0
+            try:
+                for batch in fragment.to_batches(schema=dataset.schema, batch_size=self.rows, batch_readahead=2):
+                    if batch.num_rows:
+                        yield Batch(_table([batch]), where, range(first, first + batch.num_rows))
+                    first += batch.num_rows
+            except FgrnError:
+                raise
+            except Exception as error:  # pyarrow has several, all with a message worth reading
+                raise TableFileError(f"{where} cannot be read after row {first:,}: {first_line(error)}") from error
+
+    def _parquet(self, name: str) -> Iterator[Batch]:
+        import pyarrow.parquet as parquet
+
+        first = 0
+        with opened(name) as file:
+            source: Any = file
+            if name == "-" or name.endswith(".gz"):  # what cannot be read from its end
+                source = unnamed(self.cache)
+                try:
+                    shutil.copyfileobj(file, source)
+                except OSError as error:
+                    raise full(error, self.cache) from error
+            try:
+                with parquet.ParquetFile(source) as found:
+                    table_file.check_names(found.schema_arrow.names, called(name))
+                    wanted = (
+                        None if self._columns is None else [n for n in self._columns if n in found.schema_arrow.names]
+                    )
+                    for batch in found.iter_batches(self.rows, columns=wanted):
+                        if batch.num_rows:
+                            numbers = range(first, first + batch.num_rows)
+                            yield Batch(table_file.as_text_would_be(_table([batch])), called(name), numbers)
+                        first += batch.num_rows
+            except FgrnError:
+                raise
+            except Exception as error:
+                where = f" after row {first:,}" if first else ""
+                raise TableFileError(f"{called(name)} cannot be read as parquet{where}: {first_line(error)}") from error
+
+    def _words(self, name: str, kind: str) -> Iterator[Batch]:
+        where = called(name)
+        options = self._text
+        if kind == "tsv" and options.delimiter is None:
+            options = options._replace(delimiter="\t")
+        for table, numbers in words(name, where, options, lambda problem: self.bad(where, problem)):
+            table_file.check_names(table.column_names, where)
+            yield from cut(Batch(table, where, numbers), self.rows)
+
+
+def stream_of(data: Any) -> Stream:
+    """The stream of a source."""
+    return data if isinstance(data, Stream) else Stream(data)
+
+
+def _names_of(frame: Any) -> list[str]:
+    if hasattr(frame, "column_names"):
+        return list(frame.column_names)
+    return list(frame) if isinstance(frame, Mapping) else list(frames.columns(frame))
+
+
+def _found(name: str, kind: str | None) -> list[str]:
+    """The files of a path, a folder or a glob, in the order of their names."""
+    if name == "-" or Path(name).is_file():
+        return [name]
+    if Path(name).is_dir():
+        inside = sorted(
+            str(path) for path in Path(name).rglob("*") if path.is_file() and not path.name.startswith((".", "_"))
+        )
+        files = [one for one in inside if kind is not None or table_file.kind_of(one) is not None]
+        if not files:
+            raise TableFileError(f"The folder {name!r} has no table in it ({', '.join(table_file.FORMATS)}).")
+        return files
+    files = sorted(one for one in glob.glob(name, recursive=True) if Path(one).is_file())  # noqa: PTH207
+    if not files and glob.has_magic(name):
+        raise TableFileError(f"No file is called like {name!r}. Check the folder and the pattern.")
+    if not files:
+        raise TableFileError(f"There is no file {name!r}. Check the name and the folder.")
+    return files
+
+
+def _is_path(source: Any) -> bool:
+    return isinstance(source, (str, os.PathLike))
+
+
+def _is_list_of_paths(source: Any) -> bool:
+    return isinstance(source, (list, tuple)) and bool(source) and all(map(_is_path, source))
+
+
+def _is_once(source: Any) -> bool:
+    """Whether a source can be walked through only once."""
+    if _is_path(source) or _is_list_of_paths(source) or hasattr(source, "get_fragments"):
+        return False
+    return not callable(source)
+
+
+def _table(batches: list[Any]) -> Any:
+    import pyarrow as pa
+
+    return pa.Table.from_batches(batches)

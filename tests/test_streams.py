@@ -1,0 +1,540 @@
+"""Rows that are not in memory: learnt from as if they were, whatever they come as, and whatever is wrong with them."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset
+import pyarrow.parquet
+import pytest
+
+import fgrn
+from fgrn import Schema, Stream
+from fgrn.disk import Disk
+from fgrn.distinct import Distinct
+from fgrn.io import table_file
+
+ROWS = 700
+
+
+def table(rows: int = ROWS, seed: int = 0, holes: float = 0.1) -> pd.DataFrame:
+    """Words, few numbers, many numbers, truth values, and holes."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 2, rows)
+    frame = pd.DataFrame(
+        {
+            "word": np.where(rng.random(rows) < 0.2 + 0.5 * group, "red", rng.choice(["blue", "green"], rows)),
+            "few": rng.integers(0, 4, rows) + group,
+            "many": np.round(rng.normal(3.0 * group, 1.0), 3),
+            "mixed": rng.choice(["1", "2", "x"], rows),
+            "code": rng.choice(["007", "010"], rows),
+        }
+    ).astype(object)
+    return frame.mask(rng.random(frame.shape) < holes)
+
+
+def plain(rows: int = ROWS, seed: int = 0) -> pd.DataFrame:
+    return table(rows, seed)[["word", "mixed"]].assign(few=np.random.default_rng(seed).integers(0, 4, rows))
+
+
+def as_csv(frame: pd.DataFrame, place: Path) -> Path:
+    frame.to_csv(place, index=False)
+    return place
+
+
+def read(place: Path) -> Any:
+    return table_file.read(place)
+
+
+def in_pieces(frame: pd.DataFrame, size: int) -> Iterator[pd.DataFrame]:
+    return (frame[first : first + size] for first in range(0, len(frame), size))
+
+
+def sources(frame: pd.DataFrame, folder: Path) -> dict[str, Any]:
+    """The same rows in all the ways they may come."""
+    as_csv(frame, folder / "all.csv")
+    typed = read(folder / "all.csv")
+    pa.parquet.write_table(typed, folder / "all.parquet", row_group_size=130)
+    for kind in ("parts", "texts"):
+        (folder / kind).mkdir()
+    for number, first in enumerate(range(0, len(frame), 256)):
+        pa.parquet.write_table(typed.slice(first, 256), folder / "parts" / f"{number:03}.parquet")
+        as_csv(frame[first : first + 256], folder / "texts" / f"{number:03}.csv")
+    (folder / "all.csv.gz").write_bytes(gzip.compress((folder / "all.csv").read_bytes()))
+    return {
+        "csv": folder / "all.csv",
+        "csv in small batches": Stream(folder / "all.csv", rows=37),
+        "gzipped": str(folder / "all.csv.gz"),
+        "parquet": str(folder / "all.parquet"),
+        "rows one by one": Stream(folder / "all.parquet", rows=1),
+        "glob of parquet": str(folder / "parts" / "*.parquet"),
+        "glob of text": str(folder / "texts" / "*.csv"),
+        "folder": folder / "texts",
+        "list": Stream(sorted((folder / "parts").iterdir())),
+        "dataset": pa.dataset.dataset(folder / "parts"),
+        "iterator": (typed.slice(first, 99) for first in range(0, len(frame), 99)),
+        "function": lambda: (typed.slice(first, 99) for first in range(0, len(frame), 99)),
+        "batches of arrow": pa.RecordBatchReader.from_batches(typed.schema, typed.to_batches(50)),
+        "larger batches than wanted": Stream(iter([typed]), rows=64),
+        "pandas": lambda: (part.to_pandas() for part in [typed.slice(0, 300), typed.slice(300)]),
+        "mappings": lambda: iter([typed.slice(0, 300).to_pydict(), typed.slice(300).to_pydict()]),
+    }
+
+
+KINDS = (
+    "csv", "csv in small batches", "gzipped", "parquet", "rows one by one", "glob of parquet", "glob of text", "folder",
+    "list", "dataset", "iterator", "function", "batches of arrow", "larger batches than wanted", "pandas", "mappings",
+)  # fmt: skip
+
+
+def network() -> fgrn.Network:
+    return fgrn.lvm({"word": ["blue", "green", "red"], "mixed": ["1", "2", "x"], "few": 4}, hidden=3)
+
+
+# The same as in memory
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+def test_a_network_learns_the_same_bits_as_from_memory(kind: str, engine: str, tmp_path: Path) -> None:
+    frame = plain()
+    source = sources(frame, tmp_path)[kind]
+    ours, theirs = network(), network()
+    options: dict[str, Any] = {"epochs": 4, "smoothing": 0.1, "starts": 2, "engine": engine}
+    seen = ours.learn(source, **options)
+    expected = theirs.learn(read(tmp_path / "all.csv"), merge=False, **options)
+    assert ours == theirs
+    assert np.array_equal(seen.log_likelihood, expected.log_likelihood)
+    assert ours.trained == theirs.trained
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_schema_is_the_same_as_from_memory(kind: str, tmp_path: Path) -> None:
+    source = sources(table(), tmp_path)[kind]
+    assert Schema.infer(source) == Schema.infer(read(tmp_path / "all.csv"))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kind", ["csv", "glob of parquet", "iterator"])
+def test_an_estimator_learns_the_same_as_from_memory(kind: str, seed: int, tmp_path: Path) -> None:
+    frame = table(seed=seed, holes=0.1 * seed)
+    source = sources(frame, tmp_path)[kind]
+    ours, theirs = (fgrn.LatentClassModel(3, n_epochs=5, n_init=2, random_state=seed) for _ in range(2))
+    ours.fit(source)
+    theirs.fit(read(tmp_path / "all.csv"))
+    assert ours.schema_ == theirs.schema_
+    for name in theirs.schema_:
+        np.testing.assert_allclose(ours.network_.table(name), theirs.network_.table(name), rtol=1e-9)
+    np.testing.assert_allclose(ours.history_.log_likelihood, theirs.history_.log_likelihood, rtol=1e-9)
+    assert (ours.n_rows_, list(ours.feature_names_in_)) == (theirs.n_rows_, list(theirs.feature_names_in_))
+    assert np.array_equal(ours.predict(read(tmp_path / "all.csv")), theirs.predict(read(tmp_path / "all.csv")))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        fgrn.LatentClassifier(3, n_epochs=5, random_state=0),
+        fgrn.NaiveBayesClassifier(random_state=0),
+        fgrn.DeepLatentClassifier([2, 2], n_epochs=3, random_state=0),
+    ],
+)
+def test_classes_and_weights_are_columns(model: Any, tmp_path: Path) -> None:
+    from sklearn.base import clone
+
+    frame = table().assign(weight=np.random.default_rng(1).integers(0, 3, ROWS))
+    as_csv(frame, tmp_path / "all.csv")
+    whole = read(tmp_path / "all.csv")
+    theirs = clone(model).fit(
+        whole.drop_columns(["mixed", "weight"]), {"mixed": whole["mixed"].to_pylist()}, whole["weight"].to_numpy()
+    )
+    ours = clone(model).fit(Stream(tmp_path / "all.csv", rows=101), "mixed", "weight")
+    assert ours.classes_.tolist() == theirs.classes_.tolist()
+    assert ours.schema_ == theirs.schema_
+    assert ours.weight_ == theirs.weight_
+    asked = whole.drop_columns(["mixed", "weight"])
+    np.testing.assert_allclose(ours.predict_proba(asked), theirs.predict_proba(asked), rtol=1e-8)
+    ours.save(tmp_path / "m.fgrn")
+    assert np.array_equal(fgrn.load(tmp_path / "m.fgrn").predict(asked), ours.predict(asked))
+
+
+def test_other_estimators_take_streams(tmp_path: Path) -> None:
+    place = as_csv(table(), tmp_path / "all.csv")
+    whole = read(place)
+    for model in (
+        fgrn.LatentImputer(2, n_epochs=3, random_state=0),
+        fgrn.DiscreteICA((2, 2), n_epochs=3, random_state=0),
+    ):
+        parts = [np.asarray(model.fit(place).transform(batch)) for batch in Stream(place, rows=100)]
+        assert np.array_equal(np.concatenate(parts).astype(str), np.asarray(model.transform(whole)).astype(str))
+
+
+@pytest.mark.parametrize("options", [{"cycles": 3}, {"holes": "ignore"}, {"threads": 1}, {"tolerance": 1e-3}])
+def test_every_way_of_learning_is_the_same(options: dict[str, Any], tmp_path: Path) -> None:
+    place = as_csv(plain(), tmp_path / "all.csv")
+    ours, theirs = network(), network()
+    ours.learn(place, epochs=4, **options)
+    theirs.learn(read(place), epochs=4, merge=False, hold=False, **options)
+    assert ours == theirs
+
+
+def test_layers_read_the_rows_once(tmp_path: Path) -> None:
+    typed = read(as_csv(plain(), tmp_path / "all.csv"))
+    states = {"word": ["blue", "green", "red"], "mixed": ["1", "2", "x"], "few": 4}
+    ours, theirs = (fgrn.stack(states, [2, 2]) for _ in range(2))
+    ours.learn_by_layer(iter(typed.to_batches(90)), together=2, epochs=3)
+    theirs.learn_by_layer(typed, together=2, epochs=3, merge=False)
+    assert ours == theirs
+
+
+def test_weights_of_a_network_are_a_column(tmp_path: Path) -> None:
+    weight = np.random.default_rng(3).random(ROWS)
+    place = as_csv(plain().assign(w=weight), tmp_path / "all.csv")
+    ours, theirs = network(), network()
+    ours.learn(Stream(place, rows=64), epochs=3, weights="w")
+    whole = read(place)
+    theirs.learn(whole.drop_columns("w"), epochs=3, weights=whole["w"].to_numpy(), merge=False)
+    assert ours == theirs
+    with pytest.raises(fgrn.LearningError, match="pass its name"):
+        network().learn(place, weights=weight)
+    with pytest.raises(fgrn.UnknownNameError, match="'v'"):
+        network().learn(place, weights="v")
+
+
+def test_walking_through_a_stream_keeps_the_order(tmp_path: Path) -> None:
+    for kind, source in sources(table(), tmp_path).items():
+        stream = source if isinstance(source, Stream) else Stream(source, rows=50)
+        parts = [part if isinstance(part, pa.Table) else pa.table(dict(part)) for part in stream.again()]
+        assert len(parts) > 1, kind
+        assert (
+            pa.concat_tables(parts, promote_options="permissive").to_pylist() == read(tmp_path / "all.csv").to_pylist()
+        )
+
+
+# What may be odd about files
+
+
+def test_columns_are_found_by_name_and_empty_files_do_no_harm(tmp_path: Path) -> None:
+    frame = plain()
+    as_csv(frame[:300], tmp_path / "a.csv")
+    (tmp_path / "b.csv").write_text("")
+    as_csv(frame[:0], tmp_path / "c.csv")
+    as_csv(frame[300:][["few", "word", "mixed"]], tmp_path / "d.csv")
+    ours, theirs = network(), network()
+    ours.learn(tmp_path / "*.csv", epochs=3)
+    theirs.learn(read(as_csv(frame, tmp_path / "all.txt")), epochs=3, merge=False)
+    assert ours == theirs
+
+
+def test_a_column_that_a_file_lacks_is_unknown_there(tmp_path: Path) -> None:
+    frame = plain()
+    as_csv(frame[:300], tmp_path / "a.csv")
+    as_csv(frame[300:].drop(columns="word"), tmp_path / "b.csv")
+    ours, theirs = network(), network()
+    with pytest.warns(fgrn.exceptions.FgrnWarning, match=r"b\.csv' has no column 'word': unknown in its rows"):
+        ours.learn(tmp_path, epochs=3)
+    frame.loc[300:, "word"] = None
+    theirs.learn(read(as_csv(frame, tmp_path / "all.txt")), epochs=3, merge=False)
+    assert ours == theirs
+
+
+def test_a_column_that_comes_later_is_an_error_unless_columns_are_listed(tmp_path: Path) -> None:
+    as_csv(plain(50).drop(columns="few"), tmp_path / "a.csv")
+    as_csv(plain(50), tmp_path / "b.csv")
+    with pytest.raises(fgrn.TableFileError, match=r"b\.csv' has a column 'few'.*columns=\[...\].*drop="):
+        network().learn(tmp_path)
+    network().learn(Stream(tmp_path, drop=["few"]), epochs=1)
+    with pytest.warns(fgrn.exceptions.FgrnWarning, match=r"a\.csv' has no column 'few'"):
+        network().learn(Stream(tmp_path, columns=["word", "few"]), epochs=1)
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_a_column_of_numbers_here_and_words_there_is_one_of_words(order: int, tmp_path: Path) -> None:
+    parts = [pa.table({"x": x, "y": list("abbab")}) for x in ([1, 2, 2, 1, 5], ["2", "b", "b", None, "1"])]
+    for name, part in zip("ab", parts[:: 1 - 2 * order], strict=True):
+        pa.parquet.write_table(part, tmp_path / f"{name}.parquet")
+        pa.csv.write_csv(part, tmp_path / f"{name}.csv")
+    for kind in ("parquet", "csv"):
+        model = fgrn.LatentClassModel(2, n_epochs=2, random_state=0).fit(tmp_path / f"*.{kind}")
+        assert model.schema_["x"].levels == ("1", "2", "5", "b")
+        assert model.n_rows_ == 10
+        counts = model.network_.propagate(None).marginal("x")[0]
+        np.testing.assert_allclose(counts, np.array([3, 3, 1, 2]) / 9, atol=0.02)
+
+
+def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(fgrn.TableFileError, match=r"There is no file 'nowhere\.csv'"):
+        network().learn("nowhere.csv")
+    with pytest.raises(fgrn.TableFileError, match=r"No file is called like '.*\*\.csv'"):
+        network().learn(tmp_path / "*.csv")
+    with pytest.raises(fgrn.TableFileError, match="has no table in it"):
+        network().learn(tmp_path)
+    (tmp_path / "empty.csv").write_text("word,few\n")
+    with pytest.raises(fgrn.TableFileError, match="holds no rows"):
+        network().learn(tmp_path / "empty.csv")
+    with pytest.raises(fgrn.TableFileError, match="holds no rows"):
+        fgrn.LatentClassModel().fit(tmp_path / "empty.csv")
+    with pytest.raises(fgrn.TableFileError, match=r"cache folder '.*nowhere'.*no such folder"):
+        network().learn(Stream(as_csv(plain(9), tmp_path / "a.csv"), cache=tmp_path / "nowhere"))
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 not really")
+    with pytest.raises(fgrn.TableFileError, match=r"bad\.parquet' cannot be read as parquet"):
+        network().learn(tmp_path / "bad.parquet")
+    with pytest.raises(fgrn.TableFileError, match="text files and Parquet files"):
+        network().learn(tmp_path)
+    with pytest.raises(fgrn.TableFileError, match="path, a glob"):
+        Stream(7)
+
+
+def test_an_iterator_is_walked_through_once() -> None:
+    source = iter([plain(50)])
+    stream = Stream(source)
+    network().learn(stream, epochs=1)
+    with pytest.raises(fgrn.TableFileError, match="used up"):
+        network().learn(stream, epochs=1)
+
+
+def test_some_things_need_memory(tmp_path: Path) -> None:
+    place = as_csv(plain(50), tmp_path / "a.csv")
+    with pytest.raises(fgrn.LearningError, match="merge"):
+        network().learn(place, merge=True)
+    with pytest.raises(fgrn.LearningError, match="compare"):
+        fgrn.LatentClassModel("auto").fit(place)
+    with pytest.raises(fgrn.LearningError, match="follow each other"):
+        fgrn.hmm({"word": ["blue", "green", "red"]}, hidden=2).learn(place)
+    soft = {"word": [[0.2, 0.3, 0.5]] * 3}
+    with pytest.raises(fgrn.EvidenceError, match="in memory only"):
+        network().learn(iter([soft]))
+
+
+# Bad data
+
+
+def test_a_bad_value_is_named_by_file_row_column_and_value(tmp_path: Path) -> None:
+    frame = plain(300)
+    for number, first in enumerate((0, 100, 200)):
+        part = frame[first : first + 100].copy()
+        if number == 1:
+            part.loc[137, "word"] = "rde"
+        pa.parquet.write_table(pa.Table.from_pandas(part, preserve_index=False), tmp_path / f"{number}.parquet")
+    with pytest.raises(
+        fgrn.TableFileError, match=r"1\.parquet', row 37, column 'word', value 'rde': .*known: blue, green, red"
+    ):
+        network().learn(Stream(tmp_path, rows=30))
+    ours, theirs = network(), network()
+    with pytest.warns(fgrn.exceptions.FgrnWarning, match=r"1 row was left out: 1 \(no level of it, column 'word'\)"):
+        ours.learn(stream := Stream(tmp_path, rows=30, on_bad="skip"), epochs=3)
+    assert sum(stream.left_out.values()) == 1
+    theirs.learn(frame.drop(index=137), epochs=3, merge=False)
+    assert ours == theirs
+
+
+def test_ragged_lines_are_named_and_counted(tmp_path: Path) -> None:
+    lines = ["word,few", *("red,1" for _ in range(2000))]
+    for row in (17, 18, 1500):
+        lines[row + 1] = "red,1,2" if row == 18 else "red"
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    with pytest.raises(fgrn.TableFileError, match=r"a\.csv', row 17: 1 value, where others have 2"):
+        network().learn(tmp_path / "a.csv")
+    stream = Stream(tmp_path / "a.csv", on_bad="skip", rows=100)
+    numbers = [number for batch in stream.batches() for number in batch.numbers]
+    assert numbers == [row for row in range(2000) if row not in (17, 18, 1500)]
+    assert stream.left_out == {"more or fewer values than others": 3}
+    assert "3 rows were left out" in stream.report()
+
+
+def test_bytes_that_are_no_text_are_named_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"word,few\nred,1\nbl\xfce,2\nred,0\n")
+    with pytest.raises(fgrn.TableFileError, match=r"row 1, column 'word', value b'bl\\xfce': this is not UTF-8"):
+        network().learn(tmp_path / "a.csv")
+    with pytest.warns(fgrn.exceptions.FgrnWarning, match="1 row was left out"):
+        network().learn(Stream(tmp_path / "a.csv", on_bad="skip"), epochs=1)
+    assert next(iter(Stream(tmp_path / "a.csv", encoding="cp1252")))["word"].to_pylist() == ["red", "blüe", "red"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
+def test_encodings_are_read_in_batches(encoding: str, tmp_path: Path) -> None:
+    words = ["grün", "blau"] * 40_000
+    (tmp_path / "a.csv").write_text("wört\n" + "\n".join(words), encoding=encoding)
+    given = "cp1252" if encoding == "cp1252" else None
+    found = [one for batch in Stream(tmp_path / "a.csv", encoding=given) for one in batch["wört"].to_pylist()]
+    assert found == words
+
+
+def test_levels_of_a_given_schema_are_kept_to(tmp_path: Path) -> None:
+    frame = table(400)
+    schema = Schema.infer(read(as_csv(frame, tmp_path / "a.csv"))).with_column("word", levels=["blue", "red"])
+    green = int((frame["word"] == "green").sum())
+    strict = fgrn.LatentClassModel(2, schema=schema, unseen="error", n_epochs=2, random_state=0)
+    with pytest.raises(fgrn.TableFileError, match=r"a\.csv', row \d+, column 'word', value 'green'"):
+        strict.fit(tmp_path / "a.csv")
+    with pytest.warns(fgrn.exceptions.FgrnWarning, match=f"{green} rows were left out"):
+        strict.fit(Stream(tmp_path / "a.csv", on_bad="skip", rows=60))
+    assert strict.n_rows_ == 400 - green
+    loose = fgrn.LatentClassModel(2, schema=schema, n_epochs=2, random_state=0)
+    with pytest.warns(fgrn.UnseenLevelWarning, match=f"'green' not seen in training.*in {green} rows"):
+        loose.fit(Stream(tmp_path / "a.csv", rows=60))
+    assert loose.n_rows_ == 400
+
+
+def test_bad_weights_and_infinite_numbers_are_named(tmp_path: Path) -> None:
+    frame = plain(50).assign(w=1.0)
+    frame.loc[20, "w"] = -1
+    place = as_csv(frame, tmp_path / "a.csv")
+    with pytest.raises(fgrn.TableFileError, match=r"row 20, column 'w', value -1\.0: a weight is"):
+        network().learn(place, weights="w")
+    with pytest.warns(fgrn.exceptions.FgrnWarning, match="1 row was left out"):
+        network().learn(Stream(place, on_bad="skip"), weights="w", epochs=1)
+    with pytest.raises(fgrn.EvidenceError, match="All weights"):
+        network().learn(as_csv(frame.assign(w=0), tmp_path / "b.csv"), weights="w")
+
+
+# Numbers without end
+
+
+def test_many_numbers_keep_their_quantiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fgrn.distinct, "MOST_NUMBERS", 2**10)
+    values = np.random.default_rng(0).normal(size=200_000)
+    found = Distinct("x")
+    for part in np.split(values, 50):
+        found.see(part, None)
+    assert len(found.numbers) <= 2**10
+    assert found.number_weights.sum() == len(values)
+    column = Schema.infer({"x": found})["x"]
+    exact = Schema.infer({"x": values})["x"]
+    ranks = np.searchsorted(np.sort(values), column.edges) / len(values)
+    np.testing.assert_allclose(ranks, np.arange(1, 5) / 5, atol=0.01)
+    np.testing.assert_allclose(column.centers, exact.centers, atol=0.02)
+
+
+def test_identifiers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(fgrn.SchemaError, match="500 distinct values in 500 rows looks like an identifier"):
+        Schema.infer(iter([{"id": [f"n{k}" for k in range(first, first + 100)]} for first in range(0, 500, 100)]))
+    monkeypatch.setattr(fgrn.distinct, "MOST_WORDS", 150)
+    with pytest.raises(fgrn.SchemaError, match="more than 150 distinct values in the first 200 rows"):
+        Schema.infer(iter([{"id": [f"n{k}" for k in range(first, first + 100)]} for first in range(0, 500, 100)]))
+
+
+# Memory and disk
+
+
+def test_arrays_on_disk_are_what_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fgrn.disk, "SEGMENT", 2**14)
+    disk = Disk(tmp_path)
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(0, 99, size).astype(kind) for size in (1, 5000, (3, 7), 0, 40_000) for kind in ("u2", "f8")]
+    kept = [disk.kept(array) for array in arrays]
+    for _ in range(2):
+        for one, other in zip(arrays, kept, strict=True):
+            assert np.array_equal(one, other)
+            assert (one.dtype, one.shape, other.flags.c_contiguous) == (other.dtype, other.shape, True)
+        disk.release()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    code = f"""
+import resource, signal, sys
+import fgrn
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, 2**16))
+net = fgrn.lvm({{"few": 4, "word": ["blue", "green", "red"]}}, hidden=2)
+try:
+    net.learn(fgrn.Stream({str(tmp_path / "a.parquet")!r}, cache={str(tmp_path)!r}), epochs=1)
+except fgrn.TableFileError as error:
+    print(error)
+"""
+    rows = {"few": np.tile([0, 1, 2, 3], 50_000), "word": ["red", "blue"] * 100_000}
+    pa.parquet.write_table(pa.table(rows), tmp_path / "a.parquet")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert "cannot be written: file too large" in done.stdout
+    assert "cache=" in done.stdout
+    assert [one.name for one in tmp_path.iterdir()] == ["a.parquet"]
+
+
+PEAK = """
+import os, sys, signal
+import numpy as np
+import fgrn
+rows, cache, die = int(sys.argv[1]), sys.argv[2], sys.argv[3] == "die"
+def batches():
+    rng = np.random.default_rng(0)
+    for _ in range(rows // 2**16):
+        yield {f"Y{k}": rng.integers(0, 4, 2**16, dtype=np.int8) for k in range(20)}
+def memory(kind):
+    lines = open("/proc/self/status").read().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith(kind))) / 1024
+net = fgrn.lvm({f"Y{k}": 4 for k in range(20)}, hidden=4)
+net.learn(next(batches()), epochs=1, engine="cpu", merge=False)
+open("/proc/self/clear_refs", "w").write("5")
+before = memory("VmRSS")
+def watch(start, epoch, likelihood):
+    if die and epoch == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+net.learn(fgrn.Stream(batches, cache=cache), epochs=3, engine="cpu", watch=watch)
+print(memory("VmHWM") - before)
+"""
+
+
+def run_peak(rows: int, cache: Path, how: str = "live") -> subprocess.CompletedProcess[str]:
+    if not Path("/proc/self/clear_refs").exists():
+        pytest.skip("memory is watched in the Linux way")
+    return subprocess.run(
+        [sys.executable, "-c", PEAK, str(rows), str(cache), how],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def test_memory_is_set_by_the_batch_and_not_by_the_table(tmp_path: Path) -> None:
+    small, large = (float(run_peak(rows, tmp_path).stdout) for rows in (2**22, 2**23))
+    codes = 20 * 2**23 / 2**20  # 160 MiB, and as much again for what engines keep
+    assert large < codes / 2, f"{large:.0f} MiB at the peak for {codes:.0f} MiB of codes"
+    assert large - small < codes / 8, f"{small:.0f} and {large:.0f} MiB at the peak"
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_left_behind_by_a_process_that_is_killed(tmp_path: Path) -> None:
+    assert run_peak(2**18, tmp_path, "die").returncode == -9
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_error_or_an_interruption_leaves_nothing_behind(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    place = as_csv(plain(), tmp_path / "a.csv")
+    with pytest.raises(KeyboardInterrupt):
+        network().learn(Stream(place, cache=cache), watch=interrupted)
+    assert not list(cache.iterdir())
+
+
+def test_sources_are_told_from_tables() -> None:
+    from fgrn.frames import is_source
+
+    tables: list[Any] = [{"a": [1]}, pd.DataFrame({"a": [1]}), pa.table({"a": [1]}), np.zeros((2, 2)), [[1]], None]
+    assert not any(map(is_source, tables))
+    others: list[Any] = ["a.csv", Path("a.csv"), iter([]), lambda: iter([]), Stream("a.csv")]
+    assert all(map(is_source, others))
+
+
+def test_warnings_do_not_repeat(tmp_path: Path) -> None:
+    as_csv(plain(300), tmp_path / "a.csv")
+    as_csv(plain(300).drop(columns="few"), tmp_path / "b.csv")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        network().learn(Stream(tmp_path, rows=20), epochs=1)
+    assert len(caught) == 1
