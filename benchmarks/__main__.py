@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from . import growth, little, networks, report, stars, trees
+from . import growth, little, networks, report, stars, streams, trees
 from .measure import Result, write
 
 ROOT = Path(__file__).parents[1]
@@ -21,6 +21,7 @@ CASES = {
     "markov": trees.markov,
     "networks": networks.networks,
     "little": little.little,
+    "streams": streams.streamed,
 }
 
 
