@@ -81,7 +81,9 @@ def measured(rows: int, in_memory: int, goals: bool) -> Iterator[Result]:
         "rows on disk", what, found["streamed"], found["inside"], "rows in memory", 0.7 if goals else None, note=note
     )
     note = f"{found['peak']:.2f} GiB at the peak, Python and libraries included"
-    yield Result("rows on disk, memory", what, found["peak"], LIMIT, f"{LIMIT:g} GiB", 1.0 if goals else None, note=note)
+    yield Result(
+        "rows on disk, memory", what, found["peak"], LIMIT, f"{LIMIT:g} GiB", 1.0 if goals else None, note=note
+    )
 
 
 if __name__ == "__main__":  # a size of one's own: python -m benchmarks.streams 10000000

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import io
+import json
 import subprocess
 import sys
 import warnings
@@ -19,6 +21,7 @@ import pyarrow.parquet
 import pytest
 
 import fgrn
+import fgrn.cli
 from fgrn import Schema, Stream
 from fgrn.disk import Disk
 from fgrn.distinct import Distinct
@@ -444,6 +447,7 @@ def test_a_full_disk_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     code = f"""
 import resource, signal, sys
 import fgrn
+import fgrn.cli
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, 2**16))
 net = fgrn.lvm({{"few": 4, "word": ["blue", "green", "red"]}}, hidden=2)
@@ -464,6 +468,7 @@ PEAK = """
 import os, sys, signal
 import numpy as np
 import fgrn
+import fgrn.cli
 rows, cache, die = int(sys.argv[1]), sys.argv[2], sys.argv[3] == "die"
 def batches():
     rng = np.random.default_rng(0)
@@ -538,3 +543,116 @@ def test_warnings_do_not_repeat(tmp_path: Path) -> None:
         warnings.simplefilter("always")
         network().learn(Stream(tmp_path, rows=20), epochs=1)
     assert len(caught) == 1
+
+
+# At the command line
+
+
+def said(capsys: Any, *arguments: Any, status: int = 0) -> tuple[str, str]:
+    found = fgrn.cli.main([str(one) for one in arguments])
+    out, err = capsys.readouterr()
+    assert found == status, err
+    return out, err
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    place = tmp_path / "m.fgrn"
+    fgrn.LatentClassifier(2, n_epochs=5, random_state=0).fit(
+        read(as_csv(table(), tmp_path / "learnt.csv")).drop_columns("mixed"),
+        {"mixed": read(tmp_path / "learnt.csv")["mixed"].to_pylist()},
+    ).save(place)
+    return place
+
+
+@pytest.mark.parametrize("command", ["predict", "complete"])
+@pytest.mark.parametrize("given", ["csv", "parquet", "glob", "pipe"])
+@pytest.mark.parametrize("wanted", ["csv", "parquet", "csv.gz"])
+def test_answers_in_batches_are_those_of_the_whole(
+    command: str, given: str, wanted: str, model: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = read(as_csv(table(500, seed=5).assign(age=np.arange(500) // 7 * 10), tmp_path / "asked.csv"))
+    pa.parquet.write_table(rows, tmp_path / "asked.parquet")
+    for number in range(5):
+        pa.parquet.write_table(rows.slice(100 * number, 100), tmp_path / f"part{number}.parquet")
+    place = {"csv": "asked.csv", "parquet": "asked.parquet", "glob": "part*.parquet", "pipe": "-"}[given]
+    data = place if place == "-" else tmp_path / place
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((tmp_path / "asked.csv").read_bytes())))
+    whole, parts = tmp_path / f"whole.{wanted}", tmp_path / f"parts.{wanted}"
+    said(capsys, command, model, tmp_path / "asked.csv", "-o", whole, "--proba")
+    monkeypatch.setitem(Stream.__init__.__kwdefaults__, "rows", 64)  # type: ignore[arg-type]
+    said(capsys, command, model, data, "-o", parts, "--proba")
+    assert read(parts).to_pylist() == read(whole).to_pylist()
+    assert read(parts)["age"].to_pylist() == rows["age"].to_pylist()  # the order is kept
+
+
+def test_a_failure_half_way_leaves_the_old_answers(model: Path, tmp_path: Path, capsys: Any) -> None:
+    lines = (tmp_path / "learnt.csv").read_text().splitlines()
+    (tmp_path / "asked.csv").write_text("\n".join([*lines, "too,few"]))
+    (tmp_path / "answers.csv").write_text("old")
+    for command in ("predict", "complete"):
+        _, err = said(capsys, command, model, tmp_path / "asked.csv", "-o", tmp_path / "answers.csv", status=1)
+        assert f"asked.csv', row {len(lines) - 1}: 2 values, where others have 5" in err
+        assert "--on-bad skip" in err
+        assert (tmp_path / "answers.csv").read_text() == "old"
+    _, err = said(capsys, "predict", model, tmp_path / "asked.csv", "-o", tmp_path / "answers.csv", "--on-bad", "skip")
+    assert "1 row was left out: 1 (more or fewer values than others)" in err
+    assert read(tmp_path / "answers.csv").num_rows == len(lines) - 1
+    assert not list(tmp_path.glob(".fgrn*"))
+
+
+def test_fit_reads_folders_and_globs_and_large_files(tmp_path: Path, capsys: Any) -> None:
+    frame = table(900)
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    for number in range(3):
+        as_csv(frame[300 * number : 300 * (number + 1)], parts / f"{number}.csv")
+    as_csv(frame, tmp_path / "all.csv")
+    options = ["--target", "mixed", "--hidden", "3", "--epochs", "5", "--json"]
+    expected = json.loads(said(capsys, "fit", tmp_path / "all.csv", "-o", tmp_path / "all.fgrn", *options)[0])
+    for data in ([parts], [parts / "*.csv"], [tmp_path / "all.csv", "--stream"]):
+        found = json.loads(said(capsys, "fit", *data, "-o", tmp_path / "some.fgrn", *options)[0])
+        assert found["rows"] == 900
+        for name in ("accuracy", "largest_class", "log_likelihood_per_row"):
+            assert found[name] == pytest.approx(expected[name], rel=1e-9)
+    (parts / "1.csv").write_text((parts / "1.csv").read_text() + "one,two\n")
+    assert "1.csv', row 300" in said(capsys, "fit", parts, "-o", tmp_path / "x.fgrn", *options, status=1)[1]
+    out, err = said(capsys, "fit", parts, "-o", tmp_path / "x.fgrn", *options, "--on-bad", "skip")
+    assert json.loads(out)["rows_left_out"] == {"more or fewer values than others": 1}
+    assert "1 row was left out" in err
+    for more in (["--test", "0.2"], []):
+        hidden = ["--hidden", "auto"] if not more else ["--hidden", "2"]
+        said(capsys, "fit", parts, "-o", tmp_path / "x.fgrn", *hidden, *more, status=2)
+    (parts / "1.csv").unlink()
+    out, _ = said(capsys, "fit", parts, "-o", tmp_path / "x.fgrn", "--hidden", "2", "--epochs", "3", "--drop", "many")
+    assert "600 rows" in out
+
+
+def test_prediction_takes_no_more_memory_for_more_rows(model: Path, tmp_path: Path) -> None:
+    if not Path("/proc/self/clear_refs").exists():
+        pytest.skip("memory is watched in the Linux way")
+    rows = read(tmp_path / "learnt.csv").drop_columns("mixed")
+    code = """
+import sys
+from fgrn.cli import main
+def memory(kind):
+    lines = open("/proc/self/status").read().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith(kind))) / 1024
+small, large = sys.argv[2:4]
+main(["predict", sys.argv[1], small, "-o", sys.argv[4]])
+before = memory("VmHWM")
+main(["predict", sys.argv[1], large, "-o", sys.argv[4]])
+print(memory("VmHWM") - before)
+"""
+    places = []
+    for times in (300, 1500):
+        places.append(tmp_path / f"{times}.parquet")
+        with pa.parquet.ParquetWriter(places[-1], rows.schema) as writer:
+            for _ in range(times // 100):
+                writer.write_table(pa.concat_tables([rows] * 100))
+    command = [sys.executable, "-c", code, *map(str, [model, *places, tmp_path / "out.parquet"])]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    answers = pa.parquet.read_metadata(tmp_path / "out.parquet")
+    assert answers.num_rows == 1500 * ROWS
+    whole = 1500 * ROWS * (len(rows.column_names) + 4) * 8 / 2**20  # what the answers alone would take
+    assert float(done.stdout) < whole / 3, f"{done.stdout} MiB more for five times the rows, of {whole:.0f} MiB"

@@ -10,7 +10,8 @@ import numpy as np
 from .. import printing
 from ..exceptions import FgrnError, ImpossibleEvidence
 from ..io import table_file
-from . import common
+from ..io.table_writer import writing
+from . import common, rows
 
 BESIDE = 32
 """Cells beside the name of a column and a level in the table of a prototype: for how frequent it is."""
@@ -33,31 +34,33 @@ def predict(
 ) -> None:
     """The class, or the cluster, of each row of a table.
 
-    MODEL is a file written by `fgrn fit`; DATA a CSV, TSV or Parquet file, or - for standard input.
+    MODEL is a file written by `fgrn fit`; DATA a CSV, TSV or Parquet file, a folder or a 'glob*' of such, or - for
+    standard input. Rows are read and written in batches, in their order, so that they need not fit into memory.
     """
     common.check_table(output, as_json)
     estimator = common.estimator(model, unseen)
     if not hasattr(estimator, "predict_proba"):
         raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes to predict.")
-    table = common.read_for(estimator, data, **options)
-    beliefs = estimator.predict_proba(common.matching(estimator, table))
-    classes = estimator.classes_ if hasattr(estimator, "classes_") else np.arange(beliefs.shape[1])
-    word = estimator._y_name if hasattr(estimator, "classes_") else "cluster"
-    columns = {name: table[name] for name in table.column_names} if keep else {}
-    new: dict[str, Any] = {_free(f"predicted {word}", columns): classes[beliefs.argmax(axis=1)].tolist()}
-    if proba:
-        for position, label in enumerate(classes):
-            new[_free(f"P({word} = {label})", columns)] = beliefs[:, position]
+    classes = estimator.classes_ if hasattr(estimator, "classes_") else np.arange(estimator.n_hidden_)
     if as_json:
-        first = next(iter(new))
+        found = estimator.predict_proba(rows.matching(estimator, common.read_for(estimator, data, **options)))
         common.as_json(
             [
                 {"predicted": value, "probabilities": dict(zip(map(str, classes), row, strict=True))}
-                for value, row in zip(new[first], beliefs.tolist(), strict=True)
+                for value, row in zip(classes[found.argmax(axis=1)].tolist(), found.tolist(), strict=True)
             ]
         )
         return
-    table_file.write({**columns, **new}, output)
+    word = estimator._y_name if hasattr(estimator, "classes_") else "cluster"
+    with writing(output) as out:
+        for table, known in rows.matched(estimator, common.stream_for(estimator, data, **options)):
+            beliefs = estimator.predict_proba(known)
+            columns = {name: table[name] for name in table.column_names} if keep else {}
+            new: dict[str, Any] = {_free(f"predicted {word}", columns): classes[beliefs.argmax(axis=1)].tolist()}
+            if proba:
+                for position, label in enumerate(classes):
+                    new[_free(f"P({word} = {label})", columns)] = beliefs[:, position]
+            out.write({**columns, **new})
 
 
 def _free(name: str, columns: Any) -> str:
@@ -79,8 +82,9 @@ def complete(
 ) -> None:
     """Fill the holes of a table: the likeliest level, or the expected number.
 
-    MODEL is a file written by `fgrn fit`; DATA a CSV, TSV or Parquet file, or - for standard input. Columns the
-    model does not know stay as they are.
+    MODEL is a file written by `fgrn fit`; DATA a CSV, TSV or Parquet file, a folder or a 'glob*' of such, or - for
+    standard input. Rows are read and written in batches, in their order, so that they need not fit into memory.
+    Columns the model does not know stay as they are.
     """
     import pyarrow as pa
 
@@ -88,13 +92,11 @@ def complete(
 
     common.check_table(output, as_json)
     estimator = common.estimator(model, unseen)
-    table = common.read_for(estimator, data, **options)
-    known = common.matching(estimator, table)
-    filled, sure = estimator.complete(known, return_proba=True)
-    columns = {name: table[name] for name in table.column_names}
-    columns |= {name: filled[name] for name in filled.column_names}
     if as_json:
-        values = pa.table(columns).to_pylist()
+        table = common.read_for(estimator, data, **options)
+        known = rows.matching(estimator, table)
+        filled, sure = estimator.complete(known, return_proba=True)
+        values = pa.table(_replaced(table, filled)).to_pylist()
         open_rows = {
             name: [is_unknown(value) or value in estimator.schema_[name].missing for value in known[name].to_pylist()]
             for name in known.column_names
@@ -105,9 +107,35 @@ def complete(
         ]
         common.as_json([{"values": row, "filled": new} for row, new in zip(values, filled_in, strict=True)])
         return
-    if proba:
-        columns |= {_free(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)}
-    table_file.write(columns, output)
+    source = common.stream_for(estimator, data, **options).again()
+    broken = _with_fractions(estimator, source) if table_file.format_of(output) == "parquet" else frozenset()
+    with writing(output) as out:
+        for table, known in rows.matched(estimator, source):
+            filled, sure = estimator.complete(known, return_proba=True)
+            columns = _replaced(table, filled)
+            columns |= {name: columns[name].cast(pa.float64()) for name in broken}
+            if proba:
+                columns |= {_free(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)}
+            out.write(columns)
+
+
+def _replaced(table: Any, filled: Any) -> dict[str, Any]:
+    """The columns of a table, some of them filled."""
+    return {name: table[name] for name in table.column_names} | {name: filled[name] for name in filled.column_names}
+
+
+def _with_fractions(estimator: Any, source: Any) -> frozenset[str]:
+    """The columns of whole numbers with holes, which are filled with expected ones: of one type in all batches."""
+    import pyarrow as pa
+
+    found = set()
+    for table in source:
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if name in estimator.schema_ and estimator.schema_[name].centers and pa.types.is_integer(column.type):
+                codes = estimator.schema_[name].missing
+                if column.null_count or any(code in codes for code in column.unique().to_pylist()):
+                    found.add(name)
+    return frozenset(found)
 
 
 @click.command(epilog="\b\nExamples\n  fgrn explain people.fgrn new.csv --row 17\n"
@@ -139,7 +167,7 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
         raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes to explain.")
     values: dict[str, Any] = {}
     if data is not None:
-        table = common.matching(estimator, common.read_for(estimator, data, **options))
+        table = rows.matching(estimator, common.read_for(estimator, data, **options))
         if not 0 <= row < table.num_rows:
             raise FgrnError(f"There is no row {row}; {data!r} has {table.num_rows:,}, counted from 0.")
         values = {name: table[name][row].as_py() for name in table.column_names}

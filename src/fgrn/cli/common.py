@@ -17,12 +17,12 @@ import click
 import numpy as np
 
 from .. import printing
-from ..exceptions import EvidenceError, FgrnError, SchemaError
+from ..exceptions import EvidenceError, FgrnError, SchemaError, TableFileError
 from ..io import table_file
 
 if TYPE_CHECKING:
-    from ..columns import Column
     from ..estimators._base import LatentEstimator
+    from ..io.batches import Stream
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -56,6 +56,14 @@ def reading(command: Command) -> Command:
             "--missing", multiple=True, metavar="CODE", help="What stands for unknown, such as ?; repeat for more."
         ),
         click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated."),
+        click.option(
+            "--on-bad",
+            type=click.Choice(["error", "skip"]),
+            default="error",
+            show_default=True,
+            help="What to do with rows that cannot be read: stop, or leave them out and count them.",
+        ),
+        click.option("--cache", metavar="FOLDER", help="For what has to wait on disk; else that of temporary files."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -85,6 +93,35 @@ def schema(command: Command) -> Command:
     return command
 
 
+def stream(
+    data: str,
+    format_: str | None,
+    delimiter: str | None,
+    encoding: str | None,
+    decimal: str,
+    no_header: bool,
+    missing: tuple[str, ...],
+    drop: tuple[str, ...],
+    on_bad: str,
+    cache: str | None,
+) -> Stream:
+    """The rows a command was given, to be walked through: files, folders and globs that need not fit into memory."""
+    from ..io.batches import Stream
+
+    return Stream(
+        data,
+        drop=drop,
+        cache=cache,
+        on_bad=on_bad,
+        format=format_,
+        missing=missing or table_file.MISSING,
+        header=not no_header,
+        delimiter=None if delimiter is None else DELIMITERS.get(delimiter, delimiter),
+        encoding=encoding,
+        decimal=decimal,
+    )
+
+
 def read(
     data: str,
     format_: str | None,
@@ -94,8 +131,14 @@ def read(
     no_header: bool,
     missing: tuple[str, ...],
     drop: tuple[str, ...],
+    on_bad: str = "error",
+    cache: str | None = None,
 ) -> Any:
     """The table a command was given, as an Arrow table."""
+    if on_bad == "skip":
+        return _what_can_be_read(
+            stream(data, format_, delimiter, encoding, decimal, no_header, missing, drop, on_bad, cache)
+        )
     table = table_file.read(
         data,
         format=format_,
@@ -113,11 +156,37 @@ def read(
     return without(table, drop) if drop else table
 
 
+def _what_can_be_read(rows: Stream) -> Any:
+    """The rows of a stream as one Arrow table, and how many were left out, told."""
+    import pyarrow as pa
+
+    tables = list(rows)
+    tell_left_out(rows)
+    if not tables:
+        raise TableFileError(f"{rows.called} holds no rows that can be read.")
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+def tell_left_out(rows: Stream) -> None:
+    """Say how many rows were left out, and why."""
+    if rows.left_out:
+        click.echo(f"fgrn: {rows.called}: {rows.report()}", err=True)
+
+
 def read_for(model: LatentEstimator, data: str, **options: Any) -> Any:
     """The table for a model, as an Arrow table; what stood for unknown when it was learnt does so again."""
+    return read(data, **_as_learnt_options(model, options))
+
+
+def stream_for(model: LatentEstimator, data: str, **options: Any) -> Stream:
+    """The rows for a model, to be walked through; what stood for unknown when it was learnt does so again."""
+    return stream(data, **_as_learnt_options(model, options))
+
+
+def _as_learnt_options(model: LatentEstimator, options: dict[str, Any]) -> dict[str, Any]:
     if not options["missing"] and model.missing_values is not None:
         options["missing"] = tuple(str(code) for code in model.missing_values)
-    return read(data, **options)
+    return options
 
 
 def check_place(path: str, what: str = "a model file, such as people.fgrn", option: str = "-o") -> None:
@@ -211,54 +280,6 @@ def estimator(path: str, unseen: str | None = None) -> LatentEstimator:
     if unseen is not None:
         model.unseen = unseen
     return model
-
-
-def matching(model: LatentEstimator, table: Any) -> Any:
-    """The columns of a table that a model knows, in its order; one that is missing is unknown everywhere."""
-    import pyarrow as pa
-
-    names = list(model.schema_)
-    if not set(names) & set(table.column_names):
-        from ..exceptions import shortened
-
-        raise SchemaError(
-            f"This table has none of the columns of the model ({shortened(names)}). Is its first line a row? Then say "
-            "--no-header."
-        )
-    gone = [name for name in names if name not in table.column_names]
-    if gone:
-        from ..exceptions import shortened
-
-        click.echo(f"fgrn: {shortened(gone)} not in this table: taken as unknown.", err=True)
-    return pa.table(
-        {
-            name: _as_learnt(table[name], model.schema_[name])
-            if name in table.column_names
-            else pa.nulls(table.num_rows)
-            for name in names
-        }
-    )
-
-
-def _as_learnt(values: Any, column: Column) -> Any:
-    """A column of a file as the model knows it: one file may have only numbers where another has words, too."""
-    import pyarrow as pa
-
-    if not column.is_numeric and pa.types.is_integer(values.type):
-        return values.cast(pa.string())
-    if not column.is_numeric or not pa.types.is_string(values.type):
-        return values
-    numbers, words = [], []
-    for value in values.to_pylist():
-        try:
-            numbers.append(None if value is None else float(value))
-        except ValueError:
-            numbers.append(None)
-            words.append(value)
-    if words:
-        count = "once" if len(words) == 1 else f"{len(words):,} times"
-        click.echo(f"fgrn: {words[0]!r} in column {column.name!r} is no number: taken as unknown, {count}.", err=True)
-    return pa.array(numbers, pa.float64())
 
 
 def aligned(

@@ -11,7 +11,9 @@ import numpy as np
 from .. import printing
 from ..checkpoints import EVERY, Checkpoint
 from ..exceptions import SchemaError, shortened
+from ..io.batches import is_many
 from . import common
+from .rows import matched
 from .wording import spoken
 
 MOST_CELLS = 48
@@ -143,7 +145,8 @@ def _whole(text: str, option: str = "--hidden") -> int:
 
 
 @click.command(epilog="\b\nExamples\n  fgrn fit people.csv --target buys -o people.fgrn\n"
-               "  fgrn fit answers.csv --hidden auto -o types.fgrn      (no target: clusters)")  # fmt: skip
+               "  fgrn fit answers.csv --hidden auto -o types.fgrn      (no target: clusters)\n"
+               "  fgrn fit 'logs/*.parquet' --hidden 8 -o logs.fgrn       (more than memory holds)")  # fmt: skip
 @click.argument("data")
 @click.option("--target", help="The column that is the class; without it rows are clustered.")
 @click.option("-o", "--output", required=True, metavar="MODEL", help="The model file to write (.fgrn).")
@@ -181,15 +184,18 @@ def _whole(text: str, option: str = "--hidden") -> int:
 @click.option("--resume", is_flag=True, help="Go on from --checkpoint, if it is there, as if nothing had happened.")
 @click.option("--unseen", type=click.Choice(["unknown", "error"]), default="unknown", show_default=True,
               help="What a level is, in later tables, that was not seen in this one.")  # fmt: skip
+@click.option("--stream", "streamed", is_flag=True,
+              help="Read in batches, from disk in every epoch: for tables larger than memory.")  # fmt: skip
 @common.reading
 @common.json_option
 def fit(data: str, target: str | None, output: str, model: str | None, hidden: str | None, epochs: int, cycles: int,
         smoothing: float | None, starts: int, tolerance: float, test: float, weights: str | None, bins: int,
-        max_levels: int, seed: int, checkpoint: str | None, every: int, resume: bool, unseen: str, as_json: bool,
-        **options: Any) -> None:  # fmt: skip
+        max_levels: int, seed: int, checkpoint: str | None, every: int, resume: bool, unseen: str, streamed: bool,
+        as_json: bool, **options: Any) -> None:  # fmt: skip
     """Learn a model from a table.
 
     DATA is a CSV, TSV or Parquet file, or - for standard input. Columns are read as they are: words, numbers, holes.
+    A folder or a 'glob*' of such files is read in batches, and need not fit into memory; so is a file with --stream.
     Ctrl-C ends learning after the epoch it is in and keeps what was learnt.
     """
     common.check_place(output)
@@ -199,11 +205,6 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         raise click.UsageError("--resume goes on from a file: name it with --checkpoint.")
     if weights is not None and weights == target:
         raise click.UsageError(f"{weights!r} cannot be --weights and --target at once.")
-    table = common.read(data, **options)
-    table, weight = common.weighted(table, weights)
-    table, classes = common.taken_out(table, target)
-    if classes is not None:
-        _check_classes(str(target), classes, max_levels)
     kind = model or ("latent" if target else "clusters")
     if kind == "naive-bayes" and hidden is not None:
         raise click.UsageError("--model naive-bayes has no hidden states; leave out --hidden.")
@@ -219,7 +220,26 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         settings["checkpoint"] = Checkpoint(checkpoint, every, resume)
     if options["missing"]:  # kept with the model, so that the next table is read in the same way
         settings["missing_values"] = list(options["missing"])
-    estimator = estimator_of(kind, hidden or {"deep": "4,8", "ica": "2,2", "latent": "8"}.get(kind, "auto"), settings)
+    streamed = streamed or is_many(data)
+    sizes = hidden or {"deep": "4,8", "ica": "2,2", "latent": "8", "naive-bayes": "1"}.get(kind, "auto")
+    if streamed and (test or sizes == "auto"):
+        what = "--test keeps rows of a table in memory back" if test else "--hidden auto compares models in memory"
+        raise click.UsageError(f"{what}: leave it out where rows are read in batches, and say --hidden NUMBER.")
+    estimator = estimator_of(kind, sizes, settings)
+    if streamed:
+        rows = common.stream(data, **options)
+        with common.stoppable() as stopped:
+            estimator._stop = stopped
+            estimator.fit(rows, *([] if target is None else [target]), sample_weight=weights)
+            interrupted = stopped()
+        estimator.save(output)
+        _show(estimator, _streamed_report(estimator, rows, target, output, interrupted), as_json)
+        return
+    table = common.read(data, **options)
+    table, weight = common.weighted(table, weights)
+    table, classes = common.taken_out(table, target)
+    if classes is not None:
+        _check_classes(str(target), classes, max_levels)
     back = np.zeros(table.num_rows, dtype=bool)
     if test:
         count = round(test * table.num_rows)
@@ -238,12 +258,16 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         interrupted = stopped()
     estimator.save(output)
     estimator.unseen = "unknown"  # what is an error in later tables is no reason to lose the report on this one
-    report = _report(estimator, table, y, back, output, interrupted)
+    _show(estimator, _report(estimator, table, y, back, output, interrupted), as_json)
+
+
+def _show(estimator: Any, report: dict[str, Any], as_json: bool) -> None:
+    """What was learnt, for people or programs."""
     if as_json:
         common.as_json(report)
     else:
         click.echo(_told(estimator, report))
-    if interrupted:
+    if report["interrupted"]:
         raise click.exceptions.Exit(130)
 
 
@@ -272,18 +296,7 @@ def _check_classes(name: str, classes: list[Any], most: int) -> None:
 def _report(
     estimator: Any, table: Any, classes: Any, back: np.ndarray, output: str, interrupted: bool
 ) -> dict[str, Any]:
-    history = estimator.history_
-    report: dict[str, Any] = {
-        "model": type(estimator).__name__,
-        "file": output,
-        "rows": int((~back).sum()),
-        "rows_kept_back": int(back.sum()),
-        "epochs": history.epochs,
-        "converged": history.converged,
-        "interrupted": interrupted,
-        "log_likelihood_per_row": float(history.per_row[-1]),
-        "n_hidden": getattr(estimator, "n_hidden_", None),
-    }
+    report = _learnt(estimator, int((~back).sum()), int(back.sum()), output, interrupted)
     if classes is not None:
         known = np.array([value is not None for value in classes])
         for name, rows in (("accuracy", ~back & known), ("accuracy_on_rows_kept_back", back & known)):
@@ -295,6 +308,41 @@ def _report(
     if hasattr(estimator, "selection_"):
         report["tried"] = estimator.selection_.as_dicts()
     return report
+
+
+def _learnt(estimator: Any, rows: int, kept_back: int, output: str, interrupted: bool) -> dict[str, Any]:
+    """What happened in learning."""
+    history = estimator.history_
+    return {
+        "model": type(estimator).__name__,
+        "file": output,
+        "rows": rows,
+        "rows_kept_back": kept_back,
+        "epochs": history.epochs,
+        "converged": history.converged,
+        "interrupted": interrupted,
+        "log_likelihood_per_row": float(history.per_row[-1]),
+        "n_hidden": getattr(estimator, "n_hidden_", None),
+    }
+
+
+def _streamed_report(estimator: Any, rows: Any, target: str | None, output: str, interrupted: bool) -> dict[str, Any]:
+    """The same where rows came in batches: the accuracy in one more walk through them, unless that was interrupted."""
+    report = _learnt(estimator, estimator.n_rows_, 0, output, interrupted)
+    report["rows_left_out"] = dict(rows.left_out)
+    if target is None or interrupted:
+        return report
+    right, counts = 0, dict.fromkeys(estimator.classes_.tolist(), 0)
+    estimator.unseen = "unknown"
+    for table, known in matched(estimator, rows, quiet=True):
+        truth = table[target].to_pylist()
+        found = estimator.predict(known).tolist()
+        right += sum(one == other for one, other in zip(found, truth, strict=True) if other is not None)
+        for value in truth:
+            if value in counts:
+                counts[value] += 1
+    total = sum(counts.values())
+    return report | {"accuracy": right / total, "largest_class": max(counts.values()) / total}
 
 
 def _told(estimator: Any, report: dict[str, Any]) -> str:

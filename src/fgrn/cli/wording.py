@@ -6,6 +6,7 @@ import re
 
 OPTIONS = {
     "bins": "--bins",
+    "cache": "--cache",
     "criterion": "--criterion",
     "cycles": "--cycles",
     "epochs": "--epochs",
@@ -16,6 +17,7 @@ OPTIONS = {
     "n_epochs": "--epochs",
     "n_hidden": "--hidden",
     "n_init": "--starts",
+    "on_bad": "--on-bad",
     "random_state": "--seed",
     "sample_weight": "--weights",
     "smoothing": "--smoothing",
@@ -30,6 +32,12 @@ PHRASES = (
     (re.compile(r"\bLeave it out\.$"), "Leave it out with --drop."),
     (re.compile(r"\bAdd it to the missing codes\b"), "Say that it stands for unknown with --missing"),
     (re.compile(r"\bresume=True\b"), "--resume"),
+    (re.compile(r"fgrn\.Stream\(\.\.\., cache=folder\)"), "--cache FOLDER"),
+    (re.compile(r"say which encoding= it is"), "say which --encoding it is"),
+    (
+        re.compile(r"List the columns to read, columns=\[\.\.\.\], or leave it out, drop=\[\.\.\.\]"),
+        "Leave it out with --drop",
+    ),
     (re.compile(r"\(learn with smoothing\)"), "(learn with --smoothing)"),
     (re.compile(r"fgrn\.load reads the files that Network\.save writes\."), "`fgrn fit` writes such files."),
     (re.compile(r"\bname that as 'folder'"), "name that with --folder"),

@@ -281,6 +281,11 @@ class Stream:
             yield from cut(Batch(table, where, numbers), self.rows)
 
 
+def is_many(name: str) -> bool:
+    """Whether a path stands for several files: a folder, or a glob that is no name of a file."""
+    return name != "-" and (Path(name).is_dir() or (glob.has_magic(name) and not Path(name).exists()))
+
+
 def stream_of(data: Any) -> Stream:
     """The stream of a source."""
     return data if isinstance(data, Stream) else Stream(data)

@@ -22,7 +22,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from math import prod
 from pathlib import Path
@@ -287,7 +287,14 @@ def opened(place: Path) -> io.BufferedReader:
 
 
 def write(place: Path, data: bytes, part_name: str | None = None) -> None:
-    """All of it or, with an error of the system, nothing: a file beside the old one takes its place when complete.
+    """All of it or, with an error of the system, nothing."""
+    with replacing(place, part_name) as file:
+        file.write(data)
+
+
+@contextmanager
+def replacing(place: Path, part_name: str | None = None) -> Iterator[io.BufferedWriter]:
+    """A file to write to, beside the old one, that takes its place when it is complete, and vanishes if it is not.
 
     That file has a name of its own, unless one is given; what was left there by a writer that was killed is removed.
     """
@@ -301,7 +308,7 @@ def write(place: Path, data: bytes, part_name: str | None = None) -> None:
         part.unlink(missing_ok=True)
     try:
         with part.open("xb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         with suppress(OSError):

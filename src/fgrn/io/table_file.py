@@ -122,13 +122,17 @@ def write(columns: Mapping[str, Any] | Any, path: str | os.PathLike[str], *, for
 
 def put(name: str, data: bytes, failure: type[FgrnError] = TableFileError) -> None:
     """Write bytes to a file: all of them or, where that fails, nothing."""
-    place = Path(name)
     try:
-        container.write(place, data)
+        container.write(Path(name), data)
     except (OSError, RuntimeError, ValueError) as error:
-        missing = isinstance(error, FileNotFoundError)
-        why = f"there is no folder {str(place.parent)!r}" if missing else container.reason(error)
-        raise failure(f"{name!r} cannot be written: {why}. An older file is as it was.") from error
+        raise unwritable(name, error, failure) from error
+
+
+def unwritable(name: str, error: Exception, failure: type[FgrnError] = TableFileError) -> FgrnError:
+    """The error for a file that cannot be written."""
+    missing = isinstance(error, FileNotFoundError)
+    why = f"there is no folder {str(Path(name).parent)!r}" if missing else container.reason(error)
+    return failure(f"{name!r} cannot be written: {why}. An older file is as it was.")
 
 
 def as_text_would_be(table: Any) -> Any:
@@ -175,10 +179,17 @@ def _encoded(table: Any, kind: str) -> bytes:
     else:
         from pyarrow import csv as arrow
 
-        options = arrow.WriteOptions(delimiter="\t" if kind == "tsv" else ",", quoting_style="needed")
-        arrow.write_csv(table, out, options)
+        arrow.write_csv(table, out, text_options(kind))
     out.seek(0)
     return out.read()
+
+
+def text_options(kind: str, header: bool = True) -> Any:
+    """How text tables are written."""
+    from pyarrow import csv as arrow
+
+    delimiter = "\t" if kind == "tsv" else ","
+    return arrow.WriteOptions(include_header=header, delimiter=delimiter, quoting_style="needed")
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,113 @@
+"""Rows on their way to a model: the columns it knows, as it knows them, batch by batch, and what is odd told once."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..exceptions import FgrnWarning, SchemaError, TableFileError, shortened
+from . import common
+from .wording import spoken
+
+if TYPE_CHECKING:
+    from ..columns import Column
+    from ..estimators._base import LatentEstimator
+    from ..io.batches import Stream
+
+
+class Remarks:
+    """What there is to say of the rows, each once, however many batches they come in."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+        self._words: dict[str, str] = {}
+        self._times: Counter[str] = Counter()
+
+    def say(self, text: str) -> None:
+        """Say it, unless that has been done."""
+        if text not in self._said:
+            self._said.add(text)
+            click.echo(f"fgrn: {text}", err=True)
+
+    def no_number(self, column: str, word: str, times: int) -> None:
+        """Remember a word where there should be numbers."""
+        self._words.setdefault(column, word)
+        self._times[column] += times
+
+    def tell(self) -> None:
+        """Say what can only be said at the end."""
+        for column, word in self._words.items():
+            count = "once" if self._times[column] == 1 else f"{self._times[column]:,} times"
+            self.say(f"{word!r} in column {column!r} is no number: taken as unknown, {count}.")
+
+
+def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None) -> Any:
+    """The columns of a table that a model knows, in its order; one that is missing is unknown everywhere."""
+    import pyarrow as pa
+
+    names = list(model.schema_)
+    mine = remarks or Remarks()
+    if not set(names) & set(table.column_names):
+        raise SchemaError(
+            f"This table has none of the columns of the model ({shortened(names)}). Is its first line a row? Then say "
+            "--no-header."
+        )
+    gone = [name for name in names if name not in table.column_names]
+    if gone:
+        mine.say(f"{shortened(gone)} not in this table: taken as unknown.")
+    found = {
+        name: pa.nulls(table.num_rows) if name in gone else _as_learnt(table[name], model.schema_[name], mine)
+        for name in names
+    }
+    if remarks is None:
+        mine.tell()
+    return pa.table(found)
+
+
+def _as_learnt(values: Any, column: Column, remarks: Remarks) -> Any:
+    """A column of a file as the model knows it: one file may have only numbers where another has words, too."""
+    import pyarrow as pa
+
+    if not column.is_numeric and pa.types.is_integer(values.type):
+        return values.cast(pa.string())
+    if not column.is_numeric or not pa.types.is_string(values.type):
+        return values
+    numbers, words = [], []
+    for value in values.to_pylist():
+        try:
+            numbers.append(None if value is None else float(value))
+        except ValueError:
+            numbers.append(None)
+            words.append(value)
+    if words:
+        remarks.no_number(column.name, words[0], len(words))
+    return pa.array(numbers, pa.float64())
+
+
+def matched(model: LatentEstimator, rows: Stream, quiet: bool = False) -> Iterator[tuple[Any, Any]]:
+    """Batches of rows as they are, and as a model knows them, in order.
+
+    Warnings of later batches say from which row on they count, and only the first of a kind is told. `quiet` tells
+    nothing: it has been told.
+    """
+    remarks, first = Remarks(), 0
+    told: set[type[Warning]] = set()
+    for table in rows:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield table, matching(model, table, remarks)
+        for one in () if quiet else caught:
+            if not issubclass(one.category, FgrnWarning) or (first and one.category in told):
+                continue
+            told.add(one.category)
+            remarks.say((f"from row {first:,} on, counted from there: " if first else "") + spoken(one.message))
+        first += table.num_rows
+    if not quiet:
+        remarks.tell()
+        common.tell_left_out(rows)
+    if not first:
+        raise TableFileError(f"{rows.called} holds no rows. A table has a line of names and at least one more.")

@@ -1,0 +1,84 @@
+"""Tables written batch by batch: complete in the end, or not there at all."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..exceptions import TableFileError
+from . import container, table_file
+from .spool import first_line, without_dictionaries
+
+
+class Writer:
+    """Where batches of a table go; columns and types are those of the first."""
+
+    def __init__(self, sink: Any, kind: str) -> None:
+        self._sink, self._kind = sink, kind
+        self._names: list[str] | None = None
+        self._parquet: Any = None
+
+    def write(self, columns: Mapping[str, Any] | Any) -> None:
+        """Write some more rows."""
+        import pyarrow as pa
+
+        try:
+            table = pa.table(dict(columns)) if isinstance(columns, Mapping) else columns
+            self._write(without_dictionaries(table) if self._kind != "parquet" else table)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise TableFileError(f"This table cannot be written as {self._kind}: {first_line(error)}") from error
+
+    def _write(self, table: Any) -> None:
+        first, self._names = self._names is None, table.column_names
+        if self._kind == "parquet":
+            import pyarrow.parquet as parquet
+
+            if first:
+                self._parquet = parquet.ParquetWriter(self._sink, table.schema)
+            self._parquet.write_table(table.cast(self._parquet.schema))
+            return
+        from pyarrow import csv as arrow
+
+        arrow.write_csv(table, self._sink, table_file.text_options(self._kind, header=first))
+
+    def close(self) -> None:
+        """Write what comes last."""
+        if self._parquet is not None:
+            self._parquet.close()
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str], *, format: str | None = None) -> Iterator[Writer]:
+    """A place for batches: a file, or "-" for standard output; an older file stays as it was if anything fails.
+
+    Args:
+        path: of the file.
+        format: "csv", "tsv" or "parquet"; by the end of the name unless given.
+    """
+    name = os.fspath(path)
+    kind = table_file.format_of(name, format)
+    with ExitStack() as stack:
+        if name == "-":
+            sink: Any = sys.stdout.buffer
+        else:
+            try:
+                sink = stack.enter_context(container.replacing(Path(name)))
+            except OSError as error:
+                raise table_file.unwritable(name, error) from error
+            if name.endswith(".gz"):
+                sink = stack.enter_context(gzip.GzipFile(fileobj=sink, mode="wb"))
+        writer = Writer(sink, kind)
+        try:
+            yield writer
+            writer.close()
+        except OSError as error:
+            if isinstance(error, (TableFileError, BrokenPipeError)) or name == "-":
+                raise
+            raise table_file.unwritable(name, error) from error
+        if name == "-":
+            sink.flush()
