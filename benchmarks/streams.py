@@ -38,7 +38,7 @@ def learn(data, epochs=epochs, together=1):
     begin = time.perf_counter()
     net.learn(data, epochs=epochs, merge=False if isinstance(data, dict) else None, threads=threads, engine="cpu",
               watch=lambda *_: ends.append(time.perf_counter()))
-    # the first epoch packs; of the others the fastest, some of them taken together: a machine that is shared is slow for
+    # the first epoch packs; of the others the fastest, some of them together: a machine that is shared is slow for
     # a while, and short times would find the gaps
     taken = np.diff(ends[1:])
     windows = [taken[k : k + together].mean() for k in range(0, max(1, len(taken) - together + 1), together)]
@@ -80,10 +80,9 @@ def measured(rows: int, in_memory: int, goals: bool) -> Iterator[Result]:
     yield Result(
         "rows on disk", what, found["streamed"], found["inside"], "rows in memory", 0.7 if goals else None, note=note
     )
+    goal = 1.0 if goals else None
     note = f"{found['peak']:.2f} GiB at the peak, Python and libraries included"
-    yield Result(
-        "rows on disk, memory", what, found["peak"], LIMIT, f"{LIMIT:g} GiB", 1.0 if goals else None, note=note
-    )
+    yield Result("rows on disk, memory", what, found["peak"], LIMIT, f"{LIMIT:g} GiB", goal, note=note)
 
 
 if __name__ == "__main__":  # a size of one's own: python -m benchmarks.streams 10000000
