@@ -400,6 +400,35 @@ def test_bad_weights_and_infinite_numbers_are_named(tmp_path: Path) -> None:
         network().learn(as_csv(frame.assign(w=0), tmp_path / "b.csv"), weights="w")
 
 
+def test_an_impossible_row_is_named_by_its_file(tmp_path: Path) -> None:
+    net = fgrn.Network(
+        [
+            fgrn.Source(hidden := fgrn.Variable("S", 2)),
+            fgrn.SISO(hidden, fgrn.Variable("few", 4), table=[[0.5, 0.5, 0, 0], [0.5, 0.2, 0.3, 0]]),
+        ]
+    )
+    for name, values in (("a", [0, 1, 2]), ("b", [1, 1, 3, 0])):
+        as_csv(pd.DataFrame({"few": values}), tmp_path / f"{name}.csv")
+    with pytest.raises(fgrn.ImpossibleEvidence, match=r"Row 5 of all is row 2 of '.*b\.csv'") as caught:
+        net.learn(tmp_path)
+    assert caught.value.rows == (5,)
+
+
+@pytest.mark.parametrize("cut", [20, 300])
+def test_a_file_that_is_cut_short_is_an_error(cut: int, tmp_path: Path) -> None:
+    place = as_csv(plain(), tmp_path / "a.csv")
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(place.read_bytes())[:cut])
+    with pytest.raises(fgrn.TableFileError, match=r"b\.csv\.gz' cannot be read"):
+        network().learn(tmp_path / "b.csv.gz")
+    (tmp_path / "c.csv.gz").write_bytes(b"no gzip at all")
+    with pytest.raises(fgrn.TableFileError, match=r"c\.csv\.gz' cannot be read"):
+        network().learn(tmp_path / "c.csv.gz")
+    pa.parquet.write_table(read(place), tmp_path / "d.parquet")
+    (tmp_path / "d.parquet").write_bytes((tmp_path / "d.parquet").read_bytes()[:-cut])
+    with pytest.raises(fgrn.TableFileError, match=r"d\.parquet' cannot be read as parquet"):
+        network().learn(tmp_path / "d.parquet")
+
+
 # Numbers without end
 
 

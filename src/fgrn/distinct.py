@@ -14,22 +14,27 @@ from .exceptions import SchemaError
 MOST_WORDS = 10**6
 """Different words of a column that are remembered: more than anybody wants to learn from."""
 
-MOST_NUMBERS = 2**20
+MOST_NUMBERS = 2**18
 """Different numbers of a column that are remembered as they are. Of more, neighbours are taken together."""
+
+ENOUGH = 2**16
+"""Numbers that wait, at least, before they are sorted among the others."""
 
 
 class Distinct:
     """The different values of one column, with their weights, as seen so far.
 
     Up to MOST_NUMBERS different numbers nothing is lost. Beyond that two neighbours become one with the weight of both
-    and their mean, again and again, so that borders of bins move by about a millionth of the rows.
+    and their mean, again and again, so that borders of bins move by about a hundred-thousandth of the rows.
     """
 
     def __init__(self, name: str) -> None:
         self.name, self.rows = name, 0
         self.weights: dict[Any, float] = {}
-        self.numbers: np.ndarray = np.zeros(0)
-        self.number_weights: np.ndarray = np.zeros(0)
+        self._numbers: np.ndarray = np.zeros(0)
+        self._number_weights: np.ndarray = np.zeros(0)
+        self._waiting: list[tuple[np.ndarray, np.ndarray]] = []
+        self._waits = 0
         self.categories: dict[Any, None] = {}
         self.categorical = self.ordered = False
 
@@ -60,22 +65,47 @@ class Distinct:
         known = column == column  # without NaN
         values, place = np.unique(column[known], return_inverse=True)
         shares = np.bincount(place, None if weights is None else weights[known], len(values)).astype(np.float64)
-        both = values if not len(self.numbers) else np.concatenate([self.numbers, values])
-        self.numbers, place = np.unique(both, return_inverse=True)
-        self.number_weights = np.bincount(
-            place, np.concatenate([self.number_weights, shares]), len(self.numbers)
-        )  # fmt: skip
-        while len(self.numbers) > MOST_NUMBERS:
+        self._waiting.append((values, shares))
+        self._waits += len(values)
+        if self._waits >= max(ENOUGH, len(self._numbers)):
+            self._take_in()
+
+    def _take_in(self) -> None:
+        """Sort what waits among the others: now and then, since all of them are moved."""
+        if not self._waiting:
+            return
+        old = [(self._numbers, self._number_weights)] if len(self._numbers) else []
+        values, shares = (np.concatenate(parts) for parts in zip(*old, *self._waiting, strict=True))
+        self._waiting, self._waits = [], 0
+        if not len(values):
+            return
+        order = np.argsort(values, kind="stable")  # quick where runs of it are sorted
+        values, shares = values[order], shares[order]
+        first = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
+        self._numbers, self._number_weights = values[first], np.add.reduceat(shares, first)
+        while len(self._numbers) > MOST_NUMBERS:
             self._halve()
 
     def _halve(self) -> None:
         """Take neighbours together, but for the smallest and the largest."""
-        inner, shares = self.numbers[1:-1].astype(np.float64), self.number_weights[1:-1]
+        inner, shares = self._numbers[1:-1].astype(np.float64), self._number_weights[1:-1]
         starts = np.arange(0, len(inner), 2)
         weight = np.add.reduceat(shares, starts)
         means = np.add.reduceat(inner * shares, starts) / weight
-        self.numbers = np.concatenate([self.numbers[:1], means, self.numbers[-1:]])
-        self.number_weights = np.concatenate([self.number_weights[:1], weight, self.number_weights[-1:]])
+        self._numbers = np.concatenate([self._numbers[:1], means, self._numbers[-1:]])
+        self._number_weights = np.concatenate([self._number_weights[:1], weight, self._number_weights[-1:]])
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The different numbers, sorted."""
+        self._take_in()
+        return self._numbers
+
+    @property
+    def number_weights(self) -> np.ndarray:
+        """The weight of each."""
+        self._take_in()
+        return self._number_weights
 
     @property
     def column(self) -> tuple[Any, np.ndarray]:

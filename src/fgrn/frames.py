@@ -54,6 +54,13 @@ class Recorded(Mapping[str, Coded]):
     codes: np.ndarray
     weights: np.ndarray | None = None
     disk: Kept | None = None
+    places: tuple[tuple[int, str, Sequence[int]], ...] = ()
+    """Where rows come from: the first of them here, what they are a part of, and the number of each in that."""
+
+    def place_of(self, row: int) -> str:
+        """Where a row comes from, in words."""
+        first, where, numbers = next(place for place in reversed(self.places) if place[0] <= row)
+        return f"row {int(numbers[row - first]):,} of {where}"
 
     @property
     def row_weights(self) -> np.ndarray:

@@ -12,7 +12,7 @@ from .exceptions import ImpossibleEvidence, LearningError
 from .layers import steps
 from .online import POWER, Decayed, Online, expected
 from .parameters import Parameters, Smoothing, Specification
-from .streams import recorded
+from .streams import located, recorded
 
 if TYPE_CHECKING:
     from .engines import Engine
@@ -145,7 +145,7 @@ class Learning:
             try:
                 learnt = em.learn(batch or estep, spec, self._parameters, rule, smooth, watch, keeper)
             except ImpossibleEvidence as error:
-                raise self._explained(error, plan, programs, estep.last_values, encoded) from None
+                raise located(self._explained(error, plan, programs, estep.last_values, encoded), data) from None
         self._parameters, history = learnt
         if batch is not None:
             batch.close()

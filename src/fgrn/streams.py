@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from .exceptions import (
     EvidenceError,
     FgrnError,
     FgrnWarning,
+    ImpossibleEvidence,
     LearningError,
     SchemaError,
     TableFileError,
@@ -65,6 +67,13 @@ def recorded(plan: Variables, data: Any, weights: Any) -> tuple[Any, Any]:
     return table, table
 
 
+def located(error: ImpossibleEvidence, data: Any) -> ImpossibleEvidence:
+    """An error on rows that came from files, with the file and row of the first of them."""
+    if not isinstance(data, frames.Recorded) or not data.places or not error.rows:
+        return error
+    return ImpossibleEvidence(f"{error} Row {error.rows[0]:,} of all is {data.place_of(error.rows[0])}.", error.rows)
+
+
 def record(
     stream: Stream,
     weights: Any,
@@ -84,8 +93,10 @@ def record(
         without_zero: whether rows of weight 0 are left out.
     """
     chunks: list[tuple[int, int]] = []  # where each begins, and how many rows it has
+    places: list[tuple[int, str, Sequence[int]]] = []
     kept: dict[str, str] = {}
     kind: Any = np.int8
+    rows = 0
     weight_name = checked_weight_name(weights)
     with unnamed(stream.cache) as spool:
         place = 0
@@ -93,9 +104,11 @@ def record(
             if not kept:
                 kept = choose(list(columns))
                 kind = code_type(max((states(name) for name in kept), default=1))
-            codes, row_weights = _coded(stream, batch, {n: columns[n] for n in kept}, row_weights, code, kind)
+            codes, row_weights, numbers = _coded(stream, batch, {n: columns[n] for n in kept}, row_weights, code, kind)
             if not len(codes):
                 continue
+            places.append((rows, batch.where, numbers))
+            rows += len(codes)
             chunks.append((place, len(codes)))
             parts = [codes.ravel(order="F"), *([] if row_weights is None else [row_weights])]
             for part in parts:
@@ -105,7 +118,8 @@ def record(
             warn(f"{stream.called}: {stream.report()}", FgrnWarning)
         if not chunks:
             raise TableFileError(f"{stream.called} holds no rows to learn from.")
-        return _assembled(spool, chunks, tuple(kept.values()), np.dtype(kind), weight_name is not None, stream.cache)
+        names, weighted = tuple(kept.values()), weight_name is not None
+        return replace(_assembled(spool, chunks, names, np.dtype(kind), weighted, stream.cache), places=tuple(places))
 
 
 def checked_weight_name(weights: Any) -> str | None:
@@ -171,8 +185,8 @@ def _only(batch: Batch, columns: dict[str, Any], rows: np.ndarray) -> tuple[Batc
 
 def _coded(
     stream: Stream, batch: Batch, columns: dict[str, Any], weights: np.ndarray | None, code: Coder, kind: Any
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """The codes of a batch, and the weights of the rows that have them all."""
+) -> tuple[np.ndarray, np.ndarray | None, Sequence[int]]:
+    """The codes of a batch, and the weights and numbers of the rows that have them all."""
     codes = np.full((len(batch.numbers), len(columns)), UNKNOWN, dtype=kind, order="F")
     good = np.ones(len(batch.numbers), dtype=bool)
     for position, (name, column) in enumerate(columns.items()):
@@ -183,8 +197,9 @@ def _coded(
             good &= ~bad
             codes[~bad, position] = code(name, frames.taken(column, np.flatnonzero(~bad)))
     if good.all():
-        return codes, weights
-    return np.asfortranarray(codes[good]), None if weights is None else weights[good]
+        return codes, weights, batch.numbers
+    numbers: Any = np.asarray(batch.numbers)[good]
+    return np.asfortranarray(codes[good]), None if weights is None else weights[good], numbers
 
 
 def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder, error: FgrnError) -> np.ndarray:

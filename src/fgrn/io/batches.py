@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import shutil
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from ..exceptions import FgrnError, FgrnWarning, TableFileError, shortened, unkn
 from . import table_file
 from .spool import Batch, Spool, cut, first_line, without_dictionaries
 from .table_file import called
-from .text_batches import Bad, TextOptions, Types, opened, words
+from .text_batches import Bad, TextOptions, Types, cut_off, opened, words
 
 BATCH = 2**16
 """Rows of a batch, unless said otherwise."""
@@ -235,7 +236,9 @@ class Stream:
             try:
                 for batch in fragment.to_batches(schema=dataset.schema, batch_size=self.rows, batch_readahead=2):
                     if batch.num_rows:
-                        yield Batch(_table([batch]), where, range(first, first + batch.num_rows))
+                        yield Batch(
+                            table_file.as_text_would_be(_table([batch])), where, range(first, first + batch.num_rows)
+                        )
                     first += batch.num_rows
             except FgrnError:
                 raise
@@ -252,6 +255,8 @@ class Stream:
                 source = unnamed(self.cache)
                 try:
                     shutil.copyfileobj(file, source)
+                except (EOFError, zlib.error) as error:
+                    raise cut_off(called(name), error) from error
                 except OSError as error:
                     raise full(error, self.cache) from error
             try:

@@ -7,13 +7,14 @@ import csv
 import gzip
 import io
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from ..exceptions import TableFileError
+from ..exceptions import FgrnError, TableFileError
 from . import text_table
 
 BLOCK = 2**22
@@ -51,17 +52,30 @@ def words(
         options: how it is written.
         bad: called with every row that cannot be read; such rows are left out, if it returns.
     """
-    with opened(name) as file:
-        head = file.read(text_table.SAMPLE_BYTES)
-        if not head.strip():
-            return
-        text_table.check_decimal(options.decimal)
-        mark, kind = text_table.encoding_of(head, where, options.encoding)
-        whole = _Joined(head.removeprefix(mark), file)
-        source = whole if kind == "utf-8" else _Decoded(whole, kind, where)
-        sample = head.removeprefix(mark) if kind == "utf-8" else head.removeprefix(mark).decode(kind, "ignore").encode()
-        delimiter = text_table.checked_delimiter(options.delimiter, sample, where)
-        yield from _parsed(source, sample, where, delimiter, options, bad)
+    try:
+        with opened(name) as file:
+            head = file.read(text_table.SAMPLE_BYTES)
+            if not head.strip():
+                return
+            text_table.check_decimal(options.decimal)
+            mark, kind = text_table.encoding_of(head, where, options.encoding)
+            whole = _Joined(head.removeprefix(mark), file)
+            source = whole if kind == "utf-8" else _Decoded(whole, kind, where)
+            sample = (
+                head.removeprefix(mark) if kind == "utf-8" else head.removeprefix(mark).decode(kind, "ignore").encode()
+            )
+            delimiter = text_table.checked_delimiter(options.delimiter, sample, where)
+            yield from _parsed(source, sample, where, delimiter, options, bad)
+    except (OSError, EOFError, zlib.error) as error:
+        if isinstance(error, FgrnError):
+            raise
+        raise cut_off(where, error) from error
+
+
+def cut_off(where: str, error: Exception) -> TableFileError:
+    """The error for a file that could not be read to its end."""
+    why = getattr(error, "strerror", None) or "it is not a gzip file, or is cut off"
+    return TableFileError(f"{where} cannot be read: {why}.")
 
 
 def opened(name: str) -> BinaryIO:
