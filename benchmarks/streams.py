@@ -38,8 +38,8 @@ def learn(data, epochs=epochs, together=1):
     begin = time.perf_counter()
     net.learn(data, epochs=epochs, merge=False if isinstance(data, dict) else None, threads=threads, engine="cpu",
               watch=lambda *_: ends.append(time.perf_counter()))
-    # the first epoch packs; of the others the fastest, some of them together: a machine that is shared is slow for
-    # a while, and short times would find the gaps
+    # the first epoch packs; of the others the fastest, some of them taken together: a machine that is shared is slow
+    # for a while, and short times would find the gaps
     taken = np.diff(ends[1:])
     windows = [taken[k : k + together].mean() for k in range(0, max(1, len(taken) - together + 1), together)]
     return net, ends[0] - begin, float(min(windows))

@@ -595,7 +595,7 @@ def model(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", ["predict", "complete"])
-@pytest.mark.parametrize("given", ["csv", "parquet", "glob", "pipe"])
+@pytest.mark.parametrize("given", ["csv", "parquet", "glob", "pipe", "pipe of parquet"])
 @pytest.mark.parametrize("wanted", ["csv", "parquet", "csv.gz"])
 def test_answers_in_batches_are_those_of_the_whole(
     command: str, given: str, wanted: str, model: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
@@ -604,13 +604,14 @@ def test_answers_in_batches_are_those_of_the_whole(
     pa.parquet.write_table(rows, tmp_path / "asked.parquet")
     for number in range(5):
         pa.parquet.write_table(rows.slice(100 * number, 100), tmp_path / f"part{number}.parquet")
-    place = {"csv": "asked.csv", "parquet": "asked.parquet", "glob": "part*.parquet", "pipe": "-"}[given]
-    data = place if place == "-" else tmp_path / place
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((tmp_path / "asked.csv").read_bytes())))
+    place = {"csv": "asked.csv", "parquet": "asked.parquet", "glob": "part*.parquet"}.get(given, "-")
+    data = [place if place == "-" else tmp_path / place, *(["--format", "parquet"] if "of" in given else [])]
+    piped = (tmp_path / ("asked.parquet" if "of" in given else "asked.csv")).read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped)))
     whole, parts = tmp_path / f"whole.{wanted}", tmp_path / f"parts.{wanted}"
     said(capsys, command, model, tmp_path / "asked.csv", "-o", whole, "--proba")
     monkeypatch.setitem(Stream.__init__.__kwdefaults__, "rows", 64)  # type: ignore[arg-type]
-    said(capsys, command, model, data, "-o", parts, "--proba")
+    said(capsys, command, model, *data, "-o", parts, "--proba")
     assert read(parts).to_pylist() == read(whole).to_pylist()
     assert read(parts)["age"].to_pylist() == rows["age"].to_pylist()  # the order is kept
 

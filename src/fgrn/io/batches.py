@@ -8,6 +8,7 @@ import shutil
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,7 @@ class Stream:
         self._format = format
         self._text = TextOptions(tuple(missing), header, delimiter, encoding, decimal)
         self._spool: Spool | None = None
+        self._copies: dict[str, Any] = {}
         self._used = False
         self._told: set[tuple[str, str]] = set()
         self.left_out: Counter[str] = Counter()
@@ -249,16 +251,8 @@ class Stream:
         import pyarrow.parquet as parquet
 
         first = 0
-        with opened(name) as file:
-            source: Any = file
-            if name == "-" or name.endswith(".gz"):  # what cannot be read from its end
-                source = unnamed(self.cache)
-                try:
-                    shutil.copyfileobj(file, source)
-                except (EOFError, zlib.error) as error:
-                    raise cut_off(called(name), error) from error
-                except OSError as error:
-                    raise full(error, self.cache) from error
+        with ExitStack() as stack:
+            source = self._copied(name) if name == "-" or name.endswith(".gz") else stack.enter_context(opened(name))
             try:
                 with parquet.ParquetFile(source) as found:
                     table_file.check_names(found.schema_arrow.names, called(name))
@@ -275,6 +269,21 @@ class Stream:
             except Exception as error:
                 where = f" after row {first:,}" if first else ""
                 raise TableFileError(f"{called(name)} cannot be read as parquet{where}: {first_line(error)}") from error
+
+    def _copied(self, name: str) -> Any:
+        """A file that can be read from its end, as Parquet is, of one that cannot."""
+        if name not in self._copies:
+            copy = unnamed(self.cache, self)
+            try:
+                with opened(name) as file:
+                    shutil.copyfileobj(file, copy)
+            except (EOFError, zlib.error) as error:
+                raise cut_off(called(name), error) from error
+            except OSError as error:
+                raise full(error, self.cache) from error
+            self._copies[name] = copy
+        self._copies[name].seek(0)
+        return self._copies[name]
 
     def _words(self, name: str, kind: str) -> Iterator[Batch]:
         where = called(name)

@@ -59,11 +59,10 @@ def words(
                 return
             text_table.check_decimal(options.decimal)
             mark, kind = text_table.encoding_of(head, where, options.encoding)
-            whole = _Joined(head.removeprefix(mark), file)
-            source = whole if kind == "utf-8" else _Decoded(whole, kind, where)
-            sample = (
-                head.removeprefix(mark) if kind == "utf-8" else head.removeprefix(mark).decode(kind, "ignore").encode()
-            )
+            sample = head.removeprefix(mark)
+            source: io.RawIOBase = _Joined(sample, file)
+            if kind != "utf-8":
+                source, sample = _Decoded(source, kind, where), sample.decode(kind, "ignore").encode()
             delimiter = text_table.checked_delimiter(options.delimiter, sample, where)
             yield from _parsed(source, sample, where, delimiter, options, bad)
     except (OSError, EOFError, zlib.error) as error:
