@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
@@ -19,6 +20,8 @@ import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import fgrn
 import fgrn.cli
@@ -221,6 +224,58 @@ def test_walking_through_a_stream_keeps_the_order(tmp_path: Path) -> None:
         assert (
             pa.concat_tables(parts, promote_options="permissive").to_pylist() == read(tmp_path / "all.csv").to_pylist()
         )
+
+
+WORDS = st.sampled_from(["a", "b", "?", "", "1", "2", "2.0", "-3", "007", "1e3", "x y", "true", "NA", ' "q', "é"])
+CELLS = st.one_of(WORDS, st.integers(-5, 5).map(str), st.floats(-9, 9).map(lambda value: f"{value:.3f}"))
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> tuple[str, int]:
+    """The text of a table, and the rows of a batch."""
+    width, rows = draw(st.integers(1, 4)), draw(st.integers(1, 30))
+    kinds = [draw(st.sampled_from([WORDS, CELLS, st.integers(0, 3).map(str)])) for _ in range(width)]
+    lines = [[draw(kind) for kind in kinds] for _ in range(rows)]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([f"c{place}" for place in range(width)])
+    writer.writerows(lines)
+    return out.getvalue(), draw(st.integers(1, rows))
+
+
+def outcome(make: Any) -> Any:
+    """What is made, or what is wrong."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return make()
+        except fgrn.FgrnError as error:
+            return type(error), str(error)
+
+
+@given(case=texts(), block=st.sampled_from([64, 2**22]))
+@settings(deadline=None)
+def test_any_text_means_the_same_in_batches(
+    case: tuple[str, int], block: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    text, rows = case
+    place = tmp_path_factory.mktemp("text") / "a.csv"
+    place.write_text(text, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fgrn.io.text_batches, "BLOCK", block)
+        expected = outcome(lambda: table_file.read(place))
+        found = outcome(lambda: pa.concat_tables(Stream(place, rows=rows)))
+        if not isinstance(expected, pa.Table):
+            assert not isinstance(found, pa.Table)
+            return
+        assert found.to_pydict() == expected.to_pydict()
+        assert [column.type for column in found.columns] == [column.type for column in expected.columns]
+        ours, theirs = outcome(lambda: Schema.infer(Stream(place, rows=rows))), outcome(lambda: Schema.infer(expected))
+        assert ours == theirs
+        if isinstance(theirs, Schema):
+            options: dict[str, Any] = {"n_epochs": 2, "n_init": 1, "random_state": 0, "engine": "reference"}
+            one, other = (fgrn.LatentClassModel(2, **options) for _ in range(2))
+            assert one.fit(Stream(place, rows=rows)).network_ == other.fit(expected).network_
 
 
 # What may be odd about files
