@@ -451,6 +451,11 @@ def test_bad_weights_and_infinite_numbers_are_named(tmp_path: Path) -> None:
         network().learn(place, weights="w")
     with pytest.warns(fgrn.exceptions.FgrnWarning, match="1 row was left out"):
         network().learn(Stream(place, on_bad="skip"), weights="w", epochs=1)
+    endless = as_csv(table(60).assign(many=[1.5, float("inf"), *np.arange(58) / 7]), tmp_path / "c.csv")
+    with pytest.raises(fgrn.TableFileError, match=r"c\.csv', row 1, column 'many', value inf: it is in no bin"):
+        fgrn.LatentClassModel().fit(endless)
+    with pytest.warns(fgrn.exceptions.FgrnWarning, match=r"1 row was left out: 1 \(no level of it, column 'many'\)"):
+        fgrn.LatentClassModel(2, n_epochs=1).fit(Stream(endless, on_bad="skip"))
     with pytest.raises(fgrn.EvidenceError, match="All weights"):
         network().learn(as_csv(frame.assign(w=0), tmp_path / "b.csv"), weights="w")
 
@@ -525,6 +530,19 @@ def test_arrays_on_disk_are_what_they_were(tmp_path: Path, monkeypatch: pytest.M
             assert (one.dtype, one.shape, other.flags.c_contiguous) == (other.dtype, other.shape, True)
         disk.release()
     assert not list(tmp_path.iterdir())
+
+
+def test_the_cache_is_where_one_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TMPDIR", "TEMP", "TMP"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(fgrn.disk.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(fgrn.disk, "LARGE", str(tmp_path / "large"))
+    assert fgrn.disk.folder_for(None) == str(tmp_path)
+    (tmp_path / "large").mkdir()
+    assert fgrn.disk.folder_for(None) == str(tmp_path / "large")
+    assert fgrn.disk.folder_for(tmp_path / "given") == str(tmp_path / "given")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert fgrn.disk.folder_for(None) == str(tmp_path)
 
 
 def test_a_full_disk_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:

@@ -22,11 +22,15 @@ SEGMENT = 2**28
 """Bytes that are mapped at once, at least: a process may have only so many maps."""
 
 
+LARGE = "/var/tmp"
+"""Where Unix keeps temporary files that are large."""
+
+
 class Disk:
     """A place for arrays, gone when nobody refers to it or to one of its arrays any more."""
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
-        self.folder = tempfile.gettempdir() if folder is None else os.fspath(folder)
+        self.folder = folder_for(folder)
         self._file = unnamed(self.folder, self)
         self._maps: list[mmap.mmap] = []
         self._lock = Lock()
@@ -65,18 +69,29 @@ class Disk:
                 one.madvise(mmap.MADV_DONTNEED)
 
 
+def folder_for(folder: str | os.PathLike[str] | None) -> str:
+    """The folder of the cache: as it is given, or that of TMPDIR, or that of large temporary files.
+
+    The folder for small ones is in memory on many systems.
+    """
+    if folder is not None:
+        return os.fspath(folder)
+    chosen = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    return LARGE if not chosen and os.access(LARGE, os.W_OK | os.X_OK) else tempfile.gettempdir()
+
+
 def unnamed(folder: str | os.PathLike[str] | None, owner: object = None) -> IO[bytes]:
-    """A new file without a name or a buffer in a folder, that of temporary files unless given.
+    """A new file without a name or a buffer in a folder, see `folder_for`.
 
     It is closed when its owner is gone, if it has one.
     """
     try:
-        file: IO[bytes] = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
+        file: IO[bytes] = tempfile.TemporaryFile(dir=folder_for(folder), buffering=0)  # noqa: SIM115
         if owner is not None:
             finalize(owner, file.close)
         return file
     except OSError as error:
-        where = os.fspath(folder) if folder is not None else tempfile.gettempdir()
+        where = folder_for(folder)
         why = "there is no such folder" if not Path(where).is_dir() else (error.strerror or str(error)).lower()
         raise TableFileError(
             f"Nothing can be kept in the cache folder {where!r}: {why}. Choose another cache=."
@@ -96,8 +111,8 @@ def written(file: IO[bytes], data: np.ndarray, place: int, folder: str | os.Path
 
 def full(error: OSError, folder: str | os.PathLike[str] | None) -> TableFileError:
     """The error for a cache that cannot be written."""
-    where = os.fspath(folder) if folder is not None else tempfile.gettempdir()
+    why = (error.strerror or str(error)).lower()
     return TableFileError(
-        f"The cache in {where!r} cannot be written: {(error.strerror or str(error)).lower()}. Make room there, or "
-        "choose a folder on another disk: fgrn.Stream(..., cache=folder). Nothing was left behind."
+        f"The cache in {folder_for(folder)!r} cannot be written: {why}. Make room there, or choose a folder on another "
+        "disk: fgrn.Stream(..., cache=folder). Nothing was left behind."
     )

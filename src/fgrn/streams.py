@@ -276,10 +276,26 @@ class BySchema:
             warn(text + " Treated as unknown; unseen='error' stops here.", UnseenLevelWarning)
 
 
+def _finite(stream: Stream, batch: Batch, columns: dict[str, Any]) -> dict[str, Any]:
+    """The columns of a batch without infinite numbers, each reported: they fall in no bin."""
+    from .io.text_batches import Bad
+
+    out = dict(columns)
+    for name, column in columns.items():
+        if not frames.is_numbers(column) or column.dtype.kind != "f":
+            continue
+        endless = np.isinf(column)
+        for row in np.flatnonzero(endless).tolist():
+            number, value = int(batch.numbers[row]), float(column[row])
+            stream.bad(batch.where, Bad(number, "it is in no bin, and no level", "no level of it", name, value))
+        out[name] = np.where(endless, np.nan, column) if endless.any() else column
+    return out
+
+
 def distinct_values(stream: Stream, weights: str | None) -> dict[str, distinct.Distinct]:
     """The different values of all columns of a stream, but for that of the weights."""
     batches = weighted_batches(stream, weights, without_zero=True)
-    found = distinct.seen((columns, row_weights) for _, columns, row_weights in batches)
+    found = distinct.seen((_finite(stream, batch, columns), share) for batch, columns, share in batches)
     if not found:
         raise TableFileError(f"{stream.called} holds no rows to learn from.")
     return found

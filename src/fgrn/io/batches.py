@@ -39,8 +39,9 @@ class Stream:
         columns: which columns to read, all of the first file or frame unless given.
         drop: columns to leave out.
         rows: how many rows a batch has, at most.
-        cache: the folder of what has to be kept, that for temporary files unless given. It needs two to forty bytes
-            for each value; nothing in it has a name, so nothing is left behind.
+        cache: the folder of what has to be kept; unless given, that of the environment variable TMPDIR, /var/tmp, or
+            the system's. It needs two to four bytes for each value, and the size of text files at most; nothing in
+            it has a name, so nothing is left behind.
         on_bad: "error" for a row that cannot be read, with its file, row, column and value; "skip" leaves such rows out
             and counts them in `left_out`.
         format: "csv", "tsv" or "parquet"; by the ends of the names unless given.
