@@ -96,14 +96,9 @@ class Prepared:
     """Evidence laid out for a tape: the codes of the packs, and the rest as it is."""
 
     def __init__(
-        self,
-        engine: Cpu,
-        plan: Plan,
-        programs: Programs,
-        program: Program,
-        evidence: Evidence,
+        self, engine: Cpu, plan: Plan, programs: Programs, program: Program, evidence: Evidence,
         tape: Tape | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.engine, self.plan, self.programs, self.program = engine, plan, programs, program
         self.evidence = evidence
         self.tape = tape_for(plan, program, evidence) if tape is None else tape
