@@ -333,6 +333,7 @@ print(killed, torn, len(stages), all(same), sorted(os.listdir(folder)))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked here")
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["lvm", "cpu", "cycles", "chain", "bayesian", "layers", "estimator"])
 def test_killed_at_any_moment(case: str, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-c", KILLED, case, str(tmp_path), "20", "11"]

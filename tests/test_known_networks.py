@@ -11,6 +11,8 @@ import pytest
 import fgrn
 from fgrn import BayesianNetwork
 
+pytestmark = pytest.mark.slow
+
 NETWORKS = [
     "alarm", "andes", "asia", "cancer", "child", "hepar2", "insurance", "sachs", "survey", "water", "win95pts",
 ]  # fmt: skip
