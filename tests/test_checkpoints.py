@@ -29,6 +29,8 @@ from fgrn import BayesianNetwork, CheckpointError, CheckpointWarning, LearningEr
 from fgrn.graph import Diverter
 from fgrn.io import checkpoint_file, container
 
+pytestmark = pytest.mark.slow
+
 ROWS = 60
 STATES = {f"Y{number}": 3 for number in range(4)}
 OPTIONS: dict[str, Any] = {"epochs": 6, "starts": 2, "smoothing": 0.1, "engine": "reference"}
@@ -333,7 +335,6 @@ print(killed, torn, len(stages), all(same), sorted(os.listdir(folder)))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked here")
-@pytest.mark.slow
 @pytest.mark.parametrize("case", ["lvm", "cpu", "cycles", "chain", "bayesian", "layers", "estimator"])
 def test_killed_at_any_moment(case: str, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-c", KILLED, case, str(tmp_path), "20", "11"]

@@ -12,6 +12,8 @@ import fgrn
 from fgrn import plots
 from fgrn.cli import COMMANDS, main
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parents[1] / "docs"
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.M | re.S)
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md") if "_pictures" not in path.parts)

@@ -29,6 +29,8 @@ from fgrn.paper import (
     Way,
 )
 
+pytestmark = pytest.mark.slow
+
 SMALL = {name: Figures(90, 40, (70.0, 71.0), (60.0, 61.0)) for name in FIGURES}
 
 

@@ -30,6 +30,8 @@ from fgrn.disk import Disk
 from fgrn.distinct import Distinct
 from fgrn.io import table_file
 
+pytestmark = pytest.mark.slow
+
 ROWS = 700
 
 
@@ -177,11 +179,15 @@ def test_other_estimators_take_streams(tmp_path: Path) -> None:
     place = as_csv(table(), tmp_path / "all.csv")
     whole = read(place)
     for model in (
-        fgrn.LatentImputer(2, n_epochs=3, random_state=0),
-        fgrn.DiscreteICA((2, 2), n_epochs=3, random_state=0),
+        fgrn.LatentImputer(2, n_epochs=3, random_state=0, engine="reference"),
+        fgrn.DiscreteICA((2, 2), n_epochs=3, random_state=0, engine="reference"),
     ):
-        parts = [np.asarray(model.fit(place).transform(batch)) for batch in Stream(place, rows=100)]
-        assert np.array_equal(np.concatenate(parts).astype(str), np.asarray(model.transform(whole)).astype(str))
+        parts = np.concatenate([np.asarray(model.fit(place).transform(batch)) for batch in Stream(place, rows=100)])
+        expected = np.asarray(model.transform(whole))
+        if parts.dtype == np.float64:  # engines, chosen by the work there is, differ in the last digits
+            np.testing.assert_allclose(parts, expected, rtol=1e-9)
+        else:
+            assert np.array_equal(parts.astype(str), expected.astype(str))
 
 
 @pytest.mark.parametrize("options", [{"cycles": 3}, {"holes": "ignore"}, {"threads": 1}, {"tolerance": 1e-3}])
