@@ -16,6 +16,8 @@ import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
 from fgrn.chain import Chain
 
+pytestmark = pytest.mark.slow
+
 engines = pytest.mark.parametrize("engine", ["reference", "cpu"])
 
 

@@ -34,7 +34,7 @@ class Stream:
     anew each time.
 
     Args:
-        source: a path; a glob, such as "logs/*.csv"; a folder; a list of these; "-" for standard input; a dataset of
+        source: a path; a glob, such as ``logs/*.csv``; a folder; a list of these; "-" for standard input; a dataset of
             Arrow; an iterator of frames; a function that returns one, so that it can be walked through again.
         columns: which columns to read, all of the first file or frame unless given.
         drop: columns to leave out.
