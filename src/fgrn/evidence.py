@@ -121,7 +121,7 @@ class Variables(Protocol):
 
 def encode(plan: Variables, data: frames.Data, rows: int | None = None) -> Evidence:
     """The evidence in a table. A variable the table does not name is unknown; without any column there is one row."""
-    columns = frames.columns(data, by_value=True)
+    columns = frames.columns(data, by_value=not frames.is_short(data))
     for name in columns:
         if name not in plan.index:
             near = unknown_name("variable", name, plan.names)

@@ -214,6 +214,11 @@ def is_bare(column: Any) -> bool:
     return not isinstance(column, (list, Coded, Factored))
 
 
+def is_short(data: Data) -> bool:
+    """Whether this is a mapping of a few values each, which are read one by one sooner than they are told apart."""
+    return isinstance(data, Mapping) and all(type(column) is list and len(column) < 32 for column in data.values())
+
+
 def is_one_row(data: Data) -> bool:
     """Whether this is one row of plain values, or nothing at all, and not a table."""
     return data is None or (isinstance(data, Mapping) and all(is_bare(column) for column in columns(data).values()))
