@@ -144,13 +144,11 @@ class Sequences:
         prior = self.plan.layout.prior(values, self.link.prior)
         table = self.plan.layout.table(values, self.link.table)
         room = self._room
-        sure, shares = local, weights
         first, steps = self._scanned(prior, table, local, weights)
         doubtful = found = self._doubtful(values, local, table)
         while found.any():  # once more without them: what they hid comes to light
             sure = np.where(doubtful[:, None], 1 / self.states, local)
-            shares = np.where(doubtful, 0.0, weights)
-            first, steps = self._scanned(prior, table, sure, shares)
+            first, steps = self._scanned(prior, table, sure, np.where(doubtful, 0.0, weights))
             found = self._doubtful(values, sure, table) & ~doubtful
             doubtful = doubtful | found
         if not doubtful.any():
