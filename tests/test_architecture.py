@@ -46,10 +46,11 @@ FLOW_MAY_KNOW = {
     "exceptions",
     "engines",
     "frames",
+    "recorded",
 }
 HEAVY = (
-    "numba", "torch", "dask", "sklearn", "pandas", "polars", "pyarrow", "matplotlib", "scipy", "narwhals",
-    "lark",
+    "numba", "torch", "dask", "distributed", "sklearn", "pandas", "polars", "pyarrow", "matplotlib", "scipy",
+    "narwhals", "lark",
 )  # fmt: skip
 LONGEST_FILE = 450
 
@@ -184,7 +185,7 @@ def files_importing(library: str) -> set[str]:
     return {name for name in SOURCES if any(module.split(".")[0] == library for module in imports_of(name))}
 
 
-@pytest.mark.parametrize("library", ["torch", "dask", "lark"])
+@pytest.mark.parametrize("library", ["torch", "dask", "distributed", "lark"])
 def test_a_heavy_library_is_imported_in_one_file_at_most(library: str) -> None:
     assert len(files_importing(library)) <= 1
 

@@ -17,6 +17,7 @@ from time import sleep
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -860,3 +861,31 @@ def test_a_command_that_is_killed_is_resumed(people: str, tmp_path: Path) -> Non
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     assert_same(fgrn.load(models[1]).network_, fgrn.load(models[0]).network_)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_learning_from_disk_is_resumed(kind: str, tmp_path: Path) -> None:
+    """What the rows are about does not depend on where they are kept in this process."""
+    frame = pd.DataFrame(table())
+    place = tmp_path / f"rows.{kind}"
+    frame.to_parquet(place) if kind == "parquet" else frame.to_csv(place, index=False)
+    expected = fgrn.lvm(STATES, hidden=2)
+    history = expected.learn(place, **OPTIONS)
+    again, seen, count = resumed(
+        lambda: fgrn.lvm(STATES, hidden=2),
+        lambda net, **kept: net.learn(fgrn.Stream(place, rows=7), **OPTIONS, **kept),
+        tmp_path / "run.ckpt",
+    )
+    assert count > 1
+    assert again == expected
+    assert_same_history(seen, history)
+
+
+def test_what_was_learnt_is_on_the_disk_when_learning_fails(tmp_path: Path) -> None:
+    """Also the epochs after the last time it was written."""
+    place, net = tmp_path / "run.ckpt", fgrn.lvm(STATES, hidden=2)
+    with pytest.raises(Interrupted):
+        net.learn(table(), epochs=20, checkpoint=place, every=1000, watch=interrupting(7))
+    kept, expected = fgrn.load(place), fgrn.lvm(STATES, hidden=2)
+    expected.learn(table(), epochs=7)
+    assert np.array_equal(kept._parameters.values, expected._parameters.values)

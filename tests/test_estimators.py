@@ -481,3 +481,29 @@ def test_the_seed_matters_little_by_default(shared_data: Any) -> None:
     y, truth = train[14], test[14].str.rstrip(".")
     scores = [LatentClassifier(random_state=seed).fit(X, y).score(Z, truth) for seed in range(6)]
     assert max(scores) - min(scores) < 0.02
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=name_of)
+def test_a_fit_that_fails_leaves_the_model_as_it_was(estimator: Any) -> None:
+    """Whether the table cannot be read or learning stops in the middle, in memory and from disk."""
+    frame, answer = survey(60)
+    model = clone(estimator).fit(frame, answer)
+    before, tables = dict(vars(model)), model.network_._parameters
+
+    def stop() -> bool:
+        raise KeyboardInterrupt
+
+    for attempt, error in [
+        (lambda: model.fit(frame.assign(id=[f"p{n}" for n in range(60)]), answer), fgrn.SchemaError),
+        (lambda: model.fit(iter([frame.assign(id=[f"p{n}" for n in range(60)])]), frame.columns[0]), fgrn.SchemaError),
+        (lambda: model.fit("no such file.csv", frame.columns[0]), fgrn.TableFileError),
+    ]:
+        with pytest.raises(error):
+            attempt()
+        assert vars(model).keys() == before.keys()
+        assert all(vars(model)[name] is value for name, value in before.items())
+        assert model.network_._parameters is tables
+    model._stop = stop
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(frame, answer)
+    assert model.network_._parameters is tables

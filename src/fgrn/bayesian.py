@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any, Self
 
@@ -11,13 +12,15 @@ from numpy.typing import ArrayLike
 
 from . import checkpoints, em, engines, frames, settings
 from .document import Document
-from .evidence import checked_weights, encode
+from .evidence import Evidence, checked_weights, encode
 from .exceptions import LearningError, TableError, WiringError, shortened, unknown_name
 from .factored import FactoredModel, checked_variables, variables_of
 from .labels import Label, named
 from .parameters import Smoothing, free_parameters
 from .realisation import Part, shape_of
+from .recorded import Recorded, Spread
 from .sampling import drawn
+from .streams import recorded
 from .tables import normalised
 from .tally import Tally, is_complete
 from .variable import Variable
@@ -203,6 +206,7 @@ class BayesianNetwork(FactoredModel):
         checkpoint: checkpoints.Place = None,
         every: int = checkpoints.EVERY,
         resume: bool = False,
+        executor: Any = None,
         **options: Any,
     ) -> em.History:
         """Maximum likelihood from rows with hidden variables, holes and soft evidence; see `Network.learn`.
@@ -217,19 +221,22 @@ class BayesianNetwork(FactoredModel):
             raise LearningError(
                 "Only the leaves of a Network can ignore their holes: here unknown values are expected."
             )
-        encoded = encode(self, self._checked(data))
-        if not options.get("online") and is_complete(encoded, len(self._variables)) and encoded.rows:
+        data, weights = recorded(self, data, weights, executor)
+        encoded = encode(self, data if isinstance(data, (Recorded, Spread)) else self._checked(data))
+        if not options.get("online") and self._is_complete(data, encoded):
             settings.choice("engine", options.get("engine", "auto"), ("auto", *engines.NAMES))
             settings.choice("merge", options.get("merge"), (True, False, None))
             rule = em.Rule(epochs, cycles, tolerance, options.get("cycle_tolerance", 1e-10), starts, seed)
             spec = self._spec if only is None else self._spec.restricted(settings.names("only", only))
             if not any(spec.learnt_tables):
                 raise LearningError("Nothing here may be learnt: every table is frozen.")
-            rows = Tally(spec.layout, self._cells(), encoded, checked_weights(weights, encoded.rows))
+            here = Tally(spec.layout, self._cells(), encoded, checked_weights(weights, encoded.rows))
+            rows = data.estep(here, self) if isinstance(data, Spread) else here
             smooth = Smoothing.of(spec, smoothing)
-            structure = self.names, self.labels, rows.scopes
+            structure = self.names, self.labels, here.scopes
+            about_rows = data.about if isinstance(data, Spread) else partial(checkpoints.of_rows, encoded, here.weights)
             with checkpoints.kept(
-                checkpoint, every, resume, self, structure, spec, encoded, rows.weights, rule,
+                checkpoint, every, resume, self, structure, spec, about_rows, rule,
                 smoothing=smoothing, holes=holes,
             ) as keeper:  # fmt: skip
                 learnt = em.learn(rows, spec, self._parameters, rule, smooth, watch, keeper)
@@ -244,6 +251,11 @@ class BayesianNetwork(FactoredModel):
         self._parameters = network._parameters
         self._trained += network._trained[-1:]
         return history
+
+    def _is_complete(self, data: Any, encoded: Evidence) -> bool:
+        """Whether every row knows the state of every variable."""
+        known = data.complete if isinstance(data, Spread) else is_complete(encoded)
+        return bool(encoded.rows) and known and len(encoded.edges()) == len(self._variables)
 
     def _cells(self) -> list[tuple[int, list[int], list[int]]]:
         """Every table with its variables and their sizes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from . import em, engines, frames
 from .assignments import likeliest
 from .chains import Chained, Link, Sequences, likeliest_path, marked_messages
 from .counts import InMemory
-from .evidence import Evidence, encode, sequence_begins
+from .evidence import Evidence, encode
 from .exceptions import EvidenceError, FgrnError, ImpossibleEvidence, LearningError, WiringError
 from .graph import SISO, Block, Diverter, Source
 from .labels import named
@@ -95,7 +95,7 @@ class Chain(Network):
         given = {**dict(zip(names, arguments, strict=False)), **options}
         if given.get("cycles", 1) != 1 or options.get("paused"):
             raise LearningError("A chain is learnt with cycles=1, and no block of it can pause.")
-        if frames.is_source(data):
+        if frames.is_source(data) or options.get("executor") is not None:
             raise LearningError("The rows of a chain follow each other; they are learnt from in memory.")
         return super().learn(data, *arguments, **options)
 
@@ -117,7 +117,7 @@ class Chain(Network):
         ids = columns.pop(self.sequence, None)
         rows = None if columns else (len(ids) if ids is not None else frames.rows_without_columns(data))
         encoded = encode(plan, columns, rows)
-        return replace(encoded, begins=sequence_begins(ids, encoded.rows, self.sequence))
+        return replace(encoded, begins=_sequence_begins(ids, encoded.rows, self.sequence))
 
     def _structure(self, plan: Plan) -> tuple[object, ...]:
         return plan, self.link
@@ -204,6 +204,30 @@ class Chain(Network):
             raise EvidenceError("All rows of a sequence have one weight: it counts as a whole.")
         sequences, inner = self._sequences(rows.engine, rows.plan, rows.programs, rows.evidence, rows.threads)
         return Chained(sequences, inner, weights, rows.expect)
+
+
+def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
+    """Where sequences begin, by the column that tells them apart; all rows are one sequence without it."""
+    begins = np.zeros(rows, dtype=bool)
+    begins[:1] = True
+    if ids is None or frames.is_bare(ids):
+        return begins
+    values = frames.listed(ids)
+    if len(values) != rows:
+        raise EvidenceError(f"Column {name!r} has {len(values):,} rows, the others have {rows:,}.")
+    seen: set[Any] = set()
+    for row, value in enumerate(values):
+        if frames.is_unknown(value):
+            raise EvidenceError(f"Row {row}, {name!r}: it is not known which sequence this row belongs to.")
+        if row and value == values[row - 1]:
+            continue
+        if not isinstance(value, Hashable):
+            raise EvidenceError(f"Row {row}, {name!r}: {value!r} is no name of a sequence.")
+        if value in seen:
+            raise EvidenceError(f"Row {row}: the rows of a sequence follow each other, but {value!r} had ended before.")
+        seen.add(value)
+        begins[row] = True
+    return begins
 
 
 def _checked(net: Network, link: Sequence[str]) -> tuple[str, str]:

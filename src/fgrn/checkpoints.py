@@ -10,7 +10,7 @@ the parameters it began with and how far each start has come. What the bytes of 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from hashlib import blake2b
@@ -101,7 +101,12 @@ def opened(checkpoint: Place, every: int = EVERY, resume: bool = False) -> Itera
 def kept(checkpoint: Place, every: int, resume: bool, *described: Any, **others: Any) -> Iterator[StageKeeper | None]:
     """Who keeps one time of learning, if there is a checkpoint; it is described as `about` wants it."""
     with opened(checkpoint, every, resume) as journal:
-        yield None if journal is None else journal.keeper(described[0], about(*described, **others))
+        try:
+            yield None if journal is None else journal.keeper(described[0], about(*described, **others))
+        except BaseException:
+            if journal is not None:
+                journal.save()
+            raise
 
 
 class Journal:
@@ -180,6 +185,11 @@ class Journal:
         if ended or self._waiting >= self._every:
             self._write()
 
+    def save(self) -> None:
+        """Write what is not on the disk yet, since learning ends here."""
+        if self._waiting:
+            self._write()
+
     def close(self) -> None:
         """The run is over."""
         if not self._over:
@@ -234,8 +244,7 @@ def about(
     model: Any,
     structure: Sequence[object],
     spec: Specification,
-    evidence: Evidence,
-    weights: np.ndarray,
+    table: Callable[[], dict[str, Any]],
     rule: Rule,
     **others: Any,
 ) -> dict[str, Any]:
@@ -245,8 +254,7 @@ def about(
         model: what learns.
         structure: what its messages depend on, beside the specification.
         spec: what is learnt.
-        evidence: the rows.
-        weights: theirs.
+        table: what the rows are about, see `of_rows`.
         rule: how it is learnt.
         others: more settings.
     """
@@ -254,12 +262,19 @@ def about(
     return {
         "model": type(model).__name__,
         "network": digest(*structure, spec),
-        "rows": evidence.rows,
-        "names": digest(evidence.slot),
-        "values": digest(evidence),
-        "weights": digest(weights),
+        **table(),
         **settings_of_rule,
         **{name: _plain(value) for name, value in others.items()},
+    }
+
+
+def of_rows(evidence: Evidence, weights: np.ndarray) -> dict[str, Any]:
+    """What rows are about, wherever they are kept."""
+    return {
+        "rows": evidence.rows,
+        "names": digest(evidence.slot),
+        "values": digest(replace(evidence, disk=None)),
+        "weights": digest(weights),
     }
 
 

@@ -70,6 +70,10 @@ class InMemory:
     merge: bool | None = None
     _last: list[np.ndarray] = field(default_factory=list)
 
+    def on(self, evidence: Evidence, weights: np.ndarray) -> InMemory:
+        """The same for other rows."""
+        return replace(self, evidence=evidence, weights=weights, _last=[])
+
     @cached_property
     def _rows(self) -> tuple[Evidence, np.ndarray]:
         """The rows that are counted, and their weights."""

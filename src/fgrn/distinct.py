@@ -55,6 +55,22 @@ class Distinct:
                 self.categories[value] = None
             if count and value is not None:
                 self.weights[value] = self.weights.get(value, 0.0) + share
+        self._check_words()
+
+    def join(self, other: Distinct) -> Distinct:
+        """Take in what was seen elsewhere, of rows that come after these."""
+        self.rows += other.rows
+        for value, share in other.weights.items():
+            self.weights[value] = self.weights.get(value, 0.0) + share
+        self._check_words()
+        self.categories |= other.categories
+        self.categorical |= other.categorical
+        self.ordered |= other.ordered
+        if len(other.numbers):
+            self._wait(other.numbers, other.number_weights)
+        return self
+
+    def _check_words(self) -> None:
         if len(self.weights) > MOST_WORDS:
             raise SchemaError(
                 f"Column {self.name!r}: more than {MOST_WORDS:,} distinct values in the first {self.rows:,} rows looks "
@@ -65,6 +81,9 @@ class Distinct:
         known = column == column  # without NaN
         values, place = np.unique(column[known], return_inverse=True)
         shares = np.bincount(place, None if weights is None else weights[known], len(values)).astype(np.float64)
+        self._wait(values, shares)
+
+    def _wait(self, values: np.ndarray, shares: np.ndarray) -> None:
         self._waiting.append((values, shares))
         self._waits += len(values)
         if self._waits >= max(ENOUGH, len(self._numbers)):

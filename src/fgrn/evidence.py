@@ -6,8 +6,8 @@ one, and what was taken out is kept per row, since it enters the likelihood.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Protocol
@@ -18,6 +18,7 @@ from . import frames
 from .arrays import numbers
 from .exceptions import EvidenceError, shortened, unknown_name
 from .labels import Labels, takes_codes
+from .recorded import Kept, Recorded, Spread
 
 ROWS_AT_ONCE = 2**14
 """Rows of which all columns of numbers are encoded before the next: columns of one matrix share lines of the cache."""
@@ -53,12 +54,23 @@ class Evidence:
     soft_offset: np.ndarray
     log_scale: np.ndarray
     begins: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
-    disk: frames.Kept | None = None
+    disk: Kept | None = None
 
     @property
     def rows(self) -> int:
         """The number of rows."""
         return len(self.log_scale)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the codes are here, and not on disk or on other machines."""
+        return self.disk is None and len(self.codes) == self.rows
+
+    def scaled(self, log_scale: float) -> Evidence:
+        """The same with more taken out of every row; one number for all of them takes no room."""
+        same = len(self.log_scale) and self.log_scale.strides == (0,)
+        scale = np.broadcast_to(self.log_scale[:1] + log_scale, self.rows) if same else self.log_scale + log_scale
+        return replace(self, log_scale=scale)
 
     def take(self, rows: slice | np.ndarray) -> Evidence:
         """Some of the rows."""
@@ -121,12 +133,13 @@ class Variables(Protocol):
 
 def encode(plan: Variables, data: frames.Data, rows: int | None = None) -> Evidence:
     """The evidence in a table. A variable the table does not name is unknown; without any column there is one row."""
-    columns = frames.columns(data, by_value=not frames.is_short(data))
+    is_recorded = isinstance(data, (Recorded, Spread))
+    columns = dict.fromkeys(data.names) if is_recorded else frames.columns(data, by_value=not frames.is_short(data))
     for name in columns:
         if name not in plan.index:
             near = unknown_name("variable", name, plan.names)
             raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
-    if isinstance(data, frames.Recorded):
+    if is_recorded:
         return _as_recorded(plan, data)
     if rows is None:
         rows = frames.row_count(columns) if columns else frames.rows_without_columns(data)
@@ -163,12 +176,14 @@ def encode(plan: Variables, data: frames.Data, rows: int | None = None) -> Evide
     return Evidence(codes, joined, slot, soft_offset, log_scale)
 
 
-def _as_recorded(plan: Variables, data: frames.Recorded) -> Evidence:
-    """The evidence of codes that are in place, and stay there."""
+def _as_recorded(plan: Variables, data: Recorded | Spread) -> Evidence:
+    """The evidence of codes that are in place, and stay there; those of rows that are elsewhere are not in it."""
     slot, nowhere = np.full((2, len(plan.names)), -1)
     slot[[plan.index[name] for name in data.names]] = range(len(data.names))
-    soft, scale = np.zeros((len(data.codes), 0)), np.broadcast_to(np.zeros(1), len(data.codes))
-    return Evidence(data.codes, soft, slot, nowhere, scale, disk=data.disk)
+    scale = np.broadcast_to(np.zeros(1), data.rows)
+    if isinstance(data, Spread):
+        return Evidence(np.zeros((0, len(data.names)), dtype=np.int8), np.zeros((0, 0)), slot, nowhere, scale)
+    return Evidence(data.codes, np.zeros((data.rows, 0)), slot, nowhere, scale, disk=data.disk)
 
 
 def code_type(most: int) -> type[np.signedinteger[Any]]:
@@ -181,33 +196,9 @@ def _code_type(plan: Variables, columns: Mapping[str, Any]) -> type[np.signedint
     return code_type(max((len(plan.labels[plan.index[name]]) for name in columns), default=1))
 
 
-def sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
-    """Where sequences begin, by the column that tells them apart; all rows are one sequence without it."""
-    begins = np.zeros(rows, dtype=bool)
-    begins[:1] = True
-    if ids is None or frames.is_bare(ids):
-        return begins
-    values = frames.listed(ids)
-    if len(values) != rows:
-        raise EvidenceError(f"Column {name!r} has {len(values):,} rows, the others have {rows:,}.")
-    seen: set[Any] = set()
-    for row, value in enumerate(values):
-        if frames.is_unknown(value):
-            raise EvidenceError(f"Row {row}, {name!r}: it is not known which sequence this row belongs to.")
-        if row and value == values[row - 1]:
-            continue
-        if not isinstance(value, Hashable):
-            raise EvidenceError(f"Row {row}, {name!r}: {value!r} is no name of a sequence.")
-        if value in seen:
-            raise EvidenceError(f"Row {row}: the rows of a sequence follow each other, but {value!r} had ended before.")
-        seen.add(value)
-        begins[row] = True
-    return begins
-
-
 def checked_weights(weights: Any, rows: int) -> np.ndarray:
     """Row weights as float64: one per row, finite, not negative, not all zero; those of a recorded table are."""
-    if isinstance(weights, frames.Recorded):
+    if isinstance(weights, (Recorded, Spread)):
         return weights.row_weights
     if weights is None:
         return np.broadcast_to(np.ones(1), rows)

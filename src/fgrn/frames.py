@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -34,49 +34,6 @@ class Coded:
         """Which rows say nothing."""
         unknown: np.ndarray = self.codes == UNKNOWN
         return unknown
-
-
-class Kept(Protocol):
-    """A place for arrays outside of memory; see `fgrn.disk`."""
-
-    def kept(self, array: np.ndarray) -> np.ndarray:
-        """The same array, in that place."""
-
-    def release(self) -> None:
-        """Let go of the memory that arrays in it take."""
-
-
-@dataclass(frozen=True, eq=False)
-class Recorded(Mapping[str, Coded]):
-    """A table that has been read already, all of it: the codes of its columns side by side, which may lie on disk."""
-
-    names: tuple[str, ...]
-    codes: np.ndarray
-    weights: np.ndarray | None = None
-    disk: Kept | None = None
-    places: tuple[tuple[int, str, Sequence[int]], ...] = ()
-    """Where rows come from: the first of them here, what they are a part of, and the number of each in that."""
-
-    def place_of(self, row: int) -> str:
-        """Where a row comes from, in words."""
-        first, where, numbers = next(place for place in reversed(self.places) if place[0] <= row)
-        return f"row {int(numbers[row - first]):,} of {where}"
-
-    @property
-    def row_weights(self) -> np.ndarray:
-        """The weight of every row."""
-        return np.broadcast_to(np.ones(1), len(self.codes)) if self.weights is None else self.weights
-
-    def __getitem__(self, name: str) -> Coded:
-        if name not in self.names:
-            raise KeyError(name)
-        return Coded(self.codes[:, self.names.index(name)])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
-
-    def __len__(self) -> int:
-        return len(self.names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,12 +97,12 @@ def columns(data: Data, *, by_value: bool = False) -> dict[str, Any]:
     if data is None:
         return {}
     if isinstance(data, Mapping):
-        found = {_checked_name(name): plain(column, name, by_value) for name, column in data.items()}
+        found = {checked_name(name): plain(column, name, by_value) for name, column in data.items()}
     elif isinstance(data, np.ndarray) and data.dtype.names:
         found = {name: np.asanyarray(data[name]) for name in data.dtype.names}
     else:
         frame = narwhals_frame(data)
-        found = {_checked_name(name): _series_values(frame[name], by_value) for name in frame.columns}
+        found = {checked_name(name): _series_values(frame[name], by_value) for name in frame.columns}
     return {name: factored(column) for name, column in found.items()} if by_value else found
 
 
@@ -300,7 +257,7 @@ def only_row(data: Data, names: Sequence[str] | None = None) -> dict[str, Any]:
             raise EvidenceError(f"One row has {len(names)} values. Got {array.size} instead.")
         return dict(zip(names, array.ravel().tolist(), strict=True))
     if hasattr(data, "index") and not hasattr(data, "columns"):  # a row of a frame of pandas
-        return {_checked_name(name): value for name, value in data.items()}
+        return {checked_name(name): value for name, value in data.items()}
     found = columns(data)
     if row_count(found) != 1:
         raise EvidenceError(f"One row is wanted here. This table has {row_count(found):,}.")
@@ -361,7 +318,8 @@ def is_unknown(value: object) -> bool:
     return type(value).__name__ in ("NAType", "NaTType")
 
 
-def _checked_name(name: object) -> str:
+def checked_name(name: object) -> str:
+    """The name of a column, if it can be one."""
     if not isinstance(name, str):
         raise EvidenceError(f"Columns are found by name, and {name!r} is not a string. Rename it first.")
     return name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import checkpoints, em, frames, merging, settings
@@ -12,6 +13,7 @@ from .exceptions import ImpossibleEvidence, LearningError
 from .layers import steps
 from .online import POWER, Decayed, Online, expected
 from .parameters import Parameters, Smoothing, Specification
+from .recorded import Spread
 from .streams import located, recorded
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ class Learning:
         checkpoint: checkpoints.Place = None,
         every: int = checkpoints.EVERY,
         resume: bool = False,
+        executor: Any = None,
     ) -> em.History:
         """Maximum likelihood by T epochs of K cycles, from the messages at the two ends of every block.
 
@@ -98,6 +101,8 @@ class Learning:
             checkpoint: a file to keep how far learning has come in, `every` so many epochs; see `Checkpoint`.
             every: how many epochs are between two checkpoints.
             resume: go on from the checkpoint, if it is there, to the same tables, bit for bit, as without interruption.
+            executor: a client of dask.distributed, whose workers keep the rows and count them. The data is then a Dask
+                dataframe, or Parquet files that every worker can read; the result is the same.
 
         Names of tables are those of the SISO blocks' outputs or of their tie, names of priors those of the Sources'
         variables. The tables are changed when all is done: an error or an interruption leaves the network as it was.
@@ -113,7 +118,7 @@ class Learning:
             )
         if holes == "ignore" and plan.is_factor.any():
             raise LearningError('Only the leaves of a Network can ignore their holes; with Factors use holes="expect".')
-        data, weights = recorded(plan, data, weights)
+        data, weights = recorded(plan, data, weights, executor)
         encoded = self._encode(plan, data)
         if not encoded.rows or not encoded.edges():
             raise LearningError("There are no rows to learn from.")
@@ -129,22 +134,25 @@ class Learning:
             evidence=encoded,
             weights=checked_weights(weights, encoded.rows),
             expect=holes == "expect",
-            hold=hold and encoded.disk is None,
+            hold=hold and encoded.in_memory,
             threads=threads,
             merge=merging.decided(merge, rule.epochs * rule.starts, encoded),
         )
-        estep = self._estep(rows)
+        estep = data.estep(rows, plan) if isinstance(data, Spread) else self._estep(rows)
+        about_rows = data.about if isinstance(data, Spread) else partial(checkpoints.of_rows, encoded, rows.weights)
         if online is not None and (rule.starts > 1 or checkpoint is not None):
             raise LearningError("Batches seen once go on from the tables as they are: starts=1, and no checkpoint.")
         batch = None if online is None else Decayed(estep, online)
         smooth = Smoothing.of(spec, smoothing)
         with checkpoints.kept(
-            checkpoint, every, resume, self, self._structure(plan), spec, encoded, rows.weights, rule,
+            checkpoint, every, resume, self, self._structure(plan), spec, about_rows, rule,
             smoothing=smoothing, holes=holes, hold=hold, engine=rows.engine.name, merge=rows.merge,
         ) as keeper:  # fmt: skip
             try:
                 learnt = em.learn(batch or estep, spec, self._parameters, rule, smooth, watch, keeper)
             except ImpossibleEvidence as error:
+                if isinstance(data, Spread):  # told where it was found
+                    raise
                 raise located(self._explained(error, plan, programs, estep.last_values, encoded), data) from None
         self._parameters, history = learnt
         if batch is not None:
@@ -152,20 +160,22 @@ class Learning:
         self._trained += (em.record(history, encoded.rows, rule, smoothing, holes),)
         return history
 
-    def online(self, weight: float = 0.0, power: float = POWER) -> Online:
+    def online(self, weight: float = 0.0, power: float = POWER, effective_size: float | None = None) -> Online:
         """What to pass to `learn` with every batch of rows that are seen once; see `Online` for the rule.
 
         Args:
             weight: how many rows the tables as they are stand for; 0 if the first batch is to begin anew.
             power: of the step by which old counts are forgotten, from 0.5 to 1.
+            effective_size: how many rows of today those before stand for, at most, where what is learnt changes with
+                time; None if it does not.
         """
         settings.number("weight", weight, LearningError)
         if not weight:
-            return Online(power)
+            return Online(power, effective_size)
         plan, values = self._plan(()), self._parameters.values
         alone = self.propagate(None, parts=["marginal"])
         running = expected(plan, values, [alone.marginal(name)[0] for name in plan.names])
-        return Online(power, 1, weight, running)
+        return Online(power, effective_size, 1, weight, running)
 
     def learn_by_layer(self, data: frames.Data, *, together: int = 0, **options: Any) -> list[em.History]:
         """Learn layer after layer from the bottom, as the paper does; then all together for `together` epochs.
@@ -182,7 +192,8 @@ class Learning:
         try:
             with checkpoints.opened(**{"checkpoint": None, **kept}) as options["checkpoint"]:
                 layers = steps(self._spec, self.layers)
-                data, options["weights"] = recorded(self._plan(()), data, options.get("weights"))
+                given = options.get("weights"), options.pop("executor", None)
+                data, options["weights"] = recorded(self._plan(()), data, *given)
                 histories = [self.learn(data, only=layer, paused=above, **options) for layer, above in layers]
                 if together:
                     histories.append(self.learn(data, **{**options, "epochs": together, "starts": 1}))

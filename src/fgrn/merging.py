@@ -42,9 +42,9 @@ def merged(evidence: Evidence, weights: np.ndarray, always: bool = False) -> tup
 
 def decided(merge: bool | None, epochs: int, evidence: Evidence) -> bool | None:
     """Whether to merge, if that can be told before looking: a few epochs are over before, and it takes memory."""
-    if merge and evidence.disk is not None:
-        raise LearningError("Equal rows are merged in memory, and these rows are on disk: leave out merge=True.")
-    return False if merge is None and (epochs < EPOCHS or evidence.disk is not None) else merge
+    if merge and not evidence.in_memory:
+        raise LearningError("Equal rows are merged in memory, and these rows are not there: leave out merge=True.")
+    return False if merge is None and (epochs < EPOCHS or not evidence.in_memory) else merge
 
 
 def _guessed_share(evidence: Evidence) -> float:

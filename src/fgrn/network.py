@@ -7,7 +7,6 @@ flow (evidence -> messages -> marginals -> counts -> parameters).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -252,7 +251,7 @@ class Network(Learning, Queries):
 
     def _encode(self, plan: Plan, data: frames.Data) -> Evidence:
         encoded, scale = encode(plan, data), self._wiring.log_scale
-        return replace(encoded, log_scale=encoded.log_scale + scale) if scale else encoded
+        return encoded.scaled(scale) if scale else encoded
 
     def _estep(self, rows: InMemory) -> em.EStep:
         return rows

@@ -8,6 +8,13 @@ After every batch the expected counts per row are
 and the tables are made from running * (all weight so far), so that smoothing fades as rows come in. The first batch has
 the step 1, and batch t of equal ones t ** -power. With the power 1 every row counts alike for ever; a smaller one
 forgets what was counted with tables that were still poor, and 0.5 is the least that lets the tables come to rest.
+
+Where what is learnt changes with time, tables must not come to rest. With an effective size the step is never less than
+
+    weight of the batch / (effective size + weight of the batch)
+
+so that in the end the weight of a row halves with every 0.7 effective sizes of rows that come after it, and all of them
+together weigh as much as that many rows of today; smoothing is then beside so many rows, and does not fade any more.
 """
 
 from __future__ import annotations
@@ -33,12 +40,14 @@ class Online:
 
     Attributes:
         power: of the step, from 0.5 (forget fast) to 1 (forget nothing).
+        effective_size: how many rows of today those before stand for, at most; None for any number.
         batches: how many there were.
         weight: of all rows so far.
         running: expected counts per row, in the plan's layout.
     """
 
     power: float = POWER
+    effective_size: float | None = None
     batches: int = 0
     weight: float = 0.0
     running: np.ndarray = field(default_factory=lambda: np.zeros(0))
@@ -47,10 +56,19 @@ class Online:
         settings.number("power", self.power, LearningError)
         if not 0.5 <= self.power <= 1:
             raise LearningError(f"The 'power' of an online step is from 0.5 to 1. Got {self.power!r} instead.")
+        if self.effective_size is not None:
+            settings.number("effective_size", self.effective_size, LearningError)
+            if not self.effective_size:
+                raise LearningError("An 'effective_size' is a number of rows, more than none. Got 0.")
 
     def step(self, weight: float) -> float:
         """How much of the next batch goes into the running counts."""
-        return float((weight / (self.weight + weight)) ** self.power)
+        decaying = float((weight / (self.weight + weight)) ** self.power)
+        return decaying if self.effective_size is None else max(decaying, weight / (self.effective_size + weight))
+
+    def stands_for(self, weight: float) -> float:
+        """How many rows the running counts stand for, with those of the next batch among them."""
+        return weight + (self.weight if self.effective_size is None else min(self.weight, self.effective_size))
 
     def blended(self, counts: Counts) -> np.ndarray:
         """The expected counts per row with those of a batch among them."""
@@ -92,7 +110,7 @@ class Decayed:
         """See `EStep`. The likelihood is that of the batch."""
         fresh = self.rows.count(values)
         self.latest, self.weight = self.online.blended(fresh), fresh.weight
-        return replace(fresh, values=self.latest * (self.online.weight + fresh.weight))
+        return replace(fresh, values=self.latest * self.online.stands_for(fresh.weight))
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """See `EStep`."""

@@ -4,10 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 Stop: TypeAlias = Callable[[], bool] | None
 """Asked after every epoch whether learning is to end."""
+
+
+class Told(Protocol):
+    """Who is told how far something has come that takes long."""
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """What is done, how much of it is, and how much there is."""
+
+    def note(self, text: str) -> None:
+        """Something that is good to know."""
+
+
+class Steps:
+    """Shows how far reading has come, as `Told`: a bar on stderr for each thing that is done; or nothing."""
+
+    def __init__(self, verbose: int | bool) -> None:
+        from rich.console import Console
+
+        self._console = Console(stderr=True, highlight=False) if verbose else None
+        self._bar: Any = None
+        self._what = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+        self._bar = None
+
+    def note(self, text: str) -> None:
+        """See `Told`."""
+        if self._console is not None:
+            self._console.print(text, soft_wrap=True, markup=False)
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """See `Told`."""
+        from rich.progress import Progress as Bar
+
+        if self._console is None or not self._console.is_terminal:
+            return
+        if self._bar is None or what != self._what:
+            self.__exit__()
+            self._bar, self._what = Bar(console=self._console, transient=True), what
+            self._bar.add_task(what, total=total or None)
+            self._bar.start()
+        self._bar.update(0, completed=done, description=what if total else f"{done:,} {what}")
 
 
 class Progress:

@@ -231,10 +231,9 @@ def _columns_of(data: Any, weights: Any) -> dict[str, Any]:
         )
     if not frames.is_source(data):
         return frames.columns(data, by_value=True)
-    from .io.batches import stream_of
-    from .streams import checked_weight_name, distinct_values
+    from .streams import checked_weight_name, rows_of
 
-    return dict(distinct_values(stream_of(data), checked_weight_name(weights)))
+    return dict(rows_of(data).distinct(checked_weight_name(weights)))
 
 
 def _inferred(

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -30,10 +31,12 @@ from .exceptions import (
     unknown_name,
     warn,
 )
+from .recorded import Recorded, Spread
 
 if TYPE_CHECKING:
     from .io.batches import Stream
     from .io.spool import Batch
+    from .progress import Told
     from .schema import Schema
 
 Coder = Callable[[str, Any], np.ndarray]
@@ -42,84 +45,162 @@ Coder = Callable[[str, Any], np.ndarray]
 PLACE = re.compile(r"^(Row [\d,]+, |Column )'[^']*': ")
 
 
-def recorded(plan: Variables, data: Any, weights: Any) -> tuple[Any, Any]:
-    """A table that is not in memory as codes on disk, and its weights; any other as it is."""
-    if isinstance(data, frames.Recorded):
+class Coding(NamedTuple):
+    """How columns become codes: which are kept, and what they are called then, and how many states each has."""
+
+    kept: dict[str, str]
+    states: dict[str, int]
+    code: Coder
+
+    @property
+    def kind(self) -> np.dtype[Any]:
+        """The narrowest integers that hold the codes."""
+        return np.dtype(code_type(max((self.states[name] for name in self.kept), default=1)))
+
+
+NOTHING = Coding({}, {}, lambda _, values: np.asarray(values))
+"""How columns are read before there are any."""
+
+
+class WeightedBatch(NamedTuple):
+    """A batch of a stream, its columns by value, and the weights of its rows."""
+
+    batch: Batch
+    columns: dict[str, Any]
+    weights: np.ndarray | None
+
+
+CodingFor = Callable[[Sequence[str]], Coding]
+"""From the names of the columns to how they are read."""
+
+
+class CodedBatch(NamedTuple):
+    """Some rows as codes: all of them, their weights, what they are a part of, and the number of each in that."""
+
+    codes: np.ndarray
+    weights: np.ndarray | None
+    where: str
+    numbers: Sequence[int]
+
+
+class Rows(Protocol):
+    """Rows that are not in memory, wherever they are read."""
+
+    def distinct(self, weights: str | None) -> dict[str, distinct.Distinct]:
+        """The different values of all columns, but for that of the weights."""
+
+    def recorded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Recorded | Spread:
+        """The codes of all rows; `without_zero`: of those whose weight is not 0."""
+
+
+def rows_of(data: Any, executor: Any = None, again: bool = False, told: Told | None = None) -> Rows:
+    """The rows of a source, read here, or by the workers of a cluster; `again`: more than once."""
+    if executor is None:
+        from .io.batches import stream_of
+
+        stream = stream_of(data)
+        return Here(stream.again() if again else stream)
+    from .cluster import There
+
+    return There(data, executor, told)
+
+
+def recorded(plan: Variables, data: Any, weights: Any, executor: Any = None) -> tuple[Any, Any]:
+    """A table that is not in memory as codes on disk, or on a cluster, and its weights; any other as it is."""
+    if isinstance(data, (Recorded, Spread)):
         return data, data
-    if not frames.is_source(data):
+    if executor is None and not frames.is_source(data):
         return data, weights
-    from .io.batches import stream_of
-
-    def choose(names: Sequence[str]) -> dict[str, str]:
-        for name in names:
-            if name not in plan.index:
-                near = unknown_name("variable", name, plan.names)
-                raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
-        return {name: name for name in names}
-
-    def code(name: str, values: Any) -> np.ndarray:
-        found = encode(plan, {name: values})
-        if found.soft.shape[1]:
-            raise EvidenceError(f"Column {name!r}: distributions are learnt from in memory only.")
-        return found.codes[:, 0]
-
-    table = record(stream_of(data), weights, choose, code, lambda name: len(plan.labels[plan.index[name]]))
+    table = rows_of(data, executor).recorded(checked_weight_name(weights), partial(_by_variables, plan))
     return table, table
 
 
-def located(error: ImpossibleEvidence, data: Any) -> ImpossibleEvidence:
+def _by_variables(plan: Variables, names: Sequence[str]) -> Coding:
+    """Columns that are variables of a network, all of them."""
+    for name in names:
+        if name not in plan.index:
+            near = unknown_name("variable", name, plan.names)
+            raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
+    sizes = {name: len(plan.labels[plan.index[name]]) for name in names}
+    return Coding({name: name for name in names}, sizes, partial(_state_codes, plan))
+
+
+def _state_codes(plan: Variables, name: str, values: Any) -> np.ndarray:
+    """See `Coder`."""
+    found = encode(plan, {name: values})
+    if found.soft.shape[1]:
+        raise EvidenceError(f"Column {name!r}: distributions are learnt from in memory only.")
+    return found.codes[:, 0]
+
+
+class Here:
+    """Rows that are read on this machine; see `Rows`."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def distinct(self, weights: str | None) -> dict[str, distinct.Distinct]:
+        """See `Rows`."""
+        found = distinct_values(self._stream, weights)
+        check_rows(self._stream.called, len(found), len(found), weights)
+        return found
+
+    def recorded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Recorded:
+        """See `Rows`."""
+        stream = self._stream
+        table = record(stream, weights, coding_for, without_zero)
+        if stream.left_out:
+            warn(f"{stream.called}: {stream.report()}", FgrnWarning)
+        check_rows(stream.called, table.rows, table.weight, weights)
+        return table
+
+
+def check_rows(called: str, rows: int, weight: float, weights: str | None) -> None:
+    """Refuse a table without rows, or without weight."""
+    if weights is not None and not weight:
+        raise EvidenceError(f"All weights, column {weights!r}, are zero, so there is nothing to learn from.")
+    if not rows:
+        raise TableFileError(f"{called} holds no rows to learn from.")
+
+
+def located(error: ImpossibleEvidence, data: Any, among: str = "of all") -> ImpossibleEvidence:
     """An error on rows that came from files, with the file and row of the first of them."""
-    if not isinstance(data, frames.Recorded) or not data.places or not error.rows:
+    if not isinstance(data, Recorded) or not data.places or not error.rows:
         return error
-    return ImpossibleEvidence(f"{error} Row {error.rows[0]:,} of all is {data.place_of(error.rows[0])}.", error.rows)
+    return ImpossibleEvidence(f"{error} Row {error.rows[0]:,} {among} is {data.place_of(error.rows[0])}.", error.rows)
 
 
-def record(
-    stream: Stream,
-    weights: Any,
-    choose: Callable[[Sequence[str]], dict[str, str]],
-    code: Coder,
-    states: Callable[[str], int],
-    without_zero: bool = False,
-) -> frames.Recorded:
-    """The codes of a stream, on disk.
+def record(stream: Stream, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Recorded:
+    """The codes of a stream, on disk; there may be no rows at all.
 
     Args:
         stream: the rows.
         weights: the name of the column of weights, if there is one.
-        choose: from the names of columns to those that are kept, and what they are called then.
-        code: the codes of some rows of a column.
-        states: how many states a column has.
+        coding_for: how its columns are read.
         without_zero: whether rows of weight 0 are left out.
     """
     chunks: list[tuple[int, int]] = []  # where each begins, and how many rows it has
     places: list[tuple[int, str, Sequence[int]]] = []
-    kept: dict[str, str] = {}
-    kind: Any = np.int8
-    rows = 0
-    weight_name = checked_weight_name(weights)
+    coding, kind, rows = NOTHING, np.dtype(np.int8), 0
     with unnamed(stream.cache) as spool:
         place = 0
-        for batch, columns, row_weights in weighted_batches(stream, weight_name, without_zero):
-            if not kept:
-                kept = choose(list(columns))
-                kind = code_type(max((states(name) for name in kept), default=1))
-            codes, row_weights, numbers = _coded(stream, batch, {n: columns[n] for n in kept}, row_weights, code, kind)
+        for batch in weighted_batches(stream.batches(), stream, weights, without_zero):
+            if coding is NOTHING:
+                coding = coding_for(list(batch.columns))
+                kind = coding.kind
+            codes, row_weights, where, numbers = coded(stream, batch, coding)
             if not len(codes):
                 continue
-            places.append((rows, batch.where, numbers))
+            places.append((rows, where, numbers))
             rows += len(codes)
             chunks.append((place, len(codes)))
             parts = [codes.ravel(order="F"), *([] if row_weights is None else [row_weights])]
             for part in parts:
                 written(spool, part, place, stream.cache)
                 place += part.nbytes
-        if stream.left_out:
-            warn(f"{stream.called}: {stream.report()}", FgrnWarning)
-        if not chunks:
-            raise TableFileError(f"{stream.called} holds no rows to learn from.")
-        names, weighted = tuple(kept.values()), weight_name is not None
-        return replace(_assembled(spool, chunks, names, np.dtype(kind), weighted, stream.cache), places=tuple(places))
+        names = tuple(coding.kept.values())
+        table = _assembled(spool, chunks, names, kind, weights is not None, stream.cache)
+        return replace(table, places=tuple(places))
 
 
 def checked_weight_name(weights: Any) -> str | None:
@@ -133,14 +214,13 @@ def checked_weight_name(weights: Any) -> str | None:
 
 
 def weighted_batches(
-    stream: Stream, weights: str | None, without_zero: bool
-) -> Iterator[tuple[Batch, dict[str, Any], np.ndarray | None]]:
-    """The batches of a stream, their columns by value without that of the weights, and the weights."""
-    total, rows = 0.0, 0
-    for batch in stream.batches():
+    batches: Iterable[Batch], stream: Stream, weights: str | None, without_zero: bool
+) -> Iterator[WeightedBatch]:
+    """Batches of a stream, without the column of the weights, and these."""
+    for batch in batches:
         columns = frames.columns(batch.frame, by_value=True)
         if weights is None:
-            yield batch, columns, None
+            yield WeightedBatch(batch, columns, None)
             continue
         if weights not in columns:
             raise unknown_name("column", weights, columns)
@@ -149,11 +229,8 @@ def weighted_batches(
         if len(which) < len(row_weights):
             batch, columns = _only(batch, columns, which)
             row_weights = row_weights[which]
-        total, rows = total + float(row_weights.sum()), rows + len(row_weights)
         if len(row_weights):
-            yield batch, columns, row_weights
-    if weights is not None and not total:
-        raise EvidenceError(f"All weights, column {weights!r}, are zero, so there is nothing to learn from.")
+            yield WeightedBatch(batch, columns, row_weights)
 
 
 def _weights(stream: Stream, batch: Batch, column: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -183,23 +260,23 @@ def _only(batch: Batch, columns: dict[str, Any], rows: np.ndarray) -> tuple[Batc
     return batch._replace(frame=None, numbers=numbers), {n: frames.taken(c, rows) for n, c in columns.items()}
 
 
-def _coded(
-    stream: Stream, batch: Batch, columns: dict[str, Any], weights: np.ndarray | None, code: Coder, kind: Any
-) -> tuple[np.ndarray, np.ndarray | None, Sequence[int]]:
-    """The codes of a batch, and the weights and numbers of the rows that have them all."""
-    codes = np.full((len(batch.numbers), len(columns)), UNKNOWN, dtype=kind, order="F")
+def coded(stream: Stream, rows: WeightedBatch, coding: Coding) -> CodedBatch:
+    """The codes of a batch, of the rows whose values all have one."""
+    batch, weights = rows.batch, rows.weights
+    codes = np.full((len(batch.numbers), len(coding.kept)), UNKNOWN, dtype=coding.kind, order="F")
     good = np.ones(len(batch.numbers), dtype=bool)
-    for position, (name, column) in enumerate(columns.items()):
+    for position, name in enumerate(coding.kept):
+        column = rows.columns[name]
         try:
-            codes[:, position] = code(name, column)
+            codes[:, position] = coding.code(name, column)
         except FgrnError as error:
-            bad = _bad_rows(stream, batch, name, column, code, error)
+            bad = _bad_rows(stream, batch, name, column, coding.code, error)
             good &= ~bad
-            codes[~bad, position] = code(name, frames.taken(column, np.flatnonzero(~bad)))
+            codes[~bad, position] = coding.code(name, frames.taken(column, np.flatnonzero(~bad)))
     if good.all():
-        return codes, weights, batch.numbers
+        return CodedBatch(codes, weights, batch.where, batch.numbers)
     numbers: Any = np.asarray(batch.numbers)[good]
-    return np.asfortranarray(codes[good]), None if weights is None else weights[good], numbers
+    return CodedBatch(np.asfortranarray(codes[good]), None if weights is None else weights[good], batch.where, numbers)
 
 
 def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder, error: FgrnError) -> np.ndarray:
@@ -228,7 +305,7 @@ def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder,
 
 def _assembled(
     spool: Any, chunks: list[tuple[int, int]], names: tuple[str, ...], kind: np.dtype[Any], weighted: bool, cache: Any
-) -> frames.Recorded:
+) -> Recorded:
     """The chunks one below the other: each column of all rows in one piece."""
     disk = Disk(cache)
     rows, width = sum(count for _, count in chunks), len(names)
@@ -243,7 +320,7 @@ def _assembled(
         if weighted:
             disk.write(np.frombuffer(_read(spool, 8 * count)), weights_at + 8 * first)
         first += count
-    return frames.Recorded(names, codes.reshape((rows, width), order="F"), weights if weighted else None, disk)
+    return Recorded(names, codes.reshape((rows, width), order="F"), weights if weighted else None, disk)
 
 
 def _read(file: Any, size: int) -> bytearray:
@@ -294,8 +371,9 @@ def _finite(stream: Stream, batch: Batch, columns: dict[str, Any]) -> dict[str, 
 
 def distinct_values(stream: Stream, weights: str | None) -> dict[str, distinct.Distinct]:
     """The different values of all columns of a stream, but for that of the weights."""
-    batches = weighted_batches(stream, weights, without_zero=True)
-    found = distinct.seen((_finite(stream, batch, columns), share) for batch, columns, share in batches)
-    if not found:
-        raise TableFileError(f"{stream.called} holds no rows to learn from.")
-    return found
+    return seen(stream, weighted_batches(stream.batches(), stream, weights, without_zero=True))
+
+
+def seen(stream: Stream, batches: Iterable[WeightedBatch]) -> dict[str, distinct.Distinct]:
+    """The different values of all columns of some batches."""
+    return distinct.seen((_finite(stream, batch, columns), weights) for batch, columns, weights in batches)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from .counts import Counts
-from .evidence import Evidence
+from .evidence import ROWS_TO_CHECK, Evidence
 from .marginals import refuse_impossible
 from .plan import Layout
+from .workers import blocks_of_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,21 +33,29 @@ class Tally:
         """See `EStep`."""
         return self._last[-1]
 
-    def cells(self, variables: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
-        """The cell of a table that each row is in."""
-        out = np.zeros(self.evidence.rows, dtype=np.int64)
+    def on(self, evidence: Evidence, weights: np.ndarray) -> Tally:
+        """The same for other rows."""
+        return replace(self, evidence=evidence, weights=weights, _last=[])
+
+    def cells(self, variables: Sequence[int], sizes: Sequence[int], rows: slice) -> np.ndarray:
+        """The cell of a table that each of some rows is in."""
+        codes = self.evidence.codes[rows]
+        out = np.zeros(len(codes), dtype=np.int64)
         for variable, size in zip(variables, sizes, strict=True):
             out *= size
-            out += self.evidence.codes[:, self.evidence.slot[variable]]
+            out += codes[:, self.evidence.slot[variable]]
         return out
 
     @cached_property
     def _counts(self) -> np.ndarray:
         out = np.zeros(self.layout.size)
-        for number, variables, sizes in self.scopes:
-            table = self.layout.table(out, number)
-            cells = self.cells(variables, sizes)
-            table += np.bincount(cells, self.weights, minlength=table.size).reshape(table.shape)
+        for rows in blocks_of_rows(self.evidence.rows, ROWS_TO_CHECK):
+            for number, variables, sizes in self.scopes:
+                table = self.layout.table(out, number)
+                cells = self.cells(variables, sizes, rows)
+                table += np.bincount(cells, self.weights[rows], minlength=table.size).reshape(table.shape)
+            if self.evidence.disk is not None:
+                self.evidence.disk.release()
         return out
 
     def count(self, values: np.ndarray) -> Counts:
@@ -64,12 +73,15 @@ class Tally:
 
     def _refuse(self, values: np.ndarray) -> None:
         """Name the rows that are impossible under the tables."""
-        impossible = np.zeros(self.evidence.rows, dtype=bool)
-        for number, variables, sizes in self.scopes:
-            impossible |= self.layout.table(values, number).ravel()[self.cells(variables, sizes)] == 0
-        refuse_impossible(np.flatnonzero(impossible & (self.weights > 0)))
+        found = []
+        for rows in blocks_of_rows(self.evidence.rows, ROWS_TO_CHECK):
+            impossible = np.zeros(rows.stop - rows.start, dtype=bool)
+            for number, variables, sizes in self.scopes:
+                impossible |= self.layout.table(values, number).ravel()[self.cells(variables, sizes, rows)] == 0
+            found.append(rows.start + np.flatnonzero(impossible & (self.weights[rows] > 0)))
+        refuse_impossible(np.concatenate(found))
 
 
-def is_complete(evidence: Evidence, variables: int) -> bool:
-    """Whether every row knows the state of every variable."""
-    return len(evidence.edges()) == variables and bool((evidence.codes >= 0).all())
+def is_complete(evidence: Evidence) -> bool:
+    """Whether every row knows the state of every variable that there is evidence on."""
+    return not evidence.soft_edges() and all(map(evidence.is_complete, evidence.edges()))

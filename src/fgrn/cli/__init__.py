@@ -14,9 +14,9 @@ from .._version import __version__
 
 COMMANDS = {
     "demo": "show",
-    "inspect": "learning",
-    "fit": "learning",
-    "compare": "learning",
+    "inspect": "tables",
+    "fit": "fitting",
+    "compare": "tables",
     "predict": "asking",
     "complete": "asking",
     "explain": "asking",

@@ -104,13 +104,15 @@ def stream(
     drop: tuple[str, ...],
     on_bad: str,
     cache: str | None,
+    batch: int | None = None,
 ) -> Stream:
     """The rows a command was given, to be walked through: files, folders and globs that need not fit into memory."""
-    from ..io.batches import Stream
+    from ..io.batches import BATCH, Stream
 
     return Stream(
         data,
         drop=drop,
+        rows=BATCH if batch is None else batch,
         cache=cache,
         on_bad=on_bad,
         format=format_,
@@ -187,6 +189,13 @@ def _as_learnt_options(model: LatentEstimator, options: dict[str, Any]) -> dict[
     if not options["missing"] and model.missing_values is not None:
         options["missing"] = tuple(str(code) for code in model.missing_values)
     return options
+
+
+def whole(text: str, option: str = "--hidden") -> int:
+    """A number of states."""
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise click.UsageError(f"{option}: a number of states is a whole number from 1 on. Got {text!r}.")
 
 
 def check_place(path: str, what: str = "a model file, such as people.fgrn", option: str = "-o") -> None:

@@ -39,6 +39,7 @@ PHRASES = (
         re.compile(r"List the columns to read, columns=\[\.\.\.\], or leave it out, drop=\[\.\.\.\]"),
         "Leave it out with --drop",
     ),
+    (re.compile(r"To learn here, leave out executor\."), "To learn here, leave out --dask."),
     (re.compile(r"\(learn with smoothing\)"), "(learn with --smoothing)"),
     (re.compile(r"fgrn\.load reads the files that Network\.save writes\."), "`fgrn fit` writes such files."),
     (re.compile(r"\bname that as 'folder'"), "name that with --folder"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -24,9 +25,10 @@ from ..labels import Label
 from ..marginals import REMEDY
 from ..network import Network
 from ..online import POWER, Online
-from ..progress import Progress
+from ..progress import Progress, Steps
+from ..recorded import Recorded, Spread
 from ..schema import UNSEEN, Schema
-from ._streams import recorded
+from ._streams import online_batches, recorded
 from ._tables import Classes, Columns, TableEstimator, array_like, check_lengths, is_array
 
 
@@ -44,6 +46,7 @@ class LatentEstimator(TableEstimator):
         "missing_values": ["array-like", str, Real, None],
         "schema": [Schema, None],
         "unseen": [StrOptions(set(UNSEEN))],
+        "effective_size": [Interval(Real, 0, None, closed="neither"), None],
         "engine": [StrOptions({"auto", *NAMES})],
         "random_state": ["random_state"],
         "checkpoint": [str, PathLike, Checkpoint, None],
@@ -111,26 +114,33 @@ class LatentEstimator(TableEstimator):
 
     def _fit(self, X: Any, sample_weight: Any, classes: Classes | None = None, batch: bool = False) -> Self:
         """Read the table, choose a network, teach it; there is no checkpoint for the first of many batches."""
-        return self._taught(frames.kind_of(X), *self._learnable(X, sample_weight, classes), batch)
+        with self._or_as_before():
+            return self._taught(frames.kind_of(X), *self._learnable(X, sample_weight, classes), batch)
 
-    def _fit_stream(self, X: Any, sample_weight: Any, target: Any = None) -> Self:
+    def _fit_stream(self, X: Any, sample_weight: Any, target: Any = None, executor: Any = None) -> Self:
         """The same with rows that are not in memory, the class, and the weights, being columns of them."""
-        data = recorded(self, X, sample_weight, target)
-        return self._taught("pyarrow", data, data.weights)
+        with self._or_as_before():
+            data = recorded(self, X, sample_weight, target, executor)
+            return self._taught("pyarrow", data, data.row_weights)
 
-    def _taught(self, kind: str, data: Mapping[str, Coded], weights: np.ndarray | None, batch: bool = False) -> Self:
+    def _taught(self, kind: str, data: Any, weights: np.ndarray | None, batch: bool = False) -> Self:
         if self.checkpoint is not None and not isinstance(self.random_state, Integral):
             raise LearningError("To be resumed, random starts have to be the same again: give random_state a number.")
         self._kind = kind
         self._online = None
-        self.n_rows_ = frames.row_count(data)
-        self.weight_ = float(self.n_rows_ if weights is None else weights.sum())
+        if isinstance(data, (Recorded, Spread)):
+            self.n_rows_, self.weight_ = data.rows, data.weight
+        else:
+            self.n_rows_ = frames.row_count(data)
+            self.weight_ = float(self.n_rows_ if weights is None else weights.sum())
         try:
             with opened(None if batch else self.checkpoint) as self._journal:
                 self._choose(data, weights)
         finally:
             self._journal = None
         self.n_iter_ = self.history_.epochs
+        if batch:  # it comes again, to be counted
+            self._online, self.n_rows_ = self.network_.online(0.0, self._power), 0
         return self
 
     def _learnable(
@@ -186,21 +196,40 @@ class LatentEstimator(TableEstimator):
 
     def _partial_fit(self, X: Any, sample_weight: Any, classes: Classes | None = None) -> Self:
         """One step of online EM; the first batch is learnt like a table."""
-        first = not hasattr(self, "network_")
-        if first:
+        if not hasattr(self, "network_"):
             self._fit(X, sample_weight, classes, batch=True)
         data = self._coded(X)
         rows = frames.row_count(data)
         check_lengths(rows, classes)
         if classes is not None:
             data = {**data, self._class_name(): classes.coded}
-        weights = self._weights(sample_weight, rows)
-        if self._online is None:  # after the first batch from what it counts, after `fit` from what the model expects
-            self._online = self.network_.online(0.0 if first else self.weight_, self._power)
+        return self._step(data, self._weights(sample_weight, rows))
+
+    def _partial_fit_stream(self, X: Any, sample_weight: Any, target: Any = None, classes: Any = None) -> Self:
+        """One step for each batch of rows that are read once; if one fails, those before it have been learnt."""
+        batches = online_batches(self, X, sample_weight, target, classes)
+        with Steps(self.verbose) as told:
+            if not hasattr(self, "network_"):
+                with self._or_as_before():
+                    first = next(batches)
+                    self._taught("pyarrow", *first, batch=True)
+                    batches = chain([first], batches)
+            for data, weights in batches:
+                self._step(data, weights)
+                told("rows learnt", self.n_rows_, 0)
+                if self._stop is not None and self._stop():
+                    break
+        return self
+
+    def _step(self, data: Mapping[str, Coded], weights: np.ndarray | None) -> Self:
+        """A step of online EM; before the first one after `fit`, the model says itself what it expects."""
+        if self._online is None:
+            self._online = self.network_.online(self.weight_, self._power)
+        self._online.effective_size = self.effective_size
         self.history_ = self.network_.learn(
             data, epochs=1, smoothing=self.smoothing, weights=weights, engine=self.engine, online=self._online
         )
-        self.n_rows_ += 0 if first else rows
+        self.n_rows_ += frames.row_count(data)
         self.weight_ = self._online.weight
         self.n_iter_ += 1
         return self

@@ -2,63 +2,155 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..columns import Column
-from ..exceptions import LearningError, unknown_name
-from ..frames import Recorded
+from ..exceptions import FgrnWarning, LearningError, TableFileError, unknown_name, warn
+from ..frames import Coded
 from ..io.batches import stream_of
+from ..progress import Steps, Told
+from ..recorded import Recorded, Spread
 from ..schema import Schema
-from ..streams import BySchema, checked_weight_name, distinct_values, record
+from ..streams import (
+    BySchema,
+    CodedBatch,
+    Coding,
+    WeightedBatch,
+    check_rows,
+    checked_weight_name,
+    coded,
+    rows_of,
+    seen,
+    weighted_batches,
+)
 
 if TYPE_CHECKING:
     from ._base import LatentEstimator
 
 
-def recorded(model: LatentEstimator, X: Any, sample_weight: Any, target: Any) -> Recorded:
-    """The codes of a stream, on disk; the columns and classes of the model are what they are from now on.
+def recorded(model: LatentEstimator, X: Any, sample_weight: Any, target: Any, executor: Any) -> Recorded | Spread:
+    """The codes of rows that are not in memory; the columns and classes of the model are what they are from now on.
 
     Args:
         model: the estimator.
         X: the stream, or what can be made one.
         sample_weight: the name of the column of weights, or None.
         target: the name of the column that is the class, or None.
+        executor: the client of a cluster, or None.
     """
     if getattr(model, "n_hidden", None) == "auto":
         raise LearningError(
             "The number of hidden states is chosen on rows in memory: call compare with some of them, and set n_hidden."
         )
-    stream, weights = stream_of(X), checked_weight_name(sample_weight)
-    found: dict[str, Any] = {}
-    if model.schema is None or target is not None:
-        found = dict(distinct_values(stream.again(), weights))
-    if target is not None:
-        if not isinstance(target, str) or target not in found:
-            raise unknown_name("column", target, found)
-        model._know(model._classes({target: found.pop(target).values}))
-    schema: list[Schema] = []
+    with Steps(model.verbose) as told:
+        return _recorded(model, X, sample_weight, target, executor, told)
+
+
+def _recorded(
+    model: LatentEstimator, X: Any, sample_weight: Any, target: Any, executor: Any, told: Told
+) -> Recorded | Spread:
+    look_first = model.schema is None or target is not None
+    rows, weights = rows_of(X, executor, look_first, told), checked_weight_name(sample_weight)
+    found: dict[str, Any] = dict(rows.distinct(weights)) if look_first else {}
+    _take_classes(model, found, target)
     coders: list[BySchema] = []
 
-    def choose(names: Sequence[str]) -> dict[str, str]:
-        features = [name for name in names if name != target]
-        model.n_features_in_ = len(features)
-        model.feature_names_in_ = np.array(features, dtype=object)
-        model.schema_ = model._read_schema(found or dict.fromkeys(features), None)
-        columns = [column for column in model.schema_.values() if column.levels]
-        kept = {column.name: column.name for column in columns}
-        if target is not None:
-            columns.append(Column(target, tuple(model._class_labels())))
-            kept[target] = model._class_name()
-        schema.append(Schema(columns))
-        coders.append(BySchema(schema[0], model.unseen))
-        return kept
+    def coding_for(names: Sequence[str]) -> Coding:
+        _take_columns(model, names, found, target)
+        coding, coder = _coding(model, target)
+        coders.append(coder)
+        return coding
 
-    table = record(
-        stream, weights, choose, lambda name, values: coders[0](name, values), lambda name: len(schema[0][name].levels),
-        without_zero=True,
-    )  # fmt: skip
+    table = rows.recorded(weights, coding_for, without_zero=True)
     coders[0].tell()
     return table
+
+
+def _take_classes(model: LatentEstimator, found: dict[str, Any], target: Any, classes: Any = None) -> None:
+    """What the classes of the model are from now on: those given, or found in a column, which is taken out."""
+    if target is None:
+        return
+    if not isinstance(target, str) or target not in found:
+        raise unknown_name("column", target, found)
+    values = found.pop(target).values
+    model._know(model._classes({target: values if classes is None else list(classes)}))
+
+
+def _take_columns(model: LatentEstimator, names: Sequence[str], found: dict[str, Any], target: str | None) -> None:
+    """What the columns of the model are from now on, and what they mean; `found` may be empty, if it has a schema."""
+    features = [name for name in names if name != target]
+    model.n_features_in_ = len(features)
+    model.feature_names_in_ = np.array(features, dtype=object)
+    model.schema_ = model._read_schema(found or dict.fromkeys(features), None)
+
+
+def _coding(model: LatentEstimator, target: str | None) -> tuple[Coding, BySchema]:
+    """How the columns of the model, and its class, are read, and who counts what is no level."""
+    columns = [column for column in model.schema_.values() if column.levels]
+    kept = {column.name: column.name for column in columns}
+    if target is not None:
+        columns.append(Column(target, tuple(model._class_labels())))
+        kept[target] = model._class_name()
+    coder = BySchema(Schema(columns), model.unseen)
+    return Coding(kept, {column.name: len(column.levels) for column in columns}, coder), coder
+
+
+def online_batches(
+    model: LatentEstimator, X: Any, sample_weight: Any, target: Any, classes: Any
+) -> Iterator[tuple[dict[str, Coded], np.ndarray | None]]:
+    """The codes and weights of rows that are read once, in batches as large as those of the stream, or larger.
+
+    The first of them decides what the columns are of a model that has not learnt anything, and its classes, unless
+    these are given.
+    """
+    stream, weights = stream_of(X), checked_weight_name(sample_weight)
+    rows = weighted_batches(stream.once(), stream, weights, without_zero=True)
+    head: list[WeightedBatch] = []
+    for batch in rows:
+        head.append(batch)
+        if sum(len(one.batch.numbers) for one in head) >= stream.rows:
+            break
+    check_rows(stream.called, len(head), len(head), weights)
+    if not hasattr(model, "network_"):
+        found = dict(seen(stream, head)) if model.schema is None or target is not None else {}
+        _take_classes(model, found, target, classes)
+        _take_columns(model, list(head[0].columns), found, target)
+    coding, coder = _coding(model, target)
+    ready: list[CodedBatch] = []
+    taken = False
+    try:
+        for batch in chain(head, rows):
+            ready.append(coded(stream, _matched(model, batch, target), coding))
+            if sum(len(one.codes) for one in ready) >= stream.rows:
+                yield _joined(ready, coding)
+                ready, taken = [], True
+        if any(len(one.codes) for one in ready):
+            yield _joined(ready, coding)
+        elif not taken:
+            raise TableFileError(f"{stream.called} holds no rows to learn from.")
+    finally:  # also when nobody wants more of them
+        coder.tell()
+        if stream.left_out:
+            warn(f"{stream.called}: {stream.report()}", FgrnWarning)
+
+
+def _matched(model: LatentEstimator, rows: WeightedBatch, target: str | None) -> WeightedBatch:
+    """The columns that the model knows, and the class."""
+    features = {name: column for name, column in rows.columns.items() if name != target}
+    columns = model._mapping(features, reset=False)
+    if target is not None:
+        if target not in rows.columns:
+            raise unknown_name("column", target, rows.columns)
+        columns[target] = rows.columns[target]
+    return rows._replace(columns=columns)
+
+
+def _joined(batches: Sequence[CodedBatch], coding: Coding) -> tuple[dict[str, Coded], np.ndarray | None]:
+    codes = np.concatenate([one.codes for one in batches])
+    given = [one.weights for one in batches if one.weights is not None]
+    data = {name: Coded(codes[:, position]) for position, name in enumerate(coding.kept.values())}
+    return data, np.concatenate(given) if given else None

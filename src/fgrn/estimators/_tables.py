@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from numbers import Number
 from typing import Any, NamedTuple
 
@@ -50,6 +51,17 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
         return tags
+
+    @contextmanager
+    def _or_as_before(self) -> Iterator[None]:
+        """Leave the estimator as it was, with the model it has, if learning fails or is interrupted."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def _columns(self, X: Any, *, reset: bool) -> Columns:
         """The columns of a table by name and by value; those of an array are called x0, x1, ..."""

@@ -29,7 +29,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
 
     classes_: np.ndarray
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, executor: Any = None) -> Self:
         """Learn from a table and the class of each row.
 
         Args:
@@ -39,10 +39,14 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
             y: the classes, also as a table of one column, which names them. Where it is None or NaN the class of a row
                 is not known; the row still teaches what goes with what.
             sample_weight: one weight per row; a row of weight 0 is as if it were not there.
+            executor: a client of dask.distributed, whose workers keep the rows and count them; X is then a Dask
+                dataframe, or Parquet files that every worker can read, and y and sample_weight names of columns.
+
+        If it fails, the model is as it was before.
         """
         self._validate_params()
-        if frames.is_source(X):
-            return self._fit_stream(X, sample_weight, y)
+        if executor is not None or frames.is_source(X):
+            return self._fit_stream(X, sample_weight, y, executor)
         return self._fit(X, sample_weight, self._classes(y))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -51,12 +55,16 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         The first batch is learnt as `fit` would, and decides what the columns mean, unless a `schema` is given.
 
         Args:
-            X: the rows.
+            X: the rows; or a path, a glob, an iterator of frames, or a `Stream`, which is read once, and of which every
+                batch (`Stream(..., rows=)`) is a step; y and sample_weight are then names of its columns.
             y: their classes; where they are None or NaN they are not known, in all rows of a later batch if need be.
-            classes: all classes there will be; needed in the first call.
+            classes: all classes there will be; needed in the first call, unless X is read in batches: then those of the
+                first one are taken.
             sample_weight: one weight per row.
         """
         self._validate_params()
+        if frames.is_source(X):
+            return self._partial_fit_stream(X, sample_weight, y, classes)
         name, labels, known = self._labels(y, getattr(self, "classes_", None))
         if not hasattr(self, "network_"):
             if classes is None:
@@ -197,6 +205,8 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         schema: what the columns mean, if that is not to be found in the table.
         unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
             an "error".
+        effective_size: for `partial_fit`, how many rows of today those before stand for, at most, where what is learnt
+            changes with time; None if it does not.
         engine: "auto", "cpu" or "reference".
         random_state: for the random starts.
         checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
@@ -229,6 +239,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         missing_values: Any = None,
         schema: Schema | None = None,
         unseen: str = "unknown",
+        effective_size: float | None = None,
         engine: str = "auto",
         random_state: Any = None,
         checkpoint: Any = None,
@@ -248,6 +259,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         self.missing_values = missing_values
         self.schema = schema
         self.unseen = unseen
+        self.effective_size = effective_size
         self.engine = engine
         self.random_state = random_state
         self.checkpoint = checkpoint
@@ -278,6 +290,8 @@ class NaiveBayesClassifier(LatentClassifierBase):
         schema: what the columns mean, if that is not to be found in the table.
         unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
             an "error".
+        effective_size: for `partial_fit`, how many rows of today those before stand for, at most, where what is learnt
+            changes with time; None if it does not.
         engine: "auto", "cpu" or "reference".
         random_state: for the start where classes are unknown.
         checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
@@ -313,6 +327,7 @@ class NaiveBayesClassifier(LatentClassifierBase):
         missing_values: Any = None,
         schema: Schema | None = None,
         unseen: str = "unknown",
+        effective_size: float | None = None,
         engine: str = "auto",
         random_state: Any = None,
         checkpoint: Any = None,
@@ -326,6 +341,7 @@ class NaiveBayesClassifier(LatentClassifierBase):
         self.missing_values = missing_values
         self.schema = schema
         self.unseen = unseen
+        self.effective_size = effective_size
         self.engine = engine
         self.random_state = random_state
         self.checkpoint = checkpoint
@@ -352,6 +368,8 @@ class DeepLatentClassifier(LatentClassifierBase):
         schema: what the columns mean, if that is not to be found in the table.
         unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
             an "error".
+        effective_size: for `partial_fit`, how many rows of today those before stand for, at most, where what is learnt
+            changes with time; None if it does not.
         engine: "auto", "cpu" or "reference".
         random_state: for the random starts.
         checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
@@ -386,6 +404,7 @@ class DeepLatentClassifier(LatentClassifierBase):
         missing_values: Any = None,
         schema: Schema | None = None,
         unseen: str = "unknown",
+        effective_size: float | None = None,
         engine: str = "auto",
         random_state: Any = None,
         checkpoint: Any = None,
@@ -403,6 +422,7 @@ class DeepLatentClassifier(LatentClassifierBase):
         self.missing_values = missing_values
         self.schema = schema
         self.unseen = unseen
+        self.effective_size = effective_size
         self.engine = engine
         self.random_state = random_state
         self.checkpoint = checkpoint

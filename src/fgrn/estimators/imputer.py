@@ -32,6 +32,8 @@ class LatentImputer(OneToOneFeatureMixin, ChoosingTransformer):  # type: ignore[
         schema: what the columns mean, if that is not to be found in the table.
         unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
             an "error".
+        effective_size: for `partial_fit`, how many rows of today those before stand for, at most, where what is learnt
+            changes with time; None if it does not.
         engine: "auto", "cpu" or "reference".
         random_state: for the random starts.
         checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
@@ -60,6 +62,7 @@ class LatentImputer(OneToOneFeatureMixin, ChoosingTransformer):  # type: ignore[
         missing_values: Any = None,
         schema: Schema | None = None,
         unseen: str = "unknown",
+        effective_size: float | None = None,
         engine: str = "auto",
         random_state: Any = None,
         checkpoint: Any = None,
@@ -79,6 +82,7 @@ class LatentImputer(OneToOneFeatureMixin, ChoosingTransformer):  # type: ignore[
         self.missing_values = missing_values
         self.schema = schema
         self.unseen = unseen
+        self.effective_size = effective_size
         self.engine = engine
         self.random_state = random_state
         self.checkpoint = checkpoint

@@ -23,7 +23,7 @@ from ._choosing import Choosing
 class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc]
     """What models without a class share."""
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, executor: Any = None) -> Self:
         """Learn from a table.
 
         Args:
@@ -32,9 +32,15 @@ class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc
             y: not used.
             sample_weight: one weight per row, the name of a column where X is not in memory; a row of weight 0 is as if
                 it were not there.
+            executor: a client of dask.distributed, whose workers keep the rows and count them; X is then a Dask
+                dataframe, or Parquet files that every worker can read.
+
+        If it fails, the model is as it was before.
         """
         self._validate_params()
-        return self._fit_stream(X, sample_weight) if frames.is_source(X) else self._fit(X, sample_weight)
+        if executor is not None or frames.is_source(X):
+            return self._fit_stream(X, sample_weight, executor=executor)
+        return self._fit(X, sample_weight)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Go on learning from rows that are seen once: a step of online EM, see `fgrn.online`.
@@ -42,11 +48,14 @@ class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc
         The first batch is learnt as `fit` would, and decides what the columns mean, unless a `schema` is given.
 
         Args:
-            X: the rows.
+            X: the rows; or a path, a glob, an iterator of frames, or a `Stream`, which is read once, and of which every
+                batch (`Stream(..., rows=)`) is a step.
             y: not used.
-            sample_weight: one weight per row.
+            sample_weight: one weight per row; the name of a column where X is not in memory.
         """
         self._validate_params()
+        if frames.is_source(X):
+            return self._partial_fit_stream(X, sample_weight)
         return self._partial_fit(X, sample_weight)
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -111,6 +120,8 @@ class LatentClassModel(DensityMixin, ChoosingTransformer):  # type: ignore[misc]
         schema: what the columns mean, if that is not to be found in the table.
         unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
             an "error".
+        effective_size: for `partial_fit`, how many rows of today those before stand for, at most, where what is learnt
+            changes with time; None if it does not.
         engine: "auto", "cpu" or "reference".
         random_state: for the random starts.
         checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
@@ -143,6 +154,7 @@ class LatentClassModel(DensityMixin, ChoosingTransformer):  # type: ignore[misc]
         missing_values: Any = None,
         schema: Schema | None = None,
         unseen: str = "unknown",
+        effective_size: float | None = None,
         engine: str = "auto",
         random_state: Any = None,
         checkpoint: Any = None,
@@ -162,6 +174,7 @@ class LatentClassModel(DensityMixin, ChoosingTransformer):  # type: ignore[misc]
         self.missing_values = missing_values
         self.schema = schema
         self.unseen = unseen
+        self.effective_size = effective_size
         self.engine = engine
         self.random_state = random_state
         self.checkpoint = checkpoint
@@ -291,6 +304,8 @@ class DiscreteICA(LatentTransformer):
         schema: what the columns mean, if that is not to be found in the table.
         unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
             an "error".
+        effective_size: for `partial_fit`, how many rows of today those before stand for, at most, where what is learnt
+            changes with time; None if it does not.
         engine: "auto", "cpu" or "reference".
         random_state: for the random starts.
         checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
@@ -321,6 +336,7 @@ class DiscreteICA(LatentTransformer):
         missing_values: Any = None,
         schema: Schema | None = None,
         unseen: str = "unknown",
+        effective_size: float | None = None,
         engine: str = "auto",
         random_state: Any = None,
         checkpoint: Any = None,
@@ -337,6 +353,7 @@ class DiscreteICA(LatentTransformer):
         self.missing_values = missing_values
         self.schema = schema
         self.unseen = unseen
+        self.effective_size = effective_size
         self.engine = engine
         self.random_state = random_state
         self.checkpoint = checkpoint

@@ -7,16 +7,18 @@ import os
 import shutil
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import frames, settings
 from ..disk import full, unnamed
 from ..exceptions import FgrnError, FgrnWarning, TableFileError, shortened, unknown_name, warn
 from . import table_file
-from .spool import Batch, Spool, cut, first_line, without_dictionaries
+from .shares import Share
+from .spool import Batch, Spool, cut, first_line, with_dictionaries, without_dictionaries
 from .table_file import called
 from .text_batches import Bad, TextOptions, Types, cut_off, opened, words
 
@@ -24,6 +26,20 @@ BATCH = 2**16
 """Rows of a batch, unless said otherwise."""
 
 POLICIES = ("error", "skip")
+
+
+class Part(NamedTuple):
+    """Some rows of a stream, which are read elsewhere: a frame, or some row groups of Parquet files.
+
+    `names` are the columns of the whole stream, and what there is to say is put into `told`.
+    """
+
+    called: str
+    names: tuple[str, ...]
+    shares: Sequence[Share]
+    frame: Any
+    cache: str | None
+    told: list[str]
 
 
 class Stream:
@@ -81,14 +97,22 @@ class Stream:
         self._source, self.rows, self.cache, self.on_bad = source, rows, cache, on_bad
         self._columns = None if columns is None else settings.names("columns", columns)
         self._drop = frozenset(settings.names("drop", drop))
-        self._format = format
+        self.format = format
         self._text = TextOptions(tuple(missing), header, delimiter, encoding, decimal)
         self._spool: Spool | None = None
         self._copies: dict[str, Any] = {}
         self._used = False
         self._told: set[tuple[str, str]] = set()
+        self._part: Part | None = None
         self.left_out: Counter[str] = Counter()
         """Why rows were left out, and how many for each reason, of the last time through."""
+
+    def part(self, part: Part) -> Stream:
+        """Some of the rows, to be read elsewhere, with the same options."""
+        other = copy(self)
+        other._part, other.left_out, other._told = part, Counter(), set()
+        other.cache = part.cache if self.cache is None else self.cache
+        return other
 
     def __iter__(self) -> Iterator[Any]:
         for batch in self.batches():
@@ -135,6 +159,18 @@ class Stream:
         parts = [f"{count:,} ({why})" for why, count in self.left_out.most_common()]
         return f"{rows:,} {'row was' if rows == 1 else 'rows were'} left out: {shortened(parts, 4)}."
 
+    def once(self) -> Iterator[Batch]:
+        """The same as `batches`, where nothing is kept: the columns of text are what they were seen to be so far."""
+        if self._spool is not None or not self._is_text:
+            yield from self.batches()
+            return
+        self.left_out = Counter()
+        types = Types(self._text.decimal)
+        for batch in self._first_time():
+            table = with_dictionaries(batch.frame)
+            types.see(table)
+            yield batch._replace(frame=types.typed(table))
+
     def batches(self) -> Iterator[Batch]:
         """The rows, with where they come from."""
         if self._spool is not None:
@@ -142,39 +178,57 @@ class Stream:
             yield from self._spool.batches(self.rows)
             return
         self.left_out = Counter()
-        if _is_path(self._source) or _is_list_of_paths(self._source):
-            kinds = {table_file.format_of(file, self._format) for file in self._files}
-            if "parquet" in kinds and len(kinds) > 1:
-                raise TableFileError(f"{self.called} has text files and Parquet files; make two streams of them.")
-            if "parquet" not in kinds:
-                spool = Spool(self.cache, Types(self._text.decimal))
-                spool.fill(self._first_time())
-                spool.left_out = Counter(self.left_out)
-                self._spool = spool
-                yield from self.batches()
-                return
-        yield from self._first_time()
+        if not self._is_text:
+            yield from self._first_time()
+            return
+        spool = Spool(self.cache, Types(self._text.decimal))
+        spool.fill(self._first_time())
+        spool.left_out = Counter(self.left_out)
+        self._spool = spool
+        yield from self.batches()
 
     @property
-    def _files(self) -> list[str]:
+    def _is_text(self) -> bool:
+        """Whether it is made of text files."""
+        if self._part is not None or not self.is_files:
+            return False
+        kinds = {table_file.format_of(file, self.format) for file in self.files}
+        if "parquet" in kinds and len(kinds) > 1:
+            raise TableFileError(f"{self.called} has text files and Parquet files; make two streams of them.")
+        return "parquet" not in kinds
+
+    @property
+    def is_files(self) -> bool:
+        """Whether it is made of paths, globs or folders."""
+        return _is_path(self._source) or _is_list_of_paths(self._source)
+
+    @property
+    def files(self) -> list[str]:
+        """All files of paths, globs and folders, in order."""
         given = self._source if _is_list_of_paths(self._source) else [self._source]
-        return [file for one in given for file in _found(os.fspath(one), self._format)]
+        return [file for one in given for file in _found(os.fspath(one), self.format)]
 
     def _first_time(self) -> Iterator[Batch]:
         """The rows from where they come from, the columns in order."""
-        names: tuple[str, ...] | None = None
+        names = None if self._part is None else self._part.names
         every: dict[str, None] = {}
         for batch in self._raw():
             found = _names_of(batch.frame)
             every |= dict.fromkeys(found)
             if names is None:
-                names = self._chosen(found)
+                names = self.chosen(found)
             yield batch._replace(frame=self._arranged(batch, found, names))
-        for name in self._drop if every and self._columns is None else ():
+        if every and self._part is None:
+            self.check_dropped(every)
+
+    def check_dropped(self, every: Iterable[str]) -> None:
+        """Refuse to leave out a column that no file has."""
+        for name in self._drop if self._columns is None else ():
             if name not in every:
                 raise unknown_name("column", name, every)
 
-    def _chosen(self, found: Sequence[str]) -> tuple[str, ...]:
+    def chosen(self, found: Sequence[str]) -> tuple[str, ...]:
+        """The columns to read, of those that were found."""
         chosen = found if self._columns is None else self._columns
         names = tuple(name for name in chosen if name not in self._drop)
         if not names:
@@ -194,7 +248,7 @@ class Stream:
         for name in lacking:
             if (batch.where, name) not in self._told:
                 self._told.add((batch.where, name))
-                warn(f"{batch.where} has no column {name!r}: unknown in its rows.", FgrnWarning)
+                self._tell(f"{batch.where} has no column {name!r}: unknown in its rows.")
         if list(found) == list(names):
             return batch.frame
         if hasattr(batch.frame, "column_names"):
@@ -205,14 +259,25 @@ class Stream:
         columns = frames.columns(batch.frame)
         return {n: frames.nothing(len(batch.numbers)) if n in lacking else columns[n] for n in names}
 
+    def _tell(self, what: str) -> None:
+        if self._part is None:
+            warn(what, FgrnWarning)
+        else:
+            self._part.told.append(what)
+
     def _raw(self) -> Iterator[Batch]:
         """Batches as they come."""
         source = self._source
-        if hasattr(source, "get_fragments"):
+        if self._part is not None and self._part.frame is not None:
+            yield from self._of_frames([self._part.frame], self._part.called)
+        elif self._part is not None:
+            for share in self._part.shares:
+                yield from self._parquet(share.file, share)
+        elif hasattr(source, "get_fragments"):
             yield from self._fragments(source)
-        elif _is_path(source) or _is_list_of_paths(source):
-            for file in self._files:
-                kind = table_file.format_of(file, self._format)
+        elif self.is_files:
+            for file in self.files:
+                kind = table_file.format_of(file, self.format)
                 yield from self._parquet(file) if kind == "parquet" else self._words(file, kind)
         else:
             if _is_once(source):
@@ -223,7 +288,7 @@ class Stream:
                 self._used = True
             yield from self._of_frames(source() if callable(source) else source)
 
-    def _of_frames(self, source: Any) -> Iterator[Batch]:
+    def _of_frames(self, source: Any, called: str = "") -> Iterator[Batch]:
         for number, frame in enumerate(source):
             if isinstance(frame, Mapping):
                 frame = {name: frames.plain(column, name) for name, column in frame.items()}
@@ -231,7 +296,7 @@ class Stream:
             rows = len(frame) if frames.is_frame(frame) else frames.row_count(frames.columns(frame))
             if not rows:
                 continue
-            yield from cut(Batch(frame, f"batch {number}", range(rows)), self.rows)
+            yield from cut(Batch(frame, called or f"batch {number}", range(rows)), self.rows)
 
     def _fragments(self, dataset: Any) -> Iterator[Batch]:
         for fragment in dataset.get_fragments():
@@ -248,10 +313,11 @@ class Stream:
             except Exception as error:  # pyarrow has several, all with a message worth reading
                 raise TableFileError(f"{where} cannot be read after row {first:,}: {first_line(error)}") from error
 
-    def _parquet(self, name: str) -> Iterator[Batch]:
+    def _parquet(self, name: str, share: Share | None = None) -> Iterator[Batch]:
         import pyarrow.parquet as parquet
 
-        first = 0
+        first = 0 if share is None else share.first
+        groups = None if share is None else list(share.groups)
         with ExitStack() as stack:
             source = self._copied(name) if name == "-" or name.endswith(".gz") else stack.enter_context(opened(name))
             try:
@@ -260,7 +326,7 @@ class Stream:
                     wanted = (
                         None if self._columns is None else [n for n in self._columns if n in found.schema_arrow.names]
                     )
-                    for batch in found.iter_batches(self.rows, columns=wanted):
+                    for batch in found.iter_batches(self.rows, groups, wanted):
                         if batch.num_rows:
                             numbers = range(first, first + batch.num_rows)
                             yield Batch(table_file.as_text_would_be(_table([batch])), called(name), numbers)

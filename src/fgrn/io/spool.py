@@ -41,7 +41,7 @@ class Spool:
 
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         for batch in batches:
-            table = _with_dictionaries(_as_arrow(batch))
+            table = with_dictionaries(_as_arrow(batch))
             if self.types is not None:
                 self.types.see(table)
             self.places.append((self.file.tell(), batch.where, batch.numbers))
@@ -75,7 +75,7 @@ def without_dictionaries(table: Any) -> Any:
     return pa.table(columns, names=table.column_names)
 
 
-def _with_dictionaries(table: Any) -> Any:
+def with_dictionaries(table: Any) -> Any:
     """A table of Arrow with its words by their distinct values, as they are compact and quick to read."""
     import pyarrow as pa
 

@@ -24,7 +24,7 @@ from .builder import Builder
 from .names import check_directed, check_names, is_plain, joined_property, numbers_text, split_property
 
 if TYPE_CHECKING:
-    from lark import Lark, Token, Tree
+    from lark import Lark, Token, Tree, UnexpectedInput
 
 GRAMMAR = r"""
     start: (network | variable | probability)*
@@ -118,26 +118,33 @@ def _parser() -> Lark:
 
 
 def _tree(text: str, builder: Builder) -> Tree[Token]:
-    from lark import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+    from lark import UnexpectedInput
 
     try:
         return _parser().parse(text)
     except UnexpectedInput as error:
-        expected: Any = ()
-        at_end = True
-        line, where = text.count("\n") + 1, len(text)
-        if isinstance(error, UnexpectedToken):
-            at_end, expected = error.token.type == "$END", error.expected
-        elif isinstance(error, UnexpectedCharacters):
-            at_end, expected = False, error.allowed or ()
-        if not at_end:
-            line, where = error.line, error.pos_in_stream or 0
-        words = " or ".join(sorted(_WORDS.get(one, one) for one in expected)) or "something else"
-        found = f"found {shown(text[where : where + 40].split(chr(10))[0])}" if not at_end else "the file ends"
-        hint = " Is it complete?" if at_end else ""
-        if _STATEMENT.match(text, where) and "RBRACE" in expected:  # what it begins with is right, so its end is not
-            hint = " A statement ends with ';', and has its braces and quotation marks in pairs."
-        raise builder.error(line, f"{found} where {words} was expected.{hint}") from None
+        found_error = error
+    raise _problem(text, found_error, builder)  # not while another is handled, which could not be pickled
+
+
+def _problem(text: str, error: UnexpectedInput, builder: Builder) -> Exception:
+    from lark import UnexpectedCharacters, UnexpectedToken
+
+    expected: Any = ()
+    at_end = True
+    line, where = text.count("\n") + 1, len(text)
+    if isinstance(error, UnexpectedToken):
+        at_end, expected = error.token.type == "$END", error.expected
+    elif isinstance(error, UnexpectedCharacters):
+        at_end, expected = False, error.allowed or ()
+    if not at_end:
+        line, where = error.line, error.pos_in_stream or 0
+    words = " or ".join(sorted(_WORDS.get(one, one) for one in expected)) or "something else"
+    found = f"found {shown(text[where : where + 40].split(chr(10))[0])}" if not at_end else "the file ends"
+    hint = " Is it complete?" if at_end else ""
+    if _STATEMENT.match(text, where) and "RBRACE" in expected:  # what it begins with is right, so its end is not
+        hint = " A statement ends with ';', and has its braces and quotation marks in pairs."
+    return builder.error(line, f"{found} where {words} was expected.{hint}")
 
 
 def _tokens(tree: Tree[Token]) -> Iterator[Token]:

@@ -1,116 +1,20 @@
-"""Commands that learn: `inspect`, `fit`, `compare`."""
+"""The command that learns: `fit`, from a table in memory, in batches, read once, or on a cluster."""
 
 from __future__ import annotations
 
-import re
+from contextlib import nullcontext
 from typing import Any
 
 import click
 import numpy as np
 
-from .. import printing
 from ..checkpoints import EVERY, Checkpoint
-from ..exceptions import SchemaError, shortened
-from ..io.batches import is_many
+from ..exceptions import SchemaError
+from ..io.batches import BATCH, is_many
 from . import common
 from .rows import matched
-from .wording import spoken
-
-MOST_CELLS = 48
-"""How wide the levels of a column are shown."""
-
-DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 MODELS = ("latent", "naive-bayes", "deep", "clusters", "ica")
-
-
-@click.command(epilog="\b\nExamples\n  fgrn inspect people.csv --drop id\n  fgrn inspect alarm.bif")
-@click.argument("data")
-@common.schema
-@common.reading
-@common.json_option
-def inspect(data: str, bins: int, max_levels: int, as_json: bool, **options: Any) -> None:
-    """What is in a table: columns, levels, holes, and what looks odd; or in a Bayesian network.
-
-    DATA is a CSV, TSV or Parquet file, or - for standard input; or a network: BIF, XMLBIF, NET, XDSL or UAI.
-    """
-    from . import networks
-
-    if networks.is_network(data) and options["format_"] is None:
-        networks.summary(data, as_json)
-        return
-    from .. import frames
-    from ..schema import Schema
-
-    table = common.read(data, **options)
-    rows = table.num_rows
-    found: list[dict[str, Any]] = []
-    for name in table.column_names:
-        values = frames.columns(table.select([name]))[name]
-        known = [value for value in frames.listed(values) if not frames.is_unknown(value)]
-        holes, distinct = rows - len(known), len(set(map(str, known)))
-        record: dict[str, Any] = {"column": name, "distinct": distinct, "missing": holes, "missing_share": holes / rows}
-        try:
-            column = Schema.infer({name: values}, bins=bins, max_levels=max_levels)[name]
-            record |= {"kind": "bins" if column.is_binned else "levels", "levels": list(column.levels)}
-        except SchemaError as problem:
-            record |= {"kind": "unfit", "levels": [], "problem": spoken(problem)}
-        record["remarks"] = _remarks(record, known, rows)
-        found.append(record)
-    if as_json:
-        common.as_json({"rows": rows, "columns": found})
-        return
-    click.echo(f"{rows:,} {'row' if rows == 1 else 'rows'}, {len(found)} {'column' if len(found) == 1 else 'columns'}")
-    lines = [
-        [
-            record["column"],
-            record["kind"],
-            _levels(record["levels"]),
-            f"{record['distinct']:,}",
-            f"{record['missing_share']:.1%}" if record["missing"] else "",
-        ]
-        for record in found
-    ]
-    click.echo(common.aligned(["column", "kind", "levels", "distinct", "missing"], lines, left=3))
-    remarks = [f"  {record['column']}: {remark}" for record in found for remark in record["remarks"]]
-    if remarks:
-        click.echo("\nLook at\n" + "\n".join(remarks))
-
-
-def _is_measured(value: Any) -> bool:
-    """Whether a value is a number that is not whole, as no identifier is."""
-    return isinstance(value, (float, np.floating)) and not float(value).is_integer()
-
-
-def _levels(levels: list[Any]) -> str:
-    """As many of the levels as there is room for."""
-    texts = (shortened(levels, most) for most in range(5, 0, -1))
-    return next(
-        (text for text in texts if len(text) <= MOST_CELLS), printing.fitted([shortened(levels, 1)], MOST_CELLS)[0]
-    )
-
-
-def _remarks(record: dict[str, Any], known: list[Any], rows: int) -> list[str]:
-    """What looks odd in a column."""
-    if not known:
-        return ["no value is known; leave it out with --drop"]
-    out = []
-    if record["kind"] == "unfit":
-        out.append(record["problem"].removeprefix(f"Column {record['column']!r}: "))
-    elif record["distinct"] > 0.9 * len(known) and rows > 20 and not any(map(_is_measured, known)):
-        which = "every value is" if record["distinct"] == len(known) else "nearly every value is"
-        out.append(f"{which} different: an identifier? leave it out with --drop")
-    if all(isinstance(value, str) and DECIMAL_COMMA.fullmatch(value) for value in known):
-        out.append(f"numbers such as {known[0]!r}, taken for words: say --decimal ,")
-    if record["distinct"] == 1:
-        out.append(f"always {known[0]!r}: says nothing")
-    elif record["kind"] == "levels":
-        most = max(known.count(level) for level in record["levels"]) if len(record["levels"]) <= 60 else 0
-        if most > 0.98 * len(known):
-            out.append(f"one level has {most / len(known):.1%} of all values")
-    if record["missing_share"] > 0.5:
-        out.append(f"{record['missing_share']:.0%} are missing")
-    return out
 
 
 def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
@@ -126,7 +30,7 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
             raise click.UsageError(
                 f"--model {model} takes numbers with commas, such as --hidden 4,8; 'auto' it cannot."
             )
-        sizes = [_whole(part) for part in hidden.split(",")]
+        sizes = [common.whole(part) for part in hidden.split(",")]
         kind = estimators.DeepLatentClassifier if model == "deep" else estimators.DiscreteICA
         return kind(n_hidden=sizes, **settings)
     if "," in hidden:
@@ -134,19 +38,13 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
             f"--hidden {hidden} is for --model deep or ica; --model {model} takes one number, or 'auto'."
         )
     kind = estimators.LatentClassifier if model == "latent" else estimators.LatentClassModel
-    return kind(n_hidden="auto" if hidden == "auto" else _whole(hidden), **settings)
-
-
-def _whole(text: str, option: str = "--hidden") -> int:
-    """A number of states."""
-    if text.isdecimal() and int(text) > 0:
-        return int(text)
-    raise click.UsageError(f"{option}: a number of states is a whole number from 1 on. Got {text!r}.")
+    return kind(n_hidden="auto" if hidden == "auto" else common.whole(hidden), **settings)
 
 
 @click.command(epilog="\b\nExamples\n  fgrn fit people.csv --target buys -o people.fgrn\n"
                "  fgrn fit answers.csv --hidden auto -o types.fgrn      (no target: clusters)\n"
-               "  fgrn fit 'logs/*.parquet' --hidden 8 -o logs.fgrn       (more than memory holds)")  # fmt: skip
+               "  fgrn fit 'logs/*.parquet' --hidden 8 -o logs.fgrn       (more than memory holds)\n"
+               "  zcat log.csv.gz | fgrn fit - --online -o log.fgrn       (every row read once)")  # fmt: skip
 @click.argument("data")
 @click.option("--target", help="The column that is the class; without it rows are clustered.")
 @click.option("-o", "--output", required=True, metavar="MODEL", help="The model file to write (.fgrn).")
@@ -186,23 +84,37 @@ def _whole(text: str, option: str = "--hidden") -> int:
               help="What a level is, in later tables, that was not seen in this one.")  # fmt: skip
 @click.option("--stream", "streamed", is_flag=True,
               help="Read in batches, from disk in every epoch: for tables larger than memory.")  # fmt: skip
+@click.option("--online", is_flag=True, help="Read the rows once, and learn from each batch of them as it comes.")
+@click.option("--batch", type=click.IntRange(1), default=BATCH, show_default=True,
+              help="Rows of a batch. With --online the first one decides what the columns mean.")  # fmt: skip
+@click.option("--effective-size", type=click.FloatRange(0, min_open=True), metavar="ROWS",
+              help="With --online: let old rows fade until all stand for this many of today.")  # fmt: skip
+@click.option("--dask", metavar="ADDRESS", help="Learn on the workers of this cluster, such as tcp://host:8786.")
 @common.reading
 @common.json_option
 def fit(data: str, target: str | None, output: str, model: str | None, hidden: str | None, epochs: int, cycles: int,
         smoothing: float | None, starts: int, tolerance: float, test: float, weights: str | None, bins: int,
         max_levels: int, seed: int, checkpoint: str | None, every: int, resume: bool, unseen: str, streamed: bool,
-        as_json: bool, **options: Any) -> None:  # fmt: skip
+        online: bool, batch: int, effective_size: float | None, dask: str | None, as_json: bool,
+        **options: Any) -> None:  # fmt: skip
     """Learn a model from a table.
 
     DATA is a CSV, TSV or Parquet file, or - for standard input. Columns are read as they are: words, numbers, holes.
     A folder or a 'glob*' of such files is read in batches, and need not fit into memory; so is a file with --stream.
-    Ctrl-C ends learning after the epoch it is in and keeps what was learnt.
+    With --online every row is read once, and nothing is kept of it but what was learnt. With --dask the workers of a
+    cluster read Parquet files. Ctrl-C ends learning after the epoch, or batch, it is in and keeps what was learnt.
     """
     common.check_place(output)
     if checkpoint is not None:
         common.check_place(checkpoint, "a file, such as people.ckpt", "--checkpoint")
     elif resume:
         raise click.UsageError("--resume goes on from a file: name it with --checkpoint.")
+    if online and (checkpoint or streamed or dask or test or cycles > 1):
+        raise click.UsageError(
+            "--online reads rows once, and keeps none: leave out --checkpoint, --stream, --dask, --test and --cycles."
+        )
+    if effective_size is not None and not online:
+        raise click.UsageError("--effective-size is for rows that are read once: say --online, too.")
     if weights is not None and weights == target:
         raise click.UsageError(f"{weights!r} cannot be --weights and --target at once.")
     kind = model or ("latent" if target else "clusters")
@@ -214,26 +126,37 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         "n_epochs": epochs, "cycles": cycles, "n_init": starts, "tol": tolerance, "n_bins": bins,
         "max_levels": max_levels, "random_state": seed, "unseen": unseen, "verbose": 0 if as_json else 1,
     }  # fmt: skip
+    if effective_size is not None:
+        settings["effective_size"] = effective_size
     if smoothing is not None:
         settings["smoothing"] = smoothing
     if checkpoint is not None:
         settings["checkpoint"] = Checkpoint(checkpoint, every, resume)
     if options["missing"]:  # kept with the model, so that the next table is read in the same way
         settings["missing_values"] = list(options["missing"])
-    streamed = streamed or is_many(data)
+    streamed = streamed or dask is not None or (is_many(data) and not online)
     sizes = hidden or {"deep": "4,8", "ica": "2,2", "latent": "8", "naive-bayes": "1"}.get(kind, "auto")
     if streamed and (test or sizes == "auto"):
         what = "--test keeps rows of a table in memory back" if test else "--hidden auto compares models in memory"
         raise click.UsageError(f"{what}: leave it out where rows are read in batches, and say --hidden NUMBER.")
     estimator = estimator_of(kind, sizes, settings)
-    if streamed:
-        rows = common.stream(data, **options)
-        with common.stoppable() as stopped:
+    if streamed or online:
+        rows = common.stream(data, batch=batch, **options)
+        named = [] if target is None else [target]
+        with _workers(dask) as executor, common.stoppable() as stopped:
             estimator._stop = stopped
-            estimator.fit(rows, *([] if target is None else [target]), sample_weight=weights)
+            if online:
+                estimator.partial_fit(rows, *named, sample_weight=weights)
+            else:
+                estimator.fit(rows, *named, sample_weight=weights, executor=executor)
             interrupted = stopped()
         estimator.save(output)
-        _show(estimator, _streamed_report(estimator, rows, target, output, interrupted), as_json)
+        again = target if not online and executor is None and not interrupted else None
+        report = _learnt(estimator, estimator.n_rows_, 0, output, interrupted) | _accuracy(estimator, rows, again)
+        report["rows_left_out"] = dict(rows.left_out)
+        if online:
+            report["batches"] = estimator._online.batches
+        _show(estimator, report, as_json)
         return
     table = common.read(data, **options)
     table, weight = common.weighted(table, weights)
@@ -253,12 +176,21 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         estimator._stop = stopped
         fit_options = {} if weight is None else {"sample_weight": weight[~back]}
         y = None if classes is None else np.array(classes, dtype=object)
-        named = () if y is None else ({target: y[~back].tolist()},)
-        estimator.fit(learnt, *named, **fit_options)
+        labels = () if y is None else ({target: y[~back].tolist()},)
+        estimator.fit(learnt, *labels, **fit_options)
         interrupted = stopped()
     estimator.save(output)
     estimator.unseen = "unknown"  # what is an error in later tables is no reason to lose the report on this one
     _show(estimator, _report(estimator, table, y, back, output, interrupted), as_json)
+
+
+def _workers(address: str | None) -> Any:
+    """The client of the cluster at an address, if there is one, as a context."""
+    if address is None:
+        return nullcontext()
+    from ..cluster import connected
+
+    return connected(address)
 
 
 def _show(estimator: Any, report: dict[str, Any], as_json: bool) -> None:
@@ -326,12 +258,10 @@ def _learnt(estimator: Any, rows: int, kept_back: int, output: str, interrupted:
     }
 
 
-def _streamed_report(estimator: Any, rows: Any, target: str | None, output: str, interrupted: bool) -> dict[str, Any]:
-    """The same where rows came in batches: the accuracy in one more walk through them, unless that was interrupted."""
-    report = _learnt(estimator, estimator.n_rows_, 0, output, interrupted)
-    report["rows_left_out"] = dict(rows.left_out)
-    if target is None or interrupted:
-        return report
+def _accuracy(estimator: Any, rows: Any, target: str | None) -> dict[str, Any]:
+    """How many rows are classified as they should be, in one more walk through them, if there is a class."""
+    if target is None:
+        return {}
     right, counts = 0, dict.fromkeys(estimator.classes_.tolist(), 0)
     estimator.unseen = "unknown"
     for table, known in matched(estimator, rows, quiet=True):
@@ -342,7 +272,7 @@ def _streamed_report(estimator: Any, rows: Any, target: str | None, output: str,
             if value in counts:
                 counts[value] += 1
     total = sum(counts.values())
-    return report | {"accuracy": right / total, "largest_class": max(counts.values()) / total}
+    return {"accuracy": right / total, "largest_class": max(counts.values()) / total}
 
 
 def _told(estimator: Any, report: dict[str, Any]) -> str:
@@ -350,8 +280,14 @@ def _told(estimator: Any, report: dict[str, Any]) -> str:
     if hasattr(estimator, "selection_"):
         lines += [str(estimator.selection_), ""]
     how = "converged" if report["converged"] else "interrupted" if report["interrupted"] else "all of them"
-    lines.append(f"{report['model']}: {report['rows']:,} rows, {report['epochs']} epochs ({how}), "
-                 f"log-likelihood {report['log_likelihood_per_row']:.4f} a row")  # fmt: skip
+    done, of_which = f"{report['epochs']} epochs ({how})", "a row"
+    if "batches" in report:
+        count = report["batches"]
+        done = f"read once in {count} {'batch' if count == 1 else 'batches'}"
+        done += " (interrupted)" if report["interrupted"] else ""
+        of_which = "a row of the last one"
+    lines.append(f"{report['model']}: {report['rows']:,} rows, {done}, "
+                 f"log-likelihood {report['log_likelihood_per_row']:.4f} {of_which}")  # fmt: skip
     for name, what in (("", "learnt from"), ("_on_rows_kept_back", "kept back")):
         if f"accuracy{name}" in report:
             share, largest = report[f"accuracy{name}"], report[f"largest_class{name}"]
@@ -359,59 +295,3 @@ def _told(estimator: Any, report: dict[str, Any]) -> str:
             lines.append(f"accuracy on {rows:,} rows {what}: {share:.1%} (always the largest class: {largest:.1%})")
     lines.append(f"written: {report['file']}")
     return "\n".join(lines)
-
-
-@click.command(epilog="\b\nExample\n  fgrn compare answers.csv --sizes 1,2,3,4,5,6 --starts 4")
-@click.argument("data")
-@click.option("--sizes", help="Numbers of hidden states to try, with commas; else more and more until it gets worse.")
-@click.option(
-    "--criterion", type=click.Choice(["bic", "aic", "held_out"]), default="bic", show_default=True, help="What decides."
-)
-@click.option("--epochs", type=click.IntRange(1), default=200, show_default=True, help="The most epochs of learning.")
-@click.option(
-    "--smoothing",
-    type=click.FloatRange(0),
-    default=0.01,
-    show_default=True,
-    help="Count added to every cell of every table.",
-)
-@click.option(
-    "--starts", type=click.IntRange(1), default=4, show_default=True, help="Random starts of each; the best is kept."
-)
-@common.schema
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
-@click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
-@click.option("--picture", metavar="FILE", help="Draw it, too (.svg, .png, .pdf).")
-@common.reading
-@common.json_option
-def compare(data: str, sizes: str | None, criterion: str, epochs: int, smoothing: float, starts: int, bins: int,
-            max_levels: int, seed: int, weights: str | None, picture: str | None, as_json: bool,
-            **options: Any) -> None:  # fmt: skip
-    """How many hidden states a table asks for: likelihood, AIC, BIC, relative entropy, class sizes.
-
-    DATA is a CSV, TSV or Parquet file, or - for standard input. Ctrl-C ends it and shows what was tried so far.
-    """
-    from ..estimators import LatentClassModel
-
-    common.check_picture(picture)
-    table, weight = common.weighted(common.read(data, **options), weights)
-    tried = None if sizes is None else [_whole(part, "--sizes") for part in sizes.split(",")]
-    model = LatentClassModel(
-        n_epochs=epochs, smoothing=smoothing, n_init=starts, criterion=criterion, n_bins=bins, max_levels=max_levels,
-        random_state=seed, verbose=0 if as_json else 1,
-    )  # fmt: skip
-    with common.stoppable() as stopped:
-        model._stop = stopped
-        found = model.compare(table, tried, weight)
-        interrupted = stopped()
-    if picture:
-        from .. import plots
-
-        plots.save(plots.selection(found), picture)
-    if as_json:
-        best = found.best.n_hidden
-        common.as_json({"criterion": criterion, "best": best, "interrupted": interrupted, "tried": found.as_dicts()})
-    else:
-        click.echo(str(found))
-    if interrupted:
-        raise click.exceptions.Exit(130)

@@ -1,0 +1,345 @@
+"""Learning on a cluster: rows stay on the workers of dask.distributed, tables go there, and Counts come back added up.
+
+    part of the table  -->  Piece: its codes, on the disk of a worker  -->  Held: the E-step over it
+                                                                              |  tables, once an epoch
+    Counts of all rows  <--  added up in a tree, always in the same order  <--+
+
+What a worker has made can be made again: if it dies, others read its part of the table anew, and the result is the
+same. Where pieces begin depends on the table alone, and not on the number of workers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from . import checkpoints, frames, pieces
+from ._version import __version__
+from .counts import Counts, InMemory
+from .distinct import Distinct
+from .evidence import Variables
+from .exceptions import FgrnError, FgrnWarning, LearningError, TableFileError, unknown_name, warn
+from .io.batches import Part, Stream, stream_of
+from .io.shares import parted, shares_of
+from .io.spool import first_line
+from .io.table_file import called
+from .progress import Told
+from .recorded import Spread
+from .streams import BySchema, Coding, CodingFor, check_rows
+from .tally import Tally
+
+FAN_IN = 16
+"""How many Counts are added up at once."""
+
+# What workers do
+
+
+def _read(work: Callable[..., Any], part: Part, frame: Any, *others: Any) -> Any:
+    """Work on a part of a table, where it is read."""
+    return work(part._replace(frame=frame, cache=_folder(), told=[]), *others)
+
+
+def _folder() -> str | None:
+    """Where the worker that asks keeps files."""
+    from distributed import get_worker
+
+    try:
+        return str(get_worker().local_directory)
+    except ValueError:  # no worker
+        return None
+
+
+def _same(thing: Any) -> Any:
+    return thing
+
+
+def _version() -> str:
+    return __version__
+
+
+# What is done where learning is led
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """The client of the cluster at an address."""
+    Client = _client_class()
+    try:
+        client = Client(address, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise LearningError(f"There is no cluster at {address!r}: {first_line(error)}") from error
+    with client:
+        yield client
+
+
+def _client_class() -> Any:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise LearningError(
+            "Learning on a cluster needs dask: pip install 'fgrn[dask]'. To learn here, leave out executor."
+        ) from None
+    return Client
+
+
+class Cluster:
+    """The workers behind a client of dask.distributed."""
+
+    def __init__(self, client: Any) -> None:
+        Client = _client_class()
+        if not isinstance(client, Client) or client.asynchronous:
+            kind = "an asynchronous one" if isinstance(client, Client) else f"{type(client).__name__}"
+            raise LearningError(f"The 'executor' is a client, dask.distributed.Client(...). Got {kind} instead.")
+        self.client = client
+        try:
+            versions = client.run(_version) if client.status == "running" else None
+        except Exception as error:  # whatever a worker says that cannot import this package
+            raise LearningError(
+                f"The workers of this cluster cannot use fgrn: {first_line(error)}. Install fgrn {__version__} there."
+            ) from error
+        if versions is None:
+            raise LearningError("The client of this cluster is closed. Open another one.")
+        if not versions:
+            raise LearningError("This cluster has no worker. Start some, client.wait_for_workers(1) waits for them.")
+        for worker, version in versions.items():
+            if version != __version__:
+                raise LearningError(f"Worker {worker} has fgrn {version}, and here it is {__version__}. Have one.")
+        self.workers = len(versions)
+
+    def __repr__(self) -> str:
+        count = f"{self.workers} {'worker' if self.workers == 1 else 'workers'}"
+        link = self.client.dashboard_link
+        return f"A cluster of {count}" + (f"; dashboard: {link}" if link else "")
+
+    def shared(self, thing: Any) -> Any:
+        """Something that many tasks need: it goes to one worker, and from there to the others that want it."""
+        return self.client.submit(_same, thing, key=_key("share"))
+
+    def each(self, work: Callable[..., Any], parts: Sequence[tuple[Any, Any]], *shared: Any) -> list[Any]:
+        """The work on every part, each with its frame, which may be what other tasks have still to make."""
+        from dask import delayed
+
+        common = [delayed(thing, name=_key("share"), traverse=False) for thing in shared]
+        named, key = delayed(_read), _key(work.__name__)
+        tasks = [named(work, *part, *common, dask_key_name=(key, number)) for number, part in enumerate(parts)]
+        found: list[Any] = self.client.compute(tasks)
+        return found
+
+    def mapped(self, work: Callable[..., Any], items: Sequence[Any], *shared: Any) -> list[Any]:
+        """The work on every item."""
+        same = [[thing] * len(items) for thing in shared]
+        found: list[Any] = self.client.map(work, items, *same, key=_key(work.__name__))
+        return found
+
+    def together(self, add: Callable[..., Any], items: Sequence[Any]) -> Any:
+        """All items as one, in their order, a few at a time."""
+        while len(items) > 1:
+            groups = [items[first : first + FAN_IN] for first in range(0, len(items), FAN_IN)]
+            items = [self.client.submit(add, *group, key=_key(add.__name__)) for group in groups]
+        return items[0]
+
+    def finish(self, futures: Sequence[Any], names: Sequence[str], what: str = "", told: Told | None = None) -> None:
+        """Wait for all of them; the first that fails is an error, by its name."""
+        from distributed import as_completed
+
+        numbers = {future.key: number for number, future in enumerate(futures)}
+        for done, future in enumerate(as_completed(futures), start=1):
+            if future.status != "finished":
+                raise failure(future, names[numbers[future.key]])
+            if told is not None:
+                told(what, done, len(futures))
+
+    def result(self, total: Any, parts: Sequence[Any], names: Sequence[str]) -> Any:
+        """What was made of all parts; if it fails, the error is that of the first part that did."""
+        from distributed import wait
+
+        wait(total)
+        if total.status == "finished":
+            return total.result()
+        for part, name in zip(parts, names, strict=True):
+            if part.status not in ("finished", "pending"):
+                raise failure(part, name)
+        raise failure(total, "What the workers counted")
+
+
+def failure(future: Any, name: str) -> Exception:
+    """The error of something that was not made, which tells what that is."""
+    from distributed import CancelledError, KilledWorker
+
+    try:
+        error = future.exception()
+    except CancelledError as cancelled:
+        error = cancelled
+    if isinstance(error, FgrnError):
+        return error
+    if isinstance(error, KilledWorker):
+        return LearningError(
+            f"{name}, or what was done beside it: every worker that took it on died. Is it too large for their memory? "
+            f"What they wrote last is in their logs; the last one was {error.last_worker.address}."
+        )
+    if isinstance(error, CancelledError):
+        return LearningError(f"{name} was lost with the worker that had it, and cannot be made again: {error}.")
+    told = TableFileError(f"{name} cannot be read: {type(error).__name__}: {first_line(error)}")
+    told.__cause__ = error
+    return told
+
+
+def _key(what: str) -> str:
+    return f"fgrn-{what}-{uuid4().hex}"
+
+
+class There:
+    """Rows that are read by the workers of a cluster: see `streams.Rows`."""
+
+    def __init__(self, data: Any, executor: Any, told: Told | None = None) -> None:
+        self.cluster, self._told = Cluster(executor), told
+        if told is not None:
+            told.note(f"{self.cluster!r}")
+        self._frames: list[Any] = []
+        if hasattr(data, "to_delayed") and hasattr(data, "columns"):
+            names = [frames.checked_name(name) for name in data.columns]
+            self._frames = list(data.to_delayed())
+            self._stream = Stream(iter(()))
+            self._called = "This Dask dataframe"
+            parts = [Part(f"partition {n}", tuple(names), (), None, None, []) for n in range(len(self._frames))]
+        elif isinstance(data, (str, os.PathLike)) or (isinstance(data, Stream) and data.is_files):
+            self._stream = stream_of(data)
+            self._called = self._stream.called
+            parts = self._file_parts()
+        else:
+            raise LearningError(
+                "On a cluster a table is a Dask dataframe, or the path of Parquet files that every worker can read. "
+                f"Got {type(data).__name__} instead; dask.dataframe.from_pandas(table, npartitions=...) makes one "
+                "of what is in memory."
+            )
+        self._parts = parts
+        self._names = [part.called for part in parts]
+
+    def _file_parts(self) -> list[Part]:
+        """Parts of the files, as a worker finds them."""
+        stream = self._stream
+        looked = self.cluster.client.submit(_shares, stream, key=_key("list"))
+        names, shares = self.cluster.result(looked, [], [])
+        if not shares:
+            raise TableFileError(f"{self._called} holds no rows to learn from.")
+        stream.check_dropped(names)
+        chosen = stream.chosen(names)
+        found = []
+        for part in parted(shares):
+            first, last = part[0], part[-1]
+            text = f"{called(first.file)}, rows {first.first:,} to {first.first + first.rows - 1:,}"
+            text = text if len(part) == 1 else f"{called(first.file)} to {called(last.file)}"
+            found.append(Part(text, chosen, tuple(part), None, None, []))
+        return found
+
+    def _tasks(self) -> list[tuple[Part, Any]]:
+        given = self._frames or [None] * len(self._parts)
+        return list(zip(self._parts, given, strict=True))
+
+    def distinct(self, weights: str | None) -> dict[str, Distinct]:
+        """See `streams.Rows`."""
+        cluster = self.cluster
+        summaries = cluster.each(pieces.summary, self._tasks(), self._stream, weights)
+        total = cluster.together(pieces.joined, summaries)
+        cluster.finish(summaries, self._names, "looking at columns", self._told)
+        found: dict[str, Distinct] = cluster.result(total, summaries, self._names)
+        check_rows(self._called, len(found), len(found), weights)
+        return found
+
+    def recorded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Spread:
+        """See `streams.Rows`."""
+        cluster, columns = self.cluster, self._parts[0].names
+        if weights is not None and weights not in columns:
+            raise unknown_name("column", weights, columns)
+        coding = coding_for([name for name in columns if name != weights])
+        made = cluster.each(pieces.piece, self._tasks(), self._stream, weights, coding, without_zero)
+        cluster.finish(made, self._names, "reading rows", self._told)
+        found = cluster.mapped(pieces.facts, made)
+        cluster.finish(found, self._names)
+        facts: list[pieces.Facts] = cluster.client.gather(found)
+        self._tell(facts, coding)
+        rows, weight = sum(one.rows for one in facts), sum(one.weight for one in facts)
+        check_rows(self._called, rows, weight, weights)
+        full = [number for number, one in enumerate(facts) if one.rows]
+        kept, names = tuple(made[number] for number in full), tuple(self._names[number] for number in full)
+        complete = all(one.complete for one in facts if one.rows)
+        return OnWorkers(tuple(coding.kept.values()), rows, weight, complete, cluster, kept, names)
+
+    def _tell(self, facts: Sequence[pieces.Facts], coding: Coding) -> None:
+        """Say here what there is to say of the rows."""
+        for text in dict.fromkeys(text for one in facts for text in one.told):
+            warn(text, FgrnWarning)
+        left_out = sum((one.left_out for one in facts), Counter[str]())
+        self._stream.left_out = left_out
+        if left_out:
+            warn(f"{self._called}: {self._stream.report()}", FgrnWarning)
+        if isinstance(coding.code, BySchema):
+            for one in facts:
+                for name, strange in one.strange.items():
+                    coding.code.strange.setdefault(name, Counter()).update(strange)
+
+
+def _shares(stream: Stream) -> Any:
+    return shares_of(stream.files, stream.format)
+
+
+@dataclass(frozen=True, eq=False)
+class OnWorkers(Spread):
+    """A table in pieces on the workers of a cluster."""
+
+    cluster: Cluster
+    pieces: tuple[Any, ...]
+    called: tuple[str, ...]
+
+    def estep(self, here: InMemory | Tally, variables: Variables) -> Counting:
+        """See `Spread`."""
+        scale = float(here.evidence.log_scale[0])
+        bare = here.on(here.evidence.take(slice(0, 0)), np.zeros(0))
+        if isinstance(bare, InMemory) and bare.threads is None:
+            bare = replace(bare, threads=1)  # a worker has several tasks at once
+        held = self.cluster.mapped(pieces.Held, self.pieces, *map(self.cluster.shared, (bare, variables, scale)))
+        self.cluster.finish(held, self.called)
+        return Counting(self.cluster, held, self.called)
+
+    def about(self) -> dict[str, Any]:
+        """See `Spread`. The borders of pieces are a part of it: they decide the order in which Counts are added."""
+        found = self.cluster.mapped(pieces.digest, self.pieces)
+        self.cluster.finish(found, self.called)
+        values = checkpoints.digest(self.cluster.client.gather(found))
+        return {"rows": self.rows, "names": checkpoints.digest(self.names), "values": values, "weights": self.weight}
+
+
+@dataclass(frozen=True, eq=False)
+class Counting:
+    """Who makes the Counts when rows are on the workers of a cluster: see `em.EStep`."""
+
+    cluster: Cluster
+    held: list[Any]
+    called: tuple[str, ...]
+    _last: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def last_values(self) -> np.ndarray:
+        """See `EStep`."""
+        return self._last[-1]
+
+    def count(self, values: np.ndarray) -> Counts:
+        """See `EStep`."""
+        self._last[:] = [values]
+        return self._total(pieces.counted, values)
+
+    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
+        """See `EStep`."""
+        return lambda tables: self._total(pieces.recounted, values, tables)
+
+    def _total(self, work: Callable[..., Counts], *tables: np.ndarray) -> Counts:
+        parts = self.cluster.mapped(work, self.held, *map(self.cluster.shared, tables))
+        total: Counts = self.cluster.result(self.cluster.together(pieces.added, parts), parts, self.called)
+        return total

@@ -1,0 +1,156 @@
+"""Tables in pieces, as the workers of a cluster have them: codes on their disks, and the E-step over each piece."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from functools import reduce
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import checkpoints
+from .conflicts import explained
+from .counts import Counts, InMemory
+from .disk import Disk
+from .distinct import Distinct
+from .evidence import Variables, encode
+from .exceptions import FgrnError, ImpossibleEvidence
+from .io.batches import Part, Stream
+from .io.table_file import called
+from .recorded import Recorded
+from .streams import BySchema, Coding, distinct_values, located, record
+from .tally import Tally
+
+MOST_CLAIMED = 2**26
+"""Bytes that a piece claims to take, at most: enough that it is seldom moved, and too little to be taken for memory."""
+
+
+class Facts(NamedTuple):
+    """What is to be known of a piece where learning is led."""
+
+    rows: int
+    weight: float
+    complete: bool
+    left_out: Counter[str]
+    strange: dict[str, Counter[Any]]
+    told: list[str]
+
+
+class Piece:
+    """The codes of some rows on the disk of a worker, and what is to be known of them."""
+
+    def __init__(self, table: Recorded, facts: Facts) -> None:
+        self.table, self.facts = table, facts
+
+    def __sizeof__(self) -> int:
+        return min(self.table.codes.nbytes, MOST_CLAIMED)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        table = self.table
+        folder = getattr(table.disk, "folder", None)
+        return _restored, (table.names, table.codes.T.copy(), table.weights, table.places, self.facts, folder)
+
+
+def _restored(
+    names: tuple[str, ...],
+    columns: np.ndarray,
+    weights: np.ndarray | None,
+    places: Any,
+    facts: Facts,
+    folder: str | None,
+) -> Piece:
+    """A piece that has been moved, on the disk of the worker it has come to."""
+    disk = Disk(folder if folder is not None and Path(folder).is_dir() else None)
+    codes = disk.kept(columns).T
+    return Piece(Recorded(names, codes, None if weights is None else disk.kept(weights), disk, places), facts)
+
+
+class Held:
+    """The E-step over a piece: see `em.EStep`."""
+
+    def __init__(self, piece: Piece, here: InMemory | Tally, variables: Variables, log_scale: float) -> None:
+        self._given = piece, here, variables, log_scale
+        self.table = piece.table
+        evidence = encode(variables, piece.table)
+        self.rows = here.on(evidence.scaled(log_scale) if log_scale else evidence, piece.table.row_weights)
+
+    def __sizeof__(self) -> int:
+        return self._given[0].__sizeof__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Held, self._given
+
+
+@contextmanager
+def _naming(part: Part) -> Iterator[None]:
+    """Errors of a part tell which it is."""
+    try:
+        yield
+        return
+    except FgrnError as error:
+        found = error
+    names = (part.called, *(called(share.file) for share in part.shares))
+    told = str(found) if any(name in str(found) for name in names) else f"{part.called}: {found}"
+    raise type(found)(told)  # bare: what lies behind an error may be something that cannot be sent
+
+
+def summary(part: Part, stream: Stream, weights: str | None) -> dict[str, Distinct]:
+    """The different values of all columns of a part."""
+    with _naming(part):
+        return distinct_values(stream.part(part), weights)
+
+
+def joined(*summaries: dict[str, Distinct]) -> dict[str, Distinct]:
+    """What several parts, in this order, have together."""
+    found: dict[str, Distinct] = {}
+    for summary in summaries:
+        for name, one in summary.items():
+            found.setdefault(name, Distinct(name)).join(one)
+    return found
+
+
+def piece(part: Part, stream: Stream, weights: str | None, coding: Coding, without_zero: bool) -> Piece:
+    """The codes of a part."""
+    coding = deepcopy(coding)  # it counts what is no level, and other threads have the same one
+    rows = stream.part(part)
+    with _naming(part):
+        table = record(rows, weights, lambda _: coding, without_zero)
+    strange = coding.code.strange if isinstance(coding.code, BySchema) else {}
+    complete = all((column.codes >= 0).all() for column in table.values())
+    return Piece(table, Facts(table.rows, table.weight, complete, rows.left_out, strange, part.told))
+
+
+def facts(piece: Piece) -> Facts:
+    """What is to be known of a piece where learning is led."""
+    return piece.facts
+
+
+def digest(piece: Piece) -> str:
+    """A number for the rows of a piece."""
+    table = piece.table
+    return checkpoints.digest(table.names, table.codes, table.weights)
+
+
+def counted(held: Held, values: np.ndarray) -> Counts:
+    """The expected counts of a piece under these parameters."""
+    try:
+        return held.rows.count(values)
+    except ImpossibleEvidence as error:
+        told, rows = error, held.rows
+        if isinstance(rows, InMemory):
+            told = explained(error, rows.plan, rows.programs, values, rows.evidence)
+        raise located(told, held.table, "of this piece") from None
+
+
+def recounted(held: Held, began_with: np.ndarray, tables: np.ndarray) -> Counts:
+    """The same with other tables, and the messages that an epoch began with."""
+    return held.rows.cycles(began_with)(tables)
+
+
+def added(first: Counts, *others: Counts) -> Counts:
+    """The sum of several, in their order."""
+    return reduce(Counts.joined, others[1:], first + others[0]) if others else first

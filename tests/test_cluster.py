@@ -1,0 +1,607 @@
+"""Learning on a cluster: real worker processes, the same result as on one machine, and what goes wrong there."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from threading import Thread
+from time import sleep
+from typing import Any
+
+import dask
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from distributed import Client, LocalCluster
+from hypothesis import given
+from hypothesis import strategies as st
+from random_models import bayesian_network
+
+import fgrn
+from fgrn import LearningError, Stream, TableFileError
+from fgrn.cluster import Cluster, There
+from fgrn.distinct import Distinct
+from fgrn.io import shares
+from fgrn.pieces import Held, Piece
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:distributed")]
+
+ROWS = 900
+STATES = {"word": ["blue", "green", "red"], "mixed": ["1", "2", "x"], "few": 4}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with (
+        dask.config.set({"distributed.admin.low-level-log-length": 0}),
+        LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address="127.0.0.1:0", memory_limit="1GiB") as found,
+    ):
+        yield found
+
+
+@pytest.fixture(scope="module")
+def client(cluster: LocalCluster) -> Iterator[Client]:
+    with Client(cluster) as found:
+        yield found
+
+
+def table(rows: int = ROWS, seed: int = 0) -> pd.DataFrame:
+    """Words, few numbers, many numbers, weights, and holes in all but the last."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 2, rows)
+    frame = pd.DataFrame(
+        {
+            "word": np.where(rng.random(rows) < 0.2 + 0.5 * group, "red", rng.choice(["blue", "green"], rows)),
+            "few": (rng.integers(0, 3, rows) + group).astype(float),
+            "many": np.round(rng.normal(3.0 * group, 1.0), 3),
+            "mixed": rng.choice(["1", "2", "x"], rows),
+            "class": np.where(group == 1, "yes", "no"),
+        }
+    )
+    frame = frame.mask(rng.random(frame.shape) < 0.1)
+    return frame.assign(weight=rng.integers(0, 3, rows).astype(float))
+
+
+def plain(rows: int = ROWS, seed: int = 0) -> pd.DataFrame:
+    return table(rows, seed)[["word", "mixed", "few"]]
+
+
+def network() -> fgrn.Network:
+    return fgrn.lvm(STATES, hidden=3)
+
+
+def in_files(frame: pd.DataFrame, folder: Path, sizes: list[int], group: int = 97) -> Path:
+    """The rows in files of these sizes, the last with what is left."""
+    folder.mkdir()
+    cuts = [0, *np.cumsum(sizes).tolist(), len(frame)]
+    for number, (first, last) in enumerate(pairwise(cuts)):
+        part = pa.Table.from_pandas(frame[first:last], preserve_index=False)
+        pa.parquet.write_table(part, folder / f"{number:02}.parquet", row_group_size=group)
+    return folder
+
+
+def values(model: Any) -> np.ndarray:
+    found: np.ndarray = getattr(model, "network_", model)._parameters.values
+    return found
+
+
+def assert_near(one: Any, other: Any) -> None:
+    assert np.allclose(values(one), values(other), rtol=1e-9, atol=1e-14)
+
+
+# The same as on one machine
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 7, 40])
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+def test_a_network_learns_the_same_from_a_dask_dataframe(pieces: int, engine: str, client: Client) -> None:
+    options: dict[str, Any] = {"epochs": 6, "smoothing": 0.1, "starts": 2, "engine": engine}
+    here, there = network(), network()
+    expected = here.learn(plain(), **options)
+    seen = there.learn(dd.from_pandas(plain(), npartitions=pieces), executor=client, **options)
+    assert_near(there, here)
+    assert np.allclose(seen.log_likelihood, expected.log_likelihood, rtol=1e-12)
+    assert (seen.weight, seen.start, there.trained[-1]["rows"]) == (expected.weight, expected.start, ROWS)
+
+
+@pytest.mark.parametrize(("sizes", "group"), [([], 1000), ([], 150), ([300, 1, 299], 100), ([10] * 9, 90)])
+def test_a_network_learns_the_same_from_parquet_files(
+    sizes: list[int], group: int, client: Client, tmp_path: Path
+) -> None:
+    here, there = network(), network()
+    here.learn(plain(), epochs=5, smoothing=0.1)
+    folder = in_files(plain(), tmp_path / "parts", sizes, group)
+    for source in (str(folder), folder / "*.parquet", Stream(sorted(folder.iterdir()), rows=33)):
+        there.reset()
+        there.learn(source, epochs=5, smoothing=0.1, executor=client)
+        assert_near(there, here)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"holes": "ignore"},
+        {"cycles": 4},
+        {"weights": "weight"},
+        {"only": ["word", "S"]},
+        {"tolerance": 1e-3, "epochs": 50},
+    ],
+    ids=str,
+)
+def test_settings_mean_the_same(options: dict[str, Any], client: Client) -> None:
+    frame = table()[["word", "mixed", "few", "weight"]] if "weights" in options else plain()
+    here, there = network(), network()
+    local = options | ({"weights": frame["weight"]} if "weights" in options else {})
+    here.learn(frame[list(STATES)], **{"epochs": 4, **local})
+    there.learn(dd.from_pandas(frame, npartitions=5), executor=client, **{"epochs": 4, **options})
+    assert_near(there, here)
+
+
+ESTIMATORS: dict[str, Callable[[], Any]] = {
+    "clusters": lambda: fgrn.LatentClassModel(3, n_epochs=5, n_init=2, random_state=1),
+    "ica": lambda: fgrn.DiscreteICA((2, 2), n_epochs=5, n_init=1, random_state=1),
+    "latent": lambda: fgrn.LatentClassifier(3, n_epochs=5, n_init=2, random_state=1),
+    "naive": lambda: fgrn.NaiveBayesClassifier(n_epochs=5, random_state=1),
+    "deep": lambda: fgrn.DeepLatentClassifier((2, 3), n_epochs=4, random_state=1),
+}
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_an_estimator_learns_the_same(kind: str, client: Client, tmp_path: Path) -> None:
+    frame = table()
+    here, there, files = (ESTIMATORS[kind]() for _ in range(3))
+    folder = in_files(
+        frame if kind in ("latent", "naive", "deep") else frame.drop(columns="class"), tmp_path / "p", [200]
+    )
+    spread = dd.read_parquet(folder).repartition(npartitions=6)
+    if kind in ("latent", "naive", "deep"):
+        here.fit(frame.drop(columns=["class", "weight"]), frame["class"], sample_weight=frame["weight"])
+        there.fit(spread, "class", sample_weight="weight", executor=client)
+        files.fit(folder, "class", sample_weight="weight", executor=client)
+        assert there.classes_.tolist() == here.classes_.tolist()
+    else:
+        here.fit(frame.drop(columns=["class", "weight"]), sample_weight=frame["weight"])
+        there.fit(spread, sample_weight="weight", executor=client)
+        files.fit(str(folder), sample_weight="weight", executor=client)
+    for one in (there, files):
+        assert one.schema_ == here.schema_
+        assert (one.n_rows_, one.weight_) == (here.n_rows_, here.weight_)
+        assert_near(one, here)
+    rows = frame.drop(columns=["class", "weight"])
+    assert np.array_equal(there.predict(rows), here.predict(rows))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("holes", [0.0, 0.2])
+def test_a_bayesian_network_learns_the_same(seed: int, holes: float, client: Client, tmp_path: Path) -> None:
+    """From rows in which everything is known by a count, from others by messages in a tree of clusters."""
+    drawn = bayesian_network(seed + 3, zeros=False)
+    rows = pd.DataFrame(drawn.sample(400, seed=seed))
+    frame = rows.mask(np.random.default_rng(seed).random(rows.shape) < holes)
+    folder = in_files(frame, tmp_path / "p", [100], 50)
+    states = {name: drawn.variable(name).labels for name in drawn.names}
+    here, streamed, *there = (
+        fgrn.BayesianNetwork(states, {name: drawn.parents(name) for name in drawn.names}) for _ in range(4)
+    )
+    options: dict[str, Any] = {"epochs": 3, "smoothing": 0.5, "seed": seed}
+    expected = here.learn(frame, **options)
+    streamed.learn(folder, **options)
+    assert_near(streamed, here)
+    for net, source in zip(there, (dd.from_pandas(frame, npartitions=3), folder), strict=True):
+        seen = net.learn(source, executor=client, **options)
+        assert_near(net, here)
+        assert np.allclose(seen.log_likelihood, expected.log_likelihood, rtol=1e-12)
+
+
+def test_batches_that_are_seen_once_may_be_on_a_cluster(client: Client) -> None:
+    here, there = network(), network()
+    states = here.online(), there.online()
+    for first in (0, 450):
+        part = plain()[first : first + 450]
+        here.learn(part, epochs=1, smoothing=0.1, online=states[0])
+        there.learn(dd.from_pandas(part, npartitions=3), epochs=1, smoothing=0.1, online=states[1], executor=client)
+    assert_near(there, here)
+    assert states[0].weight == states[1].weight == ROWS
+
+
+def test_the_number_of_workers_does_not_change_a_bit(client: Client, tmp_path: Path) -> None:
+    folder = in_files(plain(), tmp_path / "p", [100, 500], 60)
+    one, two = network(), network()
+    two.learn(folder, epochs=5, executor=client)
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as small, Client(small) as single:
+        one.learn(folder, epochs=5, executor=single)
+    assert one == two
+
+
+@pytest.mark.parametrize("chunks", [1, 5])
+def test_a_schema_is_found_by_the_workers(chunks: int, client: Client) -> None:
+    frame = table().assign(size=pd.Categorical(["s", "m", "l"] * 300, ["s", "m", "l", "xl"], ordered=True))
+    found = There(dd.from_pandas(frame, npartitions=chunks), client).distinct("weight")
+    weights = frame["weight"].to_numpy()
+    known = frame[weights > 0].drop(columns="weight")
+    assert fgrn.Schema.infer(found) == fgrn.Schema.infer(known, weights=weights[weights > 0])
+
+
+# Workers that die
+
+
+def pids(client: Client) -> list[int]:
+    return sorted(client.run(os.getpid).values())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_worker_that_is_killed_in_an_epoch_changes_nothing(seed: int, client: Client, tmp_path: Path) -> None:
+    """At a random moment of one epoch; its rows are read again by others."""
+    rng = np.random.default_rng(seed)
+    frame = plain(40_000, seed)
+    folder = in_files(frame, tmp_path / "p", [9000, 11_000], 2500)
+    source = folder if seed % 2 else dd.read_parquet(folder, split_row_groups=True)
+    options: dict[str, Any] = {"epochs": 8, "smoothing": 0.1, "seed": seed, "engine": "cpu"}
+    expected, net = network(), network()
+    history = expected.learn(source, executor=client, **options)
+    killed: list[int] = []
+
+    def kill(pid: int, after: float) -> None:
+        sleep(after)
+        os.kill(pid, signal.SIGKILL)
+        killed.append(pid)
+
+    def watch(_: int, epoch: int, __: float) -> None:
+        if epoch in (2, 5):
+            client.wait_for_workers(2)
+            victim = int(rng.choice(pids(client)))
+            Thread(target=kill, args=(victim, float(rng.uniform(0, 0.05)))).start()
+
+    seen = net.learn(source, executor=client, watch=watch, **options)
+    assert len(killed) == 2
+    assert net == expected
+    assert np.array_equal(seen.log_likelihood, history.log_likelihood)
+    client.wait_for_workers(2)
+
+
+def test_a_part_on_which_every_worker_dies_is_named(tmp_path: Path) -> None:
+    settings = {"distributed.scheduler.allowed-failures": 0, "distributed.admin.low-level-log-length": 0}
+    frame = dd.from_pandas(plain(), npartitions=3)
+    deadly = frame.map_partitions(dying, partition_info=None, meta=frame._meta)
+    net = network()
+    before = values(net).copy()
+    with (
+        dask.config.set(settings),
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as small,
+        Client(small) as one,
+        pytest.raises(LearningError, match=r"partition \d, or what was done beside it: every worker .* died"),
+    ):
+        net.learn(deadly, epochs=2, executor=one)
+    assert np.array_equal(values(net), before)
+
+
+def dying(frame: pd.DataFrame, partition_info: Any = None) -> pd.DataFrame:
+    if partition_info and partition_info["number"] == 1:
+        os._exit(1)
+    return frame
+
+
+# What is wrong with rows
+
+
+def failing(frame: pd.DataFrame, partition_info: Any = None) -> pd.DataFrame:
+    if partition_info and partition_info["number"] == 2:
+        raise RuntimeError("the disk is gone\nand so is the rest")
+    return frame
+
+
+def test_a_partition_that_cannot_be_made_is_named_and_the_model_is_kept(client: Client) -> None:
+    good = dd.from_pandas(plain(), npartitions=4)
+    bad = good.map_partitions(failing, partition_info=None, meta=good._meta)
+    model = fgrn.LatentClassModel(3, n_epochs=3, n_init=1, random_state=0).fit(good, executor=client)
+    before, history = values(model).copy(), model.history_
+    with pytest.raises(TableFileError, match=r"^partition 2 cannot be read: RuntimeError: the disk is gone$"):
+        model.fit(bad, executor=client)
+    assert np.array_equal(values(model), before)
+    assert model.history_ is history
+    assert len(model.predict(plain())) == ROWS
+
+
+def test_a_value_that_is_no_state_is_named(client: Client) -> None:
+    frame = plain().astype({"word": object})
+    frame.loc[frame.index[500], "word"] = "rad"
+    net = network()
+    net.learn(plain(), epochs=2)
+    before = net.copy()
+    said = r"partition 1, row 50, column 'word', value 'rad': .*Did you mean 'red'\?"
+    spread = dd.concat([dd.from_pandas(frame[:450], npartitions=1), dd.from_pandas(frame[450:], npartitions=1)])
+    with pytest.raises(TableFileError, match=said):
+        net.learn(spread, epochs=2, executor=client)
+    assert net == before
+
+
+def test_a_value_in_a_file_is_named_with_its_row_in_that_file(client: Client, tmp_path: Path) -> None:
+    frame = plain()
+    frame.loc[frame.index[333], "few"] = 9.0
+    folder = in_files(frame, tmp_path / "p", [300], 20)
+    with pytest.raises(TableFileError, match=r"01\.parquet', row 33, column 'few', value 9.0: "):
+        network().learn(folder, executor=client)
+    rows = Stream(folder, on_bad="skip")
+    net = network()
+    with pytest.warns(fgrn.exceptions.FgrnWarning, match=r"1 row was left out: 1 \(no level of it, column 'few'\)"):
+        net.learn(rows, epochs=2, executor=client)
+    assert rows.left_out == {"no level of it, column 'few'": 1}
+    assert net.trained[-1]["rows"] == ROWS - 1
+
+
+def test_a_damaged_file_is_named(client: Client, tmp_path: Path) -> None:
+    folder = in_files(plain(), tmp_path / "p", [300, 300])
+    place = folder / "01.parquet"
+    whole = place.read_bytes()
+    place.write_bytes(whole[:100])
+    with pytest.raises(TableFileError, match=r"01\.parquet' cannot be read as parquet"):
+        network().learn(folder, executor=client)
+    place.write_bytes(whole[:50] + bytes(len(whole[50:900])) + whole[900:])  # its end is fine
+    with pytest.raises(TableFileError, match=r"01\.parquet"):
+        network().learn(folder, executor=client)
+
+
+def test_a_file_that_goes_bad_while_learning_is_named_and_the_last_epoch_is_kept(
+    client: Client, tmp_path: Path
+) -> None:
+    """Its rows are lost with a worker, and cannot be read again."""
+    folder = in_files(plain(), tmp_path / "p", [100] * 8, 100)
+    net, place = network(), tmp_path / "run.ckpt"
+    before = values(net).copy()
+
+    def watch(_: int, epoch: int, __: float) -> None:
+        if epoch == 3:
+            for file in folder.iterdir():
+                file.write_bytes(b"no Parquet any more")
+            os.kill(pids(client)[0], signal.SIGKILL)
+
+    with pytest.raises(TableFileError, match=r"\d\d\.parquet' cannot be read as parquet"):
+        net.learn(folder, epochs=50, checkpoint=place, every=100, executor=client, watch=watch)
+    assert np.array_equal(values(net), before)
+    client.wait_for_workers(2)
+    kept = fgrn.load(place)
+    expected = network()
+    expected.learn(plain(), epochs=4)
+    done = kept.trained[-1]["epochs"] if kept.trained else 4
+    assert done == 4
+    assert np.allclose(values(kept), values(expected), rtol=1e-9)
+
+
+def test_an_impossible_row_is_named(client: Client) -> None:
+    A, B = fgrn.Variable("A", 2), fgrn.Variable("B", 2)
+    net = fgrn.Network([fgrn.Source(A, [1.0, 0.0], learn=False), fgrn.SISO(A, B, [[1.0, 0.0], [0.0, 1.0]])])
+    frame = pd.DataFrame({"B": [0] * 50 + [1] + [0] * 9})
+    with pytest.raises(fgrn.ImpossibleEvidence, match=r"Row 10 of this piece is row 10 of partition 2\.") as caught:
+        net.learn(dd.from_pandas(frame, npartitions=3), executor=client)
+    assert caught.value.rows == (10,)
+
+
+def test_columns_of_files_are_found_by_name(client: Client, tmp_path: Path) -> None:
+    frame = plain()
+    folder = tmp_path / "p"
+    folder.mkdir()
+    frame[:300].to_parquet(folder / "a.parquet")
+    frame[300:600][["few", "word"]].to_parquet(folder / "b.parquet")
+    frame[600:].to_parquet(folder / "c.parquet")
+    here, there = network(), network()
+    gone = frame.copy()
+    gone.loc[gone.index[300:600], "mixed"] = None
+    here.learn(gone, epochs=3)
+    with pytest.warns(fgrn.exceptions.FgrnWarning, match=r"b\.parquet' has no column 'mixed': unknown in its rows"):
+        there.learn(folder, epochs=3, executor=client)
+    assert_near(there, here)
+    frame[600:].assign(more=1).to_parquet(folder / "c.parquet")
+    with pytest.raises(TableFileError, match=r"c\.parquet' has a column 'more'"):
+        there.learn(Stream(folder), epochs=3, executor=client)
+    with pytest.warns(fgrn.exceptions.FgrnWarning):
+        there.learn(Stream(folder, columns=["word", "few", "mixed"]), epochs=3, executor=client)
+
+
+def test_levels_that_a_schema_does_not_know_are_told_once(client: Client) -> None:
+    schema = fgrn.Schema.infer(plain()).with_column("word", levels=["blue", "green"])
+    model = fgrn.LatentClassModel(2, n_epochs=2, n_init=1, schema=schema, random_state=0)
+    with pytest.warns(fgrn.UnseenLevelWarning) as told:
+        model.fit(dd.from_pandas(plain(), npartitions=5), executor=client)
+    (only,) = told
+    count = int((plain()["word"] == "red").sum())
+    assert f"level 'red' not seen in training (known: blue, green), in {count} rows" in str(only.message)
+
+
+def test_partitions_without_rows_do_no_harm(client: Client) -> None:
+    frame = plain()
+    spread = dd.from_pandas(frame, npartitions=4)
+    some = spread[spread["word"].isin(["red"])].map_partitions(half_empty, partition_info=None, meta=spread._meta)
+    net = network()
+    net.learn(some, epochs=2, executor=client)
+    assert 0 < net.trained[-1]["rows"] < ROWS
+    nothing = spread[spread["few"] > 100]
+    with pytest.raises(TableFileError, match=r"This Dask dataframe holds no rows to learn from\."):
+        net.learn(nothing, executor=client)
+    with pytest.raises(TableFileError, match=r"holds no rows"):
+        fgrn.LatentClassModel(2).fit(nothing, executor=client)
+
+
+def half_empty(frame: pd.DataFrame, partition_info: Any = None) -> pd.DataFrame:
+    return frame[:0] if partition_info and partition_info["number"] % 2 else frame
+
+
+# What is asked for in a way that cannot be
+
+
+def test_what_is_no_cluster_or_no_table_of_one_is_refused(client: Client, tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    spread = dd.from_pandas(plain(), npartitions=2)
+    net = network()
+    with ThreadPoolExecutor() as pool, pytest.raises(LearningError, match="Got ThreadPoolExecutor instead"):
+        net.learn(spread, executor=pool)
+    with pytest.raises(LearningError, match=r"Got DataFrame instead; dask\.dataframe\.from_pandas"):
+        net.learn(plain(), executor=client)
+    with pytest.raises(LearningError, match="Got Stream instead"):
+        net.learn(Stream(iter([plain()])), executor=client)
+    plain().to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(TableFileError, match=r"a\.csv' is a text file.*read_csv"):
+        net.learn(tmp_path / "a.csv", executor=client)
+    with pytest.raises(TableFileError, match=r"There is no file '.*none\.parquet'"):
+        net.learn(tmp_path / "none.parquet", executor=client)
+    with pytest.raises(fgrn.UnknownNameError, match="There is no column 'wight' here"):
+        net.learn(spread, weights="wight", executor=client)
+    with pytest.raises(LearningError, match="are one of their columns: pass its name"):
+        net.learn(spread, weights=np.ones(ROWS), executor=client)
+    with pytest.raises(LearningError, match="leave out merge=True"):
+        net.learn(spread, merge=True, executor=client)
+    with pytest.raises(LearningError, match="set n_hidden"):
+        fgrn.LatentClassModel("auto").fit(spread, executor=client)
+    with pytest.raises(LearningError, match="in memory"):
+        fgrn.hmm({"y": 2}, 2).learn(spread, executor=client)
+    with pytest.raises(fgrn.EvidenceError, match=r"Column 'many' is not a variable of this network"):
+        net.learn(dd.from_pandas(table(), npartitions=2), executor=client)
+    weightless = dd.from_pandas(plain().assign(w=0.0), npartitions=2)
+    with pytest.raises(fgrn.EvidenceError, match="All weights, column 'w', are zero"):
+        net.learn(weightless, weights="w", executor=client)
+
+
+def test_a_cluster_without_workers_or_that_is_closed_is_refused() -> None:
+    spread = dd.from_pandas(plain(), npartitions=2)
+    with LocalCluster(n_workers=0, dashboard_address=None) as none, Client(none) as alone:
+        with pytest.raises(LearningError, match=r"no worker.*wait_for_workers"):
+            network().learn(spread, executor=alone)
+        alone.close()
+        with pytest.raises(LearningError, match="closed"):
+            network().learn(spread, executor=alone)
+
+
+def test_workers_with_another_version_are_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fgrn.cluster.__version__", "99.0")
+    with pytest.raises(LearningError, match=r"Worker tcp://\S+ has fgrn \S+, and here it is 99\.0"):
+        Cluster(client)
+
+
+def test_without_dask_an_executor_is_an_error_that_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['distributed'] = None; sys.modules['dask'] = None\n"
+        "import fgrn\n"
+        "try: fgrn.lvm({'a': 2}, hidden=2).learn('x.parquet', executor=object())\n"
+        "except fgrn.LearningError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert "pip install 'fgrn[dask]'" in done.stdout
+
+
+# Checkpoints, progress, pieces
+
+
+def test_an_interrupted_run_is_resumed_on_the_cluster_bit_for_bit(client: Client, tmp_path: Path) -> None:
+    folder = in_files(plain(), tmp_path / "p", [300], 100)
+    whole, net, place = network(), network(), tmp_path / "run.ckpt"
+    options: dict[str, Any] = {"epochs": 7, "starts": 2, "smoothing": 0.1, "executor": client}
+    history = whole.learn(folder, **options)
+
+    def stop(start: int, epoch: int, _: float) -> None:
+        if (start, epoch) == (1, 2):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        net.learn(folder, checkpoint=place, every=1, watch=stop, **options)
+    seen = net.learn(folder, checkpoint=place, resume=True, **options)
+    assert net == whole
+    assert np.array_equal(seen.log_likelihood, history.log_likelihood)
+    with pytest.raises(LearningError, match="the values of the table differ"):
+        other = in_files(plain(seed=1), tmp_path / "q", [300], 100)
+        net.learn(other, checkpoint=place, resume=True, **{**options, "epochs": 9})
+
+
+def test_progress_tells_where_the_dashboard_is(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    model = fgrn.LatentClassModel(2, n_epochs=2, n_init=1, random_state=0, verbose=1)
+    model.fit(dd.from_pandas(plain(), npartitions=2), executor=client)
+    said = capsys.readouterr().err
+    assert said == f"A cluster of 2 workers; dashboard: {client.dashboard_link}\n"
+    told: list[tuple[str, int, int]] = []
+
+    class Teller:
+        def note(self, text: str) -> None:
+            told.append((text, 0, 0))
+
+        def __call__(self, what: str, done: int, total: int) -> None:
+            told.append((what, done, total))
+
+    There(dd.from_pandas(plain(), npartitions=3), client, Teller()).distinct(None)
+    assert told[1:] == [("looking at columns", done, 3) for done in (1, 2, 3)]
+
+
+def test_pieces_can_be_moved(client: Client) -> None:
+    """Workers hand them on, or put them away when memory is short."""
+    net = network()
+    found = There(dd.from_pandas(table()[["word", "few", "mixed", "weight"]], npartitions=2), client)
+    from fgrn.streams import _by_variables
+
+    spread = found.recorded("weight", lambda names: _by_variables(net._plan(()), names))
+    piece: Piece = spread.pieces[0].result()
+    again: Piece = pickle.loads(pickle.dumps(piece))
+    assert np.array_equal(again.table.codes, piece.table.codes)
+    assert again.table.codes.flags.f_contiguous
+    assert np.array_equal(again.table.row_weights, piece.table.row_weights)
+    assert again.table.place_of(3) == "row 3 of partition 0"
+    assert 0 < sys.getsizeof(again) < 10_000
+    held: Held = spread.estep(_template(net), net._plan(())).held[0].result()
+    moved: Held = pickle.loads(pickle.dumps(held))
+    expected = held.rows.count(net._parameters.values)
+    assert np.array_equal(moved.rows.count(net._parameters.values).values, expected.values)
+
+
+def _template(net: fgrn.Network) -> Any:
+    from fgrn.counts import InMemory
+    from fgrn.engines import get
+    from fgrn.evidence import encode
+    from fgrn.schedule import Programs, special_edges
+
+    plan = net._plan(())
+    evidence = encode(plan, plain()[:5])
+    programs = Programs(plan, special_edges(plan, evidence.edges(), evidence.soft_edges()))
+    return InMemory(get("cpu"), plan, programs, evidence, np.ones(5), True, hold=False, merge=False)
+
+
+@given(
+    rows=st.lists(st.one_of(st.sampled_from(["a", "b", None]), st.integers(0, 5), st.floats(0, 3)), min_size=1),
+    cuts=st.lists(st.integers(0, 100), max_size=4),
+)
+def test_what_parts_have_seen_joined_is_what_all_rows_show(rows: list[Any], cuts: list[int]) -> None:
+    """Of words and numbers in any mixture: also where a part has numbers only."""
+    whole, joined = Distinct("x"), Distinct("x")
+    ends = sorted({0, len(rows), *(cut % (len(rows) + 1) for cut in cuts)})
+    for first, last in pairwise(ends):
+        part = Distinct("x")
+        column = fgrn.frames.columns({"x": rows[first:last]}, by_value=True)["x"]
+        part.see(column, None)
+        whole.see(column, None)
+        joined.join(pickle.loads(pickle.dumps(part)))
+    assert joined.rows == whole.rows
+    assert joined.values == whole.values
+    assert np.allclose(joined.column[1], whole.column[1])
+
+
+@given(st.lists(st.lists(st.integers(1, 50), min_size=1, max_size=5), min_size=1, max_size=6))
+def test_parts_have_every_row_once_and_in_order(files: list[list[int]]) -> None:
+    every = []
+    for number, groups in enumerate(files):
+        first = 0
+        for group, rows in enumerate(groups):
+            every.append(shares.Share(f"{number}", (group,), first, rows))
+            first += rows
+    parts = list(shares.parted(every))
+    again = [(share.file, group) for part in parts for share in part for group in share.groups]
+    assert again == [(share.file, share.groups[0]) for share in every]
+    assert sum(share.rows for part in parts for share in part) == sum(map(sum, files))
+    assert len(parts) <= 2 * shares.PARTS
+    for part in parts:
+        for share in part:
+            assert share.first == sum(files[int(share.file)][: share.groups[0]])
