@@ -44,10 +44,16 @@ def fill(page: Path, results: list[Result], slopes: list[dict[str, Any]]) -> Non
     here = machine()
     where = f"{here['processor']}, {here['cores']} cores, Python {here['python']}, NumPy {here['numpy']}, "
     where += f"Numba {here['numba']}."
-    for mark, content in (("machine", where), ("results", table(results)), ("growth", growth_table(slopes))):
+    parts = {"machine": where, "results": table(results), "growth": growth_table(slopes)}
+    page.write_text(filled(text, parts))
+
+
+def filled(text: str, parts: dict[str, str]) -> str:
+    """A page with other contents between its marks."""
+    for mark, content in parts.items():
         begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
         text = text[: text.index(begin) + len(begin)] + f"\n\n{content}\n\n" + text[text.index(end) :]
-    page.write_text(text)
+    return text
 
 
 def picture(path: Path, results: list[Result]) -> None:

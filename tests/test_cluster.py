@@ -601,7 +601,14 @@ def test_parts_have_every_row_once_and_in_order(files: list[list[int]]) -> None:
     again = [(share.file, group) for part in parts for share in part for group in share.groups]
     assert again == [(share.file, share.groups[0]) for share in every]
     assert sum(share.rows for part in parts for share in part) == sum(map(sum, files))
-    assert len(parts) <= 2 * shares.PARTS
+    assert len(parts) <= 2 * shares.FEW
     for part in parts:
         for share in part:
             assert share.first == sum(files[int(share.file)][: share.groups[0]])
+
+
+def test_large_tables_have_large_parts_and_small_ones_enough_for_all() -> None:
+    """Rows of a part, and how many parts there are."""
+    sizes = {rows: shares.rows_of_a_part(rows) for rows in (1, 10**3, 10**6, 10**8, 10**9, 10**11)}
+    assert [-(-rows // size) for rows, size in sizes.items()] == [1, 16, 16, 96, 256, 2981]
+    assert sizes[10**11] == 2**25

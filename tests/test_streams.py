@@ -387,12 +387,39 @@ def test_an_iterator_is_walked_through_once() -> None:
         network().learn(stream, epochs=1)
 
 
+@pytest.mark.parametrize("criterion", ["bic", "held_out"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_number_of_hidden_states_is_chosen_on_disk_as_in_memory(
+    criterion: str, weighted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fgrn.estimators._choosing.ROWS_AT_ONCE", 64)
+    monkeypatch.setattr("fgrn.disk.AT_ONCE", 100)
+    frame = table(400)
+    if weighted:
+        frame = frame.assign(weight=np.random.default_rng(1).integers(1, 4, 400))
+    place = as_csv(frame, tmp_path / "a.csv")
+    settings: dict[str, Any] = {"criterion": criterion, "max_hidden": 4, "n_epochs": 8, "random_state": 0}
+    ours, theirs = (fgrn.LatentClassModel("auto", n_init=1, **settings) for _ in range(2))
+    rows = read(place)
+    weights = rows["weight"].to_numpy() if weighted else None
+    rows = rows.drop_columns("weight") if weighted else rows
+    ours.fit(place, sample_weight="weight" if weighted else None)
+    theirs.fit(rows, sample_weight=weights)
+    assert ours.n_hidden_ == theirs.n_hidden_
+    assert np.allclose(ours.network_._parameters.values, theirs.network_._parameters.values, rtol=1e-9)
+    for one, other in zip(ours.selection_.candidates, theirs.selection_.candidates, strict=True):
+        for name in ("log_likelihood", "bic", "held_out", "relative_entropy", "class_sizes"):
+            assert np.allclose(getattr(one, name), getattr(other, name), rtol=1e-8, equal_nan=True), name
+    found = fgrn.LatentClassifier(n_epochs=5, n_init=1, random_state=0, criterion=criterion).compare(
+        place, "word", [1, 2], sample_weight="weight" if weighted else None
+    )
+    assert [one.n_hidden for one in found.candidates] == [1, 2]
+
+
 def test_some_things_need_memory(tmp_path: Path) -> None:
     place = as_csv(plain(50), tmp_path / "a.csv")
     with pytest.raises(fgrn.LearningError, match="merge"):
         network().learn(place, merge=True)
-    with pytest.raises(fgrn.LearningError, match="compare"):
-        fgrn.LatentClassModel("auto").fit(place)
     with pytest.raises(fgrn.LearningError, match="follow each other"):
         fgrn.hmm({"word": ["blue", "green", "red"]}, hidden=2).learn(place)
     soft = {"word": [[0.2, 0.3, 0.5]] * 3}
@@ -756,10 +783,10 @@ def test_fit_reads_folders_and_globs_and_large_files(tmp_path: Path, capsys: Any
     out, err = said(capsys, "fit", parts, "-o", tmp_path / "x.fgrn", *options, "--on-bad", "skip")
     assert json.loads(out)["rows_left_out"] == {"more or fewer values than others": 1}
     assert "1 row was left out" in err
-    for more in (["--test", "0.2"], []):
-        hidden = ["--hidden", "auto"] if not more else ["--hidden", "2"]
-        said(capsys, "fit", parts, "-o", tmp_path / "x.fgrn", *hidden, *more, status=2)
+    said(capsys, "fit", parts, "-o", tmp_path / "x.fgrn", "--hidden", "2", "--test", "0.2", status=2)
     (parts / "1.csv").unlink()
+    out, _ = said(capsys, "fit", parts, "-o", tmp_path / "x.fgrn", "--hidden", "auto", "--epochs", "3", "--starts", "1")
+    assert "<- best" in out
     out, _ = said(capsys, "fit", parts, "-o", tmp_path / "x.fgrn", "--hidden", "2", "--epochs", "3", "--drop", "many")
     assert "600 rows" in out
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import fgrn
 from fgrn import LatentClassifier, LatentClassModel, LatentImputer, NaiveBayesClassifier, Schema, frames
-from fgrn.criteria import Candidate, aic, bic, relative_entropy
+from fgrn.criteria import Candidate, Fit, aic, bic, relative_entropy
 
 QUICK: dict[str, Any] = {"n_epochs": 10, "random_state": 0, "engine": "reference"}
 WORDS = {"colour": ["red", "blue", None, "red", "green"] * 8, "size": [1, 2, 2, None, 1] * 8}
@@ -377,7 +377,7 @@ def test_criteria_count_weights_like_repeated_rows() -> None:
 def test_a_candidate_is_what_its_rows_say() -> None:
     rng = np.random.default_rng(0)
     scores, posterior, weights = -rng.random(30), rng.dirichlet([1, 1, 1], 30), rng.random(30)
-    one = Candidate.of(scores, posterior, weights, 7)
+    one = Candidate.of(Fit.of(scores, posterior, weights), 7)
     assert one.n_hidden == 3
     assert one.aic == pytest.approx(aic(weights @ scores, 7))
     assert one.bic == pytest.approx(bic(weights @ scores, 7, weights.sum()))

@@ -135,7 +135,8 @@ class Cluster:
     def mapped(self, work: Callable[..., Any], items: Sequence[Any], *shared: Any) -> list[Any]:
         """The work on every item."""
         same = [[thing] * len(items) for thing in shared]
-        found: list[Any] = self.client.map(work, items, *same, key=_key(work.__name__))
+        keys = [f"{key}-{number}" for key in [_key(work.__name__)] for number in range(len(items))]
+        found: list[Any] = self.client.map(work, items, *same, key=keys)
         return found
 
     def together(self, add: Callable[..., Any], items: Sequence[Any]) -> Any:

@@ -23,12 +23,41 @@ def bic(log_likelihood: float, parameters: int, rows: float) -> float:
 
 def relative_entropy(posterior: np.ndarray, weights: np.ndarray | None = None) -> float:
     """How clearly rows belong to one state: 1 if each does, 0 if nothing is known; 1 - entropy / log(states)."""
-    states = posterior.shape[1]
-    if states == 1:
-        return 1.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(posterior > 0, -posterior * np.log(posterior), 0.0).sum(axis=1)
-    return float(1 - np.average(terms, weights=weights) / np.log(states))
+    rows = len(posterior)
+    return Fit.of(np.zeros(rows), posterior, np.ones(rows) if weights is None else weights).relative_entropy
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """How a model with one hidden variable fits some rows. What it says of two tables is added for both together."""
+
+    log_likelihood: float
+    weight: float
+    entropy: float
+    """Of the hidden state, in nats, of all rows together."""
+    sizes: np.ndarray
+    """How much weight each hidden state has."""
+
+    @classmethod
+    def of(cls, log_likelihood: np.ndarray, posterior: np.ndarray, weights: np.ndarray) -> Fit:
+        """From each row's log-likelihood, hidden states, (rows, states), and weight."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms = np.where(posterior > 0, -posterior * np.log(posterior), 0.0).sum(axis=1)
+        return cls(float(weights @ log_likelihood), float(weights.sum()), float(weights @ terms), weights @ posterior)
+
+    def __add__(self, other: Fit) -> Fit:
+        return Fit(
+            self.log_likelihood + other.log_likelihood,
+            self.weight + other.weight,
+            self.entropy + other.entropy,
+            self.sizes + other.sizes,
+        )
+
+    @property
+    def relative_entropy(self) -> float:
+        """See the function of that name."""
+        states = len(self.sizes)
+        return 1.0 if states == 1 else float(1 - self.entropy / self.weight / np.log(states))
 
 
 @dataclass(frozen=True)
@@ -46,25 +75,17 @@ class Candidate:
     class_sizes: tuple[float, ...]
 
     @classmethod
-    def of(
-        cls,
-        log_likelihood: np.ndarray,
-        posterior: np.ndarray,
-        weights: np.ndarray,
-        parameters: int,
-        held_out: float = np.nan,
-    ) -> Candidate:
-        """What there is to say of one, from each row's log-likelihood, hidden states, (rows, states), and weight."""
-        likelihood, total = float(weights @ log_likelihood), float(weights.sum())
+    def of(cls, fit: Fit, parameters: int, held_out: float = np.nan) -> Candidate:
+        """What there is to say of one, from how it fits the rows it has learnt from."""
         return cls(
-            n_hidden=posterior.shape[1],
-            log_likelihood=likelihood,
+            n_hidden=len(fit.sizes),
+            log_likelihood=fit.log_likelihood,
             n_parameters=parameters,
-            aic=aic(likelihood, parameters),
-            bic=bic(likelihood, parameters, total),
+            aic=aic(fit.log_likelihood, parameters),
+            bic=bic(fit.log_likelihood, parameters, fit.weight),
             held_out=held_out,
-            relative_entropy=relative_entropy(posterior, weights),
-            class_sizes=tuple((weights @ posterior / total).tolist()),
+            relative_entropy=fit.relative_entropy,
+            class_sizes=tuple((fit.sizes / fit.weight).tolist()),
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from typing import IO, Any
@@ -21,6 +22,9 @@ from .exceptions import TableFileError
 SEGMENT = 2**28
 """Bytes that are mapped at once, at least: a process may have only so many maps."""
 
+
+AT_ONCE = 2**20
+"""Numbers of an array that are made at a time."""
 
 LARGE = "/var/tmp"
 """Where Unix keeps temporary files that are large."""
@@ -61,6 +65,15 @@ class Disk:
             mapped, place = self.room(array.size, array.dtype)
             self.write(array, place)
         return mapped.reshape(array.shape)
+
+    def made(self, count: int, dtype: Any, part: Callable[[slice], np.ndarray]) -> np.ndarray:
+        """An array of so many numbers, made part by part."""
+        with self._lock:
+            mapped, place = self.room(count, dtype)
+        for first in range(0, count, AT_ONCE):
+            rows = slice(first, min(first + AT_ONCE, count))
+            self.write(part(rows).astype(dtype, copy=False), place + first * mapped.itemsize)
+        return mapped
 
     def release(self) -> None:
         """Let go of the memory that was read from disk; arrays stay what they are."""

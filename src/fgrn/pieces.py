@@ -121,6 +121,8 @@ def piece(part: Part, stream: Stream, weights: str | None, coding: Coding, witho
         table = record(rows, weights, lambda _: coding, without_zero)
     strange = coding.code.strange if isinstance(coding.code, BySchema) else {}
     complete = all((column.codes >= 0).all() for column in table.values())
+    if table.disk is not None:
+        table.disk.release()
     return Piece(table, Facts(table.rows, table.weight, complete, rows.left_out, strange, part.told))
 
 
@@ -132,7 +134,10 @@ def facts(piece: Piece) -> Facts:
 def digest(piece: Piece) -> str:
     """A number for the rows of a piece."""
     table = piece.table
-    return checkpoints.digest(table.names, table.codes, table.weights)
+    found = checkpoints.digest(table.names, table.codes, table.weights)
+    if table.disk is not None:
+        table.disk.release()
+    return found
 
 
 def counted(held: Held, values: np.ndarray) -> Counts:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -17,6 +17,9 @@ class Kept(Protocol):
 
     def kept(self, array: np.ndarray) -> np.ndarray:
         """The same array, in that place."""
+
+    def made(self, count: int, dtype: Any, part: Callable[[slice], np.ndarray]) -> np.ndarray:
+        """An array of so many numbers, made part by part."""
 
     def release(self) -> None:
         """Let go of the memory that arrays in it take."""
@@ -74,6 +77,8 @@ class Spread:
     weight: float
     complete: bool
     """Whether every row knows the state of every variable."""
+    weights: ClassVar[None] = None
+    """Those of the rows are where these are."""
 
     @property
     def row_weights(self) -> np.ndarray:

@@ -34,6 +34,12 @@ unseen_option = click.option(
     type=click.Choice(["unknown", "error"]),
     help="What a level is that was not seen in training; else what the model says.",
 )
+stream_option = click.option(
+    "--stream",
+    "streamed",
+    is_flag=True,
+    help="Read in batches, from disk in every epoch: for tables larger than memory.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table for people.")
 
 

@@ -82,8 +82,7 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.option("--resume", is_flag=True, help="Go on from --checkpoint, if it is there, as if nothing had happened.")
 @click.option("--unseen", type=click.Choice(["unknown", "error"]), default="unknown", show_default=True,
               help="What a level is, in later tables, that was not seen in this one.")  # fmt: skip
-@click.option("--stream", "streamed", is_flag=True,
-              help="Read in batches, from disk in every epoch: for tables larger than memory.")  # fmt: skip
+@common.stream_option
 @click.option("--online", is_flag=True, help="Read the rows once, and learn from each batch of them as it comes.")
 @click.option("--batch", type=click.IntRange(1), default=BATCH, show_default=True,
               help="Rows of a batch. With --online the first one decides what the columns mean.")  # fmt: skip
@@ -136,9 +135,10 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         settings["missing_values"] = list(options["missing"])
     streamed = streamed or dask is not None or (is_many(data) and not online)
     sizes = hidden or {"deep": "4,8", "ica": "2,2", "latent": "8", "naive-bayes": "1"}.get(kind, "auto")
-    if streamed and (test or sizes == "auto"):
-        what = "--test keeps rows of a table in memory back" if test else "--hidden auto compares models in memory"
-        raise click.UsageError(f"{what}: leave it out where rows are read in batches, and say --hidden NUMBER.")
+    if streamed and test:
+        raise click.UsageError("--test keeps rows of a table in memory back: leave it out where rows are in batches.")
+    if dask is not None and sizes == "auto":
+        raise click.UsageError("--hidden auto compares models on one machine: with --dask say --hidden NUMBER.")
     estimator = estimator_of(kind, sizes, settings)
     if streamed or online:
         rows = common.stream(data, batch=batch, **options)
@@ -154,6 +154,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         again = target if not online and executor is None and not interrupted else None
         report = _learnt(estimator, estimator.n_rows_, 0, output, interrupted) | _accuracy(estimator, rows, again)
         report["rows_left_out"] = dict(rows.left_out)
+        if hasattr(estimator, "selection_"):
+            report["tried"] = estimator.selection_.as_dicts()
         if online:
             report["batches"] = estimator._online.batches
         _show(estimator, report, as_json)

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import printing
 from ..exceptions import SchemaError, shortened
+from ..io.batches import is_many
 from . import common
 from .wording import spoken
 
@@ -129,19 +130,26 @@ def _remarks(record: dict[str, Any], known: list[Any], rows: int) -> list[str]:
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
 @click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
 @click.option("--picture", metavar="FILE", help="Draw it, too (.svg, .png, .pdf).")
+@common.stream_option
 @common.reading
 @common.json_option
 def compare(data: str, sizes: str | None, criterion: str, epochs: int, smoothing: float, starts: int, bins: int,
-            max_levels: int, seed: int, weights: str | None, picture: str | None, as_json: bool,
+            max_levels: int, seed: int, weights: str | None, picture: str | None, streamed: bool, as_json: bool,
             **options: Any) -> None:  # fmt: skip
     """How many hidden states a table asks for: likelihood, AIC, BIC, relative entropy, class sizes.
 
-    DATA is a CSV, TSV or Parquet file, or - for standard input. Ctrl-C ends it and shows what was tried so far.
+    DATA is a CSV, TSV or Parquet file, or - for standard input; a folder or a 'glob*' of files is read in batches, and
+    so is one with --stream. Ctrl-C ends it and shows what was tried so far.
     """
     from ..estimators import LatentClassModel
 
     common.check_picture(picture)
-    table, weight = common.weighted(common.read(data, **options), weights)
+    table: Any
+    weight: Any = weights
+    if streamed or is_many(data):
+        table = common.stream(data, **options)
+    else:
+        table, weight = common.weighted(common.read(data, **options), weights)
     tried = None if sizes is None else [common.whole(part, "--sizes") for part in sizes.split(",")]
     model = LatentClassModel(
         n_epochs=epochs, smoothing=smoothing, n_init=starts, criterion=criterion, n_bins=bins, max_levels=max_levels,

@@ -121,7 +121,7 @@ class LatentEstimator(TableEstimator):
         """The same with rows that are not in memory, the class, and the weights, being columns of them."""
         with self._or_as_before():
             data = recorded(self, X, sample_weight, target, executor)
-            return self._taught("pyarrow", data, data.row_weights)
+            return self._taught("pyarrow", data, data.weights)
 
     def _taught(self, kind: str, data: Any, weights: np.ndarray | None, batch: bool = False) -> Self:
         if self.checkpoint is not None and not isinstance(self.random_state, Integral):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial, reduce
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -10,15 +13,20 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .. import frames, structures
-from ..criteria import Candidate, Selection, select, sizes
+from ..criteria import Candidate, Fit, Selection, select, sizes
 from ..em import History
 from ..frames import Coded
 from ..network import Network
+from ..recorded import Recorded
 from ._base import LatentEstimator
+from ._streams import recorded
 from ._tables import Classes
 
 HELD_OUT = 5
 """Every so manieth row is kept back where the number of hidden states is chosen by rows that were not learnt from."""
+
+ROWS_AT_ONCE = 2**16
+"""Rows whose hidden states are in memory while a model is judged."""
 
 
 class Choosing(LatentEstimator):
@@ -52,14 +60,20 @@ class Choosing(LatentEstimator):
             self.network_ = self._network(self.n_hidden_)
             self.history_ = self._teach(self.network_, data, weights)
 
-    def _compared(self, X: Any, tried: Any, sample_weight: Any, classes: Classes | None = None) -> Selection:
+    def _compared(
+        self, X: Any, tried: Any, sample_weight: Any, classes: Classes | None = None, target: Any = None
+    ) -> Selection:
         """Try some sizes on a copy of this estimator, which stays as it is."""
         from sklearn.base import clone
 
         self._validate_params()
         other = clone(self)
         other._stop = self._stop
-        data, weights = other._learnable(X, sample_weight, classes)
+        if frames.is_source(X):
+            data: Any = recorded(other, X, sample_weight, target, None)
+            weights = data.weights
+        else:
+            data, weights = other._learnable(X, sample_weight, classes)
         sizes_tried = sizes(self.max_hidden) if tried is None else list(tried)
         found: Selection = other._compare(data, weights, sizes_tried, {}, tried is None)
         return found
@@ -76,27 +90,69 @@ class Choosing(LatentEstimator):
         patient: bool = True,
     ) -> Selection:
         """Try some sizes; the networks go to `taught`. Once asked to stop, none is begun any more."""
-        rows = frames.row_count(data)
-        back = np.zeros(rows, dtype=bool)
+        weight = np.broadcast_to(np.ones(1), _rows_of(data)) if weights is None else weights
+        learnt, kept = (data, weight), None
         if self.criterion == "held_out":
-            if rows < HELD_OUT:
+            if _rows_of(data) < HELD_OUT:
                 raise ValueError(
-                    f"To hold rows out, a table has at least {HELD_OUT} of them. Got {rows}; choose criterion='bic'."
+                    f"To hold rows out, a table has at least {HELD_OUT} of them. Got {_rows_of(data)}; choose "
+                    "criterion='bic'."
                 )
-            back[HELD_OUT - 1 :: HELD_OUT] = True
-        learnt, kept = ({name: Coded(column.codes[which]) for name, column in data.items()} for which in (~back, back))
-        weight = np.ones(rows) if weights is None else weights
+            learnt, kept = _parted(data, weight)
 
         def fit(size: int) -> Candidate:
             net, name = self._network(size), self._hidden_name()
-            some = None if weights is None else weights[~back]
-            taught[size] = (net, self._teach(net, learnt, some, f"{size} hidden states"))
+            some = None if weights is None and learnt[1].strides == (0,) else learnt[1]
+            taught[size] = (net, self._teach(net, learnt[0], some, f"{size} hidden states"))
             ask: dict[str, Any] = {"engine": self.engine, "impossible": "mark"}
-            found = net.propagate(learnt, keep=[name], parts=["marginal", "likelihood"], **ask)
+
+            def fitted(rows: dict[str, Coded], weight: np.ndarray) -> Fit:
+                found = net.propagate(rows, keep=[name], parts=["marginal", "likelihood"], **ask)
+                return Fit.of(found.log_likelihood, found.marginal(name), weight)
+
             held = np.nan
-            if back.any():
-                scores = net.propagate(kept, keep=[], **ask).log_likelihood
-                held = float(np.average(scores, weights=weight[back]))
-            return Candidate.of(found.log_likelihood, found.marginal(name), weight[~back], net.free_parameters, held)
+            if kept is not None:
+                scores = [
+                    weight @ net.propagate(rows, keep=[], **ask).log_likelihood for rows, weight in _blocks(*kept)
+                ]
+                held = float(sum(scores) / kept[1].sum())
+            whole = reduce(operator.add, (fitted(*block) for block in _blocks(*learnt)))
+            return Candidate.of(whole, net.free_parameters, held)
 
         return select(fit, tried, self.criterion, patient, self._stopped)
+
+
+def _rows_of(data: Mapping[str, Coded]) -> int:
+    return data.rows if isinstance(data, Recorded) else frames.row_count(data)
+
+
+def _parted(data: Mapping[str, Coded], weight: np.ndarray) -> tuple[tuple[Any, np.ndarray], tuple[Any, np.ndarray]]:
+    """The rows to learn from and their weights, and the same for those that are kept back.
+
+    Rows on disk stay there all together, and have no weight where they do not count.
+    """
+    if isinstance(data, Recorded) and data.disk is not None:
+        disk = data.disk
+
+        def without(rows: slice, kept_back: bool) -> np.ndarray:
+            is_back = np.arange(rows.start, rows.stop) % HELD_OUT == HELD_OUT - 1
+            return np.where(is_back == kept_back, weight[rows], 0.0)
+
+        parts = [disk.made(data.rows, np.float64, partial(without, kept_back=back)) for back in (False, True)]
+        return (replace(data, weights=parts[0]), parts[0]), (replace(data, weights=parts[1]), parts[1])
+    back = np.zeros(len(weight), dtype=bool)
+    back[HELD_OUT - 1 :: HELD_OUT] = True
+    some, others = ({name: Coded(column.codes[which]) for name, column in data.items()} for which in (~back, back))
+    if weight.strides == (0,):
+        return (some, weight[: int((~back).sum())]), (others, weight[: int(back.sum())])
+    return (some, weight[~back]), (others, weight[back])
+
+
+def _blocks(data: Mapping[str, Coded], weight: np.ndarray) -> Iterator[tuple[dict[str, Coded], np.ndarray]]:
+    """Some rows at a time, those without weight left out."""
+    for first in range(0, len(weight), ROWS_AT_ONCE):
+        some = weight[first : first + ROWS_AT_ONCE]
+        which = slice(first, first + len(some)) if some.all() else first + np.flatnonzero(some)
+        yield {name: Coded(column.codes[which]) for name, column in data.items()}, some[some > 0]
+        if isinstance(data, Recorded) and data.disk is not None:
+            data.disk.release()

@@ -42,9 +42,9 @@ def recorded(model: LatentEstimator, X: Any, sample_weight: Any, target: Any, ex
         target: the name of the column that is the class, or None.
         executor: the client of a cluster, or None.
     """
-    if getattr(model, "n_hidden", None) == "auto":
+    if executor is not None and getattr(model, "n_hidden", None) == "auto":
         raise LearningError(
-            "The number of hidden states is chosen on rows in memory: call compare with some of them, and set n_hidden."
+            "The number of hidden states is chosen on one machine: compare some of the rows there, and set n_hidden."
         )
     with Steps(model.verbose) as told:
         return _recorded(model, X, sample_weight, target, executor, told)

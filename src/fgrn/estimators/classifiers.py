@@ -269,11 +269,13 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         """Try several numbers of hidden states on a table, without changing this model.
 
         Args:
-            X: the table.
-            y: the class of each row.
+            X: the table, in memory or not, as for `fit`.
+            y: the class of each row, or the name of that column.
             sizes: the numbers to try, all of them; unless given, more and more until the criterion gets worse.
-            sample_weight: one weight per row.
+            sample_weight: one weight per row, or the name of that column.
         """
+        if frames.is_source(X):
+            return self._compared(X, sizes, sample_weight, target=y)
         return self._compared(X, sizes, sample_weight, self._classes(y))
 
 

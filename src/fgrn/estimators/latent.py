@@ -94,9 +94,9 @@ class ChoosingTransformer(Choosing, LatentTransformer):
         """Try several numbers of hidden states on a table, without changing this model.
 
         Args:
-            X: the table.
+            X: the table, in memory or not, as for `fit`.
             sizes: the numbers to try, all of them; unless given, more and more until the criterion gets worse.
-            sample_weight: one weight per row.
+            sample_weight: one weight per row, or the name of that column.
         """
         return self._compared(X, sizes, sample_weight)
 

@@ -9,11 +9,11 @@ from ..exceptions import TableFileError
 from .spool import first_line
 from .table_file import called, check_names, format_of
 
-PARTS = 512
-"""About so many parts there are, whatever the number of workers: where they begin depends on the files alone."""
+FEW, MANY = 16, 256
+"""Parts of a small table, so that many workers have some, and of a large one, whatever the number of workers."""
 
-MOST_ROWS = 2**24
-"""Rows of a part, about, if there are so many that there have to be more parts."""
+ENOUGH, MOST = 2**20, 2**25
+"""Rows of a part: with fewer its task costs more than its rows, with more it takes long to read again."""
 
 
 class Share(NamedTuple):
@@ -52,10 +52,14 @@ def shares_of(files: Sequence[str], kind: str | None) -> tuple[list[str], list[S
     return names, found
 
 
+def rows_of_a_part(total: int) -> int:
+    """About how many rows each part has."""
+    return min(MOST, max(-(-total // MANY), min(-(-total // FEW), ENOUGH)))
+
+
 def parted(shares: Sequence[Share]) -> Iterator[list[Share]]:
     """Parts of about as many rows, in order; row groups of one file that follow each other are one share."""
-    total = sum(share.rows for share in shares)
-    enough = min(max(1, -(-total // PARTS)), MOST_ROWS)
+    enough = rows_of_a_part(sum(share.rows for share in shares))
     part: list[Share] = []
     for share in shares:
         if part and part[-1].file == share.file:
