@@ -24,7 +24,7 @@ from .report import filled
 
 ROOT = Path(__file__).parents[1]
 COLUMNS, STATES, HIDDEN, EPOCHS = 20, 4, 10, 8
-ROWS = (1_000_000, 3_000_000, 10_000_000, 30_000_000)
+ROWS = (1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000)
 WORKERS = (1, 2)
 FILES, GROUP = 8, 2**18
 PIECES, PIECE_ROWS, TASK_EPOCHS = (16, 64, 128, 256), 64, 20
@@ -62,6 +62,12 @@ def learnt(source: Any, epochs: int = EPOCHS, **options: Any) -> tuple[fgrn.Netw
     return net, ends[0] - begin, float(np.diff(ends).min())
 
 
+def peak_memory() -> float:
+    """GiB that this process has taken at its peak."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("VmHWM"))) / 2**20
+
+
 @contextmanager
 def cluster(workers: int) -> Iterator[Any]:
     """Worker processes of one thread each, on this machine."""
@@ -85,10 +91,11 @@ def curve(rows: tuple[int, ...]) -> list[dict[str, Any]]:
                 with cluster(workers) as client:
                     learnt(folder, 2, executor=client)  # so that all workers have their kernels in place
                     net, reading, epoch = learnt(folder, executor=client)
+                    peak = max(client.run(peak_memory).values())
                 if not np.allclose(net._parameters.values, here[1][0]._parameters.values, rtol=1e-9):
                     raise AssertionError("workers and one process learn different tables")
                 line = {"rows": count, "workers": workers, "reading": reading, "epoch": epoch,
-                        "reading_here": here[workers][1], "epoch_here": here[workers][2]}  # fmt: skip
+                        "peak": peak, "reading_here": here[workers][1], "epoch_here": here[workers][2]}  # fmt: skip
                 print(f"  {line}", flush=True)
                 found.append(line)
     return found
@@ -114,12 +121,13 @@ def tasks() -> dict[str, Any]:
 def table(lines: list[dict[str, Any]]) -> str:
     """The curve as Markdown."""
     out = [
-        "| rows | workers | reading, and the first epoch | one epoch | rows a second | as many threads, here |",
-        "|---|---|---|---|---|---|",
+        "| rows | workers | reading, first epoch | one epoch | rows a second | a worker's peak | threads, here |",
+        "|---|---|---|---|---|---|---|",
     ]
     out += [
         f"| {line['rows']:,} | {line['workers']} | {line['reading']:.1f} s | {line['epoch'] * 1000:,.0f} ms "
-        f"| {line['rows'] / line['epoch'] / 1e6:.0f} million | {line['epoch_here'] * 1000:,.0f} ms |"
+        f"| {line['rows'] / line['epoch'] / 1e6:.0f} million | {line['peak']:.2f} GiB "
+        f"| {line['epoch_here'] * 1000:,.0f} ms |"
         for line in lines
     ]
     return "\n".join(out)

@@ -290,6 +290,23 @@ def dying(frame: pd.DataFrame, partition_info: Any = None) -> pd.DataFrame:
     return frame
 
 
+def test_a_cluster_that_goes_away_is_an_error_and_the_network_is_as_it_was(tmp_path: Path) -> None:
+    net, place = network(), tmp_path / "run.ckpt"
+    before = values(net).copy()
+    gone = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None)
+
+    def watch(_: int, epoch: int, __: float) -> None:
+        if epoch == 2:
+            gone.close()
+
+    with gone, Client(gone) as lost, pytest.raises(LearningError, match="cluster"):
+        net.learn(
+            dd.from_pandas(plain(), npartitions=3), epochs=9, executor=lost, watch=watch, checkpoint=place, every=100
+        )
+    assert np.array_equal(values(net), before)
+    assert fgrn.load(place).variables == net.variables
+
+
 # What is wrong with rows
 
 

@@ -387,6 +387,22 @@ def test_an_iterator_is_walked_through_once() -> None:
         network().learn(stream, epochs=1)
 
 
+@pytest.mark.parametrize("name", ["__index_level_0__", "__null_dask_index__"])
+def test_the_index_of_a_frame_is_no_column(name: str, tmp_path: Path) -> None:
+    place = tmp_path / "a.parquet"
+    rows = plain(40)
+    pa.parquet.write_table(pa.Table.from_pandas(rows.assign(**{name: range(40)}), preserve_index=False), place)
+    for source in (place, pa.dataset.dataset(place)):
+        assert Stream(source).names == tuple(rows)
+    assert read(place).column_names == list(rows)
+    ours, theirs = network(), network()
+    ours.learn(place, epochs=2)
+    theirs.learn(rows, epochs=2, merge=False)
+    assert ours == theirs
+    rows.set_index(pd.Index([f"p{k}" for k in range(40)], name="person")).to_parquet(place)
+    assert "person" in Stream(place).names
+
+
 @pytest.mark.parametrize("criterion", ["bic", "held_out"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_number_of_hidden_states_is_chosen_on_disk_as_in_memory(

@@ -11,6 +11,7 @@ same. Where pieces begin depends on the table alone, and not on the number of wo
 from __future__ import annotations
 
 import os
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -97,30 +98,45 @@ class Cluster:
         if not isinstance(client, Client) or client.asynchronous:
             kind = "an asynchronous one" if isinstance(client, Client) else f"{type(client).__name__}"
             raise LearningError(f"The 'executor' is a client, dask.distributed.Client(...). Got {kind} instead.")
-        self.client = client
-        try:
-            versions = client.run(_version) if client.status == "running" else None
-        except Exception as error:  # whatever a worker says that cannot import this package
-            raise LearningError(
-                f"The workers of this cluster cannot use fgrn: {first_line(error)}. Install fgrn {__version__} there."
-            ) from error
-        if versions is None:
+        if client.status != "running":
             raise LearningError("The client of this cluster is closed. Open another one.")
-        if not versions:
-            raise LearningError("This cluster has no worker. Start some, client.wait_for_workers(1) waits for them.")
-        for worker, version in versions.items():
+        self.client = client
+        self.workers = 0
+        for worker, version in client.run(_version, on_error="return").items():
+            if isinstance(version, OSError):  # it has just gone
+                continue
+            if isinstance(version, Exception):
+                raise LearningError(
+                    f"Worker {worker} cannot use fgrn: {first_line(version)}. Install fgrn {__version__} there."
+                )
             if version != __version__:
                 raise LearningError(f"Worker {worker} has fgrn {version}, and here it is {__version__}. Have one.")
-        self.workers = len(versions)
+            self.workers += 1
+        if not self.workers:
+            raise LearningError("This cluster has no worker. Start some, client.wait_for_workers(1) waits for them.")
 
     def __repr__(self) -> str:
         count = f"{self.workers} {'worker' if self.workers == 1 else 'workers'}"
         link = self.client.dashboard_link
         return f"A cluster of {count}" + (f"; dashboard: {link}" if link else "")
 
+    @contextmanager
+    def asked(self) -> Iterator[None]:
+        """While workers are asked to do something: a cluster that goes away meanwhile is an error that says so."""
+        try:
+            yield
+        except FgrnError:
+            raise
+        except Exception as error:
+            if self.client.status == "running":
+                raise
+            raise LearningError(f"The cluster has gone away: {first_line(error)}") from error
+
     def shared(self, thing: Any) -> Any:
         """Something that many tasks need: it goes to one worker, and from there to the others that want it."""
-        return self.client.submit(_same, thing, key=_key("share"))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sending large graph")  # large tables have to go there
+            return self.client.submit(_same, thing, key=_key("share"))
 
     def each(self, work: Callable[..., Any], parts: Sequence[tuple[Any, Any]], *shared: Any) -> list[Any]:
         """The work on every part, each with its frame, which may be what other tasks have still to make."""
@@ -166,11 +182,11 @@ class Cluster:
             return total.result()
         for part, name in zip(parts, names, strict=True):
             if part.status not in ("finished", "pending"):
-                raise failure(part, name)
-        raise failure(total, "What the workers counted")
+                raise failure(part, name, "counted")
+        raise failure(total, "What the workers have")
 
 
-def failure(future: Any, name: str) -> Exception:
+def failure(future: Any, name: str, done: str = "read") -> Exception:
     """The error of something that was not made, which tells what that is."""
     from distributed import CancelledError, KilledWorker
 
@@ -186,8 +202,8 @@ def failure(future: Any, name: str) -> Exception:
             f"What they wrote last is in their logs; the last one was {error.last_worker.address}."
         )
     if isinstance(error, CancelledError):
-        return LearningError(f"{name} was lost with the worker that had it, and cannot be made again: {error}.")
-    told = TableFileError(f"{name} cannot be read: {type(error).__name__}: {first_line(error)}")
+        return LearningError(f"{name} was lost with a worker, or the whole cluster, and cannot be made again.")
+    told = TableFileError(f"{name} cannot be {done}: {type(error).__name__}: {first_line(error)}")
     told.__cause__ = error
     return told
 
@@ -247,24 +263,26 @@ class There:
     def distinct(self, weights: str | None) -> dict[str, Distinct]:
         """See `streams.Rows`."""
         cluster = self.cluster
-        summaries = cluster.each(pieces.summary, self._tasks(), self._stream, weights)
-        total = cluster.together(pieces.joined, summaries)
-        cluster.finish(summaries, self._names, "looking at columns", self._told)
-        found: dict[str, Distinct] = cluster.result(total, summaries, self._names)
+        self._check_weights(weights)
+        with cluster.asked():
+            summaries = cluster.each(pieces.summary, self._tasks(), self._stream, weights)
+            total = cluster.together(pieces.joined, summaries)
+            cluster.finish(summaries, self._names, "looking at columns", self._told)
+            found: dict[str, Distinct] = cluster.result(total, summaries, self._names)
         check_rows(self._called, len(found), len(found), weights)
         return found
 
     def recorded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Spread:
         """See `streams.Rows`."""
         cluster, columns = self.cluster, self._parts[0].names
-        if weights is not None and weights not in columns:
-            raise unknown_name("column", weights, columns)
+        self._check_weights(weights)
         coding = coding_for([name for name in columns if name != weights])
-        made = cluster.each(pieces.piece, self._tasks(), self._stream, weights, coding, without_zero)
-        cluster.finish(made, self._names, "reading rows", self._told)
-        found = cluster.mapped(pieces.facts, made)
-        cluster.finish(found, self._names)
-        facts: list[pieces.Facts] = cluster.client.gather(found)
+        with cluster.asked():
+            made = cluster.each(pieces.piece, self._tasks(), self._stream, weights, coding, without_zero)
+            cluster.finish(made, self._names, "reading rows", self._told)
+            found = cluster.mapped(pieces.facts, made)
+            cluster.finish(found, self._names)
+            facts: list[pieces.Facts] = cluster.client.gather(found)
         self._tell(facts, coding)
         rows, weight = sum(one.rows for one in facts), sum(one.weight for one in facts)
         check_rows(self._called, rows, weight, weights)
@@ -272,6 +290,10 @@ class There:
         kept, names = tuple(made[number] for number in full), tuple(self._names[number] for number in full)
         complete = all(one.complete for one in facts if one.rows)
         return OnWorkers(tuple(coding.kept.values()), rows, weight, complete, cluster, kept, names)
+
+    def _check_weights(self, weights: str | None) -> None:
+        if weights is not None and weights not in self._parts[0].names:
+            raise unknown_name("column", weights, self._parts[0].names)
 
     def _tell(self, facts: Sequence[pieces.Facts], coding: Coding) -> None:
         """Say here what there is to say of the rows."""
@@ -305,8 +327,9 @@ class OnWorkers(Spread):
         bare = here.on(here.evidence.take(slice(0, 0)), np.zeros(0))
         if isinstance(bare, InMemory) and bare.threads is None:
             bare = replace(bare, threads=1)  # a worker has several tasks at once
-        held = self.cluster.mapped(pieces.Held, self.pieces, *map(self.cluster.shared, (bare, variables, scale)))
-        self.cluster.finish(held, self.called)
+        with self.cluster.asked():
+            held = self.cluster.mapped(pieces.Held, self.pieces, *map(self.cluster.shared, (bare, variables, scale)))
+            self.cluster.finish(held, self.called)
         return Counting(self.cluster, held, self.called)
 
     def about(self) -> dict[str, Any]:
@@ -341,6 +364,7 @@ class Counting:
         return lambda tables: self._total(pieces.recounted, values, tables)
 
     def _total(self, work: Callable[..., Counts], *tables: np.ndarray) -> Counts:
-        parts = self.cluster.mapped(work, self.held, *map(self.cluster.shared, tables))
-        total: Counts = self.cluster.result(self.cluster.together(pieces.added, parts), parts, self.called)
-        return total
+        with self.cluster.asked():
+            parts = self.cluster.mapped(work, self.held, *map(self.cluster.shared, tables))
+            total: Counts = self.cluster.result(self.cluster.together(pieces.added, parts), parts, self.called)
+            return total

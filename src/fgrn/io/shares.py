@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..exceptions import TableFileError
 from .spool import first_line
-from .table_file import called, check_names, format_of
+from .table_file import called, check_names, data_names, format_of
 
 FEW, MANY = 16, 256
 """Parts of a small table, so that many workers have some, and of a large one, whatever the number of workers."""
@@ -42,7 +42,7 @@ def shares_of(files: Sequence[str], kind: str | None) -> tuple[list[str], list[S
         except Exception as error:  # pyarrow has several
             raise TableFileError(f"{called(file)} cannot be read as parquet: {first_line(error)}") from error
         if not names:
-            names = about.schema.to_arrow_schema().names
+            names = data_names(about.schema.to_arrow_schema().names)
             check_names(names, called(file))
         first = 0
         for group in range(about.num_row_groups):

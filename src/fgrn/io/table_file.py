@@ -9,9 +9,10 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,6 +31,9 @@ FORMATS = {
 }
 MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A")
 """What stands for unknown in files, unless said otherwise."""
+
+INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")
+"""What frames call an index without a name in Parquet files."""
 
 
 def kind_of(path: str) -> str | None:
@@ -136,9 +140,13 @@ def unwritable(name: str, error: Exception, failure: type[FgrnError] = TableFile
 
 
 def as_text_would_be(table: Any) -> Any:
-    """A table whose dates are words and whose decimals are numbers, as they are when they come from text."""
+    """A table whose dates are words and whose decimals are numbers, as they are when they come from text.
+
+    The index of a frame, which Parquet files may have as a column, is left out, unless it has a name.
+    """
     import pyarrow as pa
 
+    table = table.select(data_names(table.column_names))
     columns = []
     for column in table.columns:
         kind = pa.string() if pa.types.is_temporal(column.type) else column.type
@@ -147,6 +155,11 @@ def as_text_would_be(table: Any) -> Any:
             column = column.cast(kind)
         columns.append(column)
     return pa.table(columns, names=table.column_names)
+
+
+def data_names(names: Iterable[str]) -> list[str]:
+    """The names of columns but for an index without one."""
+    return [name for name in names if not INDEX.fullmatch(name)]
 
 
 def called(name: str) -> str:
