@@ -54,6 +54,13 @@ def client(cluster: LocalCluster) -> Iterator[Client]:
         yield found
 
 
+@pytest.fixture
+def mortal() -> Iterator[Client]:
+    """Workers that may be killed: nobody else has them, and whether new ones come does not matter."""
+    with LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as found, Client(found) as client:
+        yield client
+
+
 def table(rows: int = ROWS, seed: int = 0) -> pd.DataFrame:
     """Words, few numbers, many numbers, weights, and holes in all but the last."""
     rng = np.random.default_rng(seed)
@@ -235,11 +242,13 @@ def test_a_schema_is_found_by_the_workers(chunks: int, client: Client) -> None:
 
 
 def pids(client: Client) -> list[int]:
-    return sorted(client.run(os.getpid).values())
+    return sorted(client.run(os.getpid, on_error="ignore").values())
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_worker_that_is_killed_in_an_epoch_changes_nothing(seed: int, client: Client, tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_in_an_epoch_changes_nothing(
+    seed: int, client: Client, mortal: Client, tmp_path: Path
+) -> None:
     """At a random moment of one epoch; its rows are read again by others."""
     rng = np.random.default_rng(seed)
     frame = plain(40_000, seed)
@@ -248,24 +257,42 @@ def test_a_worker_that_is_killed_in_an_epoch_changes_nothing(seed: int, client: 
     options: dict[str, Any] = {"epochs": 8, "smoothing": 0.1, "seed": seed, "engine": "cpu"}
     expected, net = network(), network()
     history = expected.learn(source, executor=client, **options)
-    killed: list[int] = []
+    killers: list[Thread] = []
 
     def kill(pid: int, after: float) -> None:
         sleep(after)
         os.kill(pid, signal.SIGKILL)
-        killed.append(pid)
 
     def watch(_: int, epoch: int, __: float) -> None:
-        if epoch in (2, 5):
-            client.wait_for_workers(2)
-            victim = int(rng.choice(pids(client)))
-            Thread(target=kill, args=(victim, float(rng.uniform(0, 0.05)))).start()
+        alive = pids(mortal)
+        if epoch in (2, 5) and len(alive) > 1:
+            killers.append(Thread(target=kill, args=(int(rng.choice(alive)), float(rng.uniform(0, 0.05)))))
+            killers[-1].start()
 
-    seen = net.learn(source, executor=client, watch=watch, **options)
-    assert len(killed) == 2
+    seen = net.learn(source, executor=mortal, watch=watch, **options)
+    for killer in killers:
+        killer.join()
+    assert killers
     assert net == expected
     assert np.array_equal(seen.log_likelihood, history.log_likelihood)
-    client.wait_for_workers(2)
+
+
+def test_a_worker_that_is_killed_while_it_reads_changes_nothing(mortal: Client, tmp_path: Path) -> None:
+    folder = in_files(table(30_000).drop(columns=["class", "weight"]), tmp_path / "p", [10_000], 1000)
+    spread = dd.read_parquet(folder, split_row_groups=1)
+    here, there = (fgrn.LatentClassModel(2, n_epochs=3, n_init=1, random_state=0) for _ in range(2))
+    here.fit(folder)
+    victim = Thread(target=lambda: (sleep(0.3), os.kill(pids(mortal)[0], signal.SIGKILL)))
+    victim.start()
+    there.fit(spread.map_partitions(slowly, meta=spread._meta), executor=mortal)
+    victim.join()
+    assert there.schema_ == here.schema_
+    assert_near(there, here)
+
+
+def slowly(frame: pd.DataFrame) -> pd.DataFrame:
+    sleep(0.05)
+    return frame
 
 
 def test_a_part_on_which_every_worker_dies_is_named(tmp_path: Path) -> None:
@@ -368,7 +395,7 @@ def test_a_damaged_file_is_named(client: Client, tmp_path: Path) -> None:
 
 
 def test_a_file_that_goes_bad_while_learning_is_named_and_the_last_epoch_is_kept(
-    client: Client, tmp_path: Path
+    mortal: Client, tmp_path: Path
 ) -> None:
     """Its rows are lost with a worker, and cannot be read again."""
     folder = in_files(plain(), tmp_path / "p", [100] * 8, 100)
@@ -379,12 +406,11 @@ def test_a_file_that_goes_bad_while_learning_is_named_and_the_last_epoch_is_kept
         if epoch == 3:
             for file in folder.iterdir():
                 file.write_bytes(b"no Parquet any more")
-            os.kill(pids(client)[0], signal.SIGKILL)
+            os.kill(pids(mortal)[0], signal.SIGKILL)
 
     with pytest.raises(TableFileError, match=r"\d\d\.parquet' cannot be read as parquet"):
-        net.learn(folder, epochs=50, checkpoint=place, every=100, executor=client, watch=watch)
+        net.learn(folder, epochs=50, checkpoint=place, every=100, executor=mortal, watch=watch)
     assert np.array_equal(values(net), before)
-    client.wait_for_workers(2)
     kept = fgrn.load(place)
     expected = network()
     expected.learn(plain(), epochs=4)
