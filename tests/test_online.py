@@ -273,6 +273,75 @@ def test_a_saved_model_goes_on(tmp_path: Path) -> None:
     assert (again.n_rows_, again.weight_) == (900, 900)
 
 
+def test_rows_that_are_left_out_are_counted_once() -> None:
+    table = frame(400).assign(much=np.linspace(0, 1, 400))
+    table.loc[table.index[[3, 50, 350]], "much"] = np.inf
+    stream = Stream(in_batches(table, 100), rows=100, on_bad="skip")
+    with pytest.warns(fgrn.exceptions.FgrnWarning, match="3 rows were left out"):
+        found = model().partial_fit(stream)
+    assert (sum(stream.left_out.values()), found.n_rows_) == (3, 397)
+
+
+def test_rows_without_weight_are_not_counted() -> None:
+    weights = np.r_[np.zeros(40), np.ones(60)]
+    table = frame(100)
+    with_column = iter([table.assign(w=weights)])
+    found = model().fit(table, sample_weight=weights), model().partial_fit(table, sample_weight=weights)
+    streamed = model().partial_fit(with_column, sample_weight="w")
+    assert [one.n_rows_ for one in (*found, streamed)] == [60, 60, 60]
+
+
+def test_many_small_frames_take_no_longer_than_their_rows() -> None:
+    """Each is looked at once: no sum over all that wait, for every one that comes."""
+    table = pd.DataFrame(rows(3000, 0, 0.5)).iloc[:, :2]
+    looked = [0]
+
+    def one_by_one() -> Iterator[pd.DataFrame]:
+        for first in range(3000):
+            looked[0] += 1
+            yield table[first : first + 1]
+
+    found = model(n_epochs=1, n_init=1).partial_fit(Stream(one_by_one(), rows=1500))
+    assert (found.n_rows_, found._online.batches, looked[0]) == (3000, 2, 3000)
+
+
+@pytest.mark.parametrize("kind", ["fit", "partial_fit"])
+def test_the_class_of_a_stream_is_the_name_of_a_column(kind: str) -> None:
+    for wrong in (None, 3, ["a", "b"]):
+        found = fgrn.LatentClassifier(2, n_epochs=2, random_state=0)
+        with pytest.raises(ValueError, match=r"is one of their columns: y='name'"):
+            getattr(found, kind)(iter([frame()]), wrong)
+        assert not hasattr(found, "network_")
+    with pytest.raises(fgrn.UnknownNameError, match="There is no column 'ansver' here. Did you mean 'answer'"):
+        getattr(fgrn.LatentClassifier(2), kind)(iter([frame()]), "ansver")
+
+
+def test_classes_are_checked_as_in_memory() -> None:
+    found = fgrn.LatentClassifier(2, n_epochs=2, random_state=0).partial_fit(iter([frame()]), "answer")
+    with pytest.raises(ValueError, match="not those of the first call"):
+        found.partial_fit(iter([frame()]), "answer", classes=["maybe", "no"])
+    with pytest.raises(ValueError, match="y='name'"):
+        found.partial_fit(iter([frame()]), None)
+    assert found.n_rows_ == 600
+    fresh = fgrn.LatentClassifier(2, n_epochs=2, random_state=0)
+    with pytest.raises(ValueError, match="1d|1D|shape"):
+        fresh.partial_fit(iter([frame()]), "answer", classes="yes")
+    with pytest.raises(TableFileError, match=r"column 'answer', value 'yes'"):
+        fresh.partial_fit(iter([frame()]), "answer", classes=["maybe", "no"])
+
+
+def test_an_interruption_before_the_first_step_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fgrn.estimators._base.LatentEstimator._step", stopped)
+    for source in (frame(), iter([frame()])):
+        found = model()
+        with pytest.raises(KeyboardInterrupt):
+            found.partial_fit(source)
+        assert not hasattr(found, "network_")
+
+
 # At the command line
 
 
@@ -304,6 +373,8 @@ def test_what_does_not_go_with_rows_that_are_read_once_is_refused(
     assert "--online reads rows once" in capsys.readouterr().err
     assert run("fit", "a.csv", "--effective-size", "10", "-o", "m.fgrn") == 2
     assert "say --online" in capsys.readouterr().err
+    assert run("fit", "a.csv", "--batch", "10", "-o", "m.fgrn") == 2
+    assert "say --online or --stream" in capsys.readouterr().err
     assert not (tmp_path / "m.fgrn").exists()
 
 

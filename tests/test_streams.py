@@ -403,6 +403,40 @@ def test_the_index_of_a_frame_is_no_column(name: str, tmp_path: Path) -> None:
     assert "person" in Stream(place).names
 
 
+def test_the_numbers_of_rows_wait_on_disk_where_some_are_left_out(tmp_path: Path) -> None:
+    from fgrn.streams import _by_variables, record
+
+    frame = plain(900).assign(weight=np.tile([1.0, 0.0, 2.0], 300))
+    as_csv(frame, tmp_path / "a.csv")
+    net = network()
+    table = record(
+        Stream(tmp_path / "a.csv", rows=200), "weight", lambda names: _by_variables(net._plan(()), names), True
+    )
+    assert (table.rows, table.weight) == (600, 900)
+    kept = [row for row in range(900) if row % 3 != 1]
+    assert [table.place_of(row).split()[1] for row in (0, 1, 2, 300, 599)] == [
+        f"{kept[n]}" for n in (0, 1, 2, 300, 599)
+    ]
+    assert all(isinstance(numbers.base, memoryview) or not numbers.flags.owndata for _, _, numbers in table.places)
+
+
+@pytest.mark.parametrize("holes", [0.0, 0.1])
+def test_a_bayesian_network_is_made_of_arcs_and_a_file(holes: float, tmp_path: Path) -> None:
+    frame = table(300, holes=holes)[["word", "mixed", "code"]]
+    place = as_csv(frame, tmp_path / "a.csv")
+    arcs = {"word": ["mixed"], "code": ["word"]}
+    ours = fgrn.BayesianNetwork.from_data(arcs, place, smoothing=0.5, epochs=4)
+    theirs = fgrn.BayesianNetwork.from_data(arcs, read(place), smoothing=0.5, epochs=4)
+    assert ours.names == theirs.names
+    for name in ours.names:
+        assert ours.variable(name).labels == theirs.variable(name).labels
+        assert np.allclose(ours.table(name), theirs.table(name), rtol=1e-9)
+    sure = fgrn.BayesianNetwork({"word": ["blue", "green", "red"]}, {}, {"word": [1.0, 0.0, 0.0]})
+    as_csv(table(30, holes=0.0)[["word"]].assign(word=["blue"] * 20 + ["red"] + ["blue"] * 9), tmp_path / "b.csv")
+    with pytest.raises(fgrn.ImpossibleEvidence, match=r"Row 20 of all is row 20 of .*b\.csv"):
+        sure.learn(tmp_path / "b.csv")
+
+
 @pytest.mark.parametrize("criterion", ["bic", "held_out"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_number_of_hidden_states_is_chosen_on_disk_as_in_memory(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from math import prod
 from typing import Any, Self
 
@@ -13,14 +12,14 @@ from numpy.typing import ArrayLike
 from . import checkpoints, em, engines, frames, settings
 from .document import Document
 from .evidence import Evidence, checked_weights, encode
-from .exceptions import LearningError, TableError, WiringError, shortened, unknown_name
+from .exceptions import ImpossibleEvidence, LearningError, TableError, WiringError, shortened, unknown_name
 from .factored import FactoredModel, checked_variables, variables_of
 from .labels import Label, named
 from .parameters import Smoothing, free_parameters
 from .realisation import Part, shape_of
 from .recorded import Recorded, Spread
 from .sampling import drawn
-from .streams import recorded
+from .streams import checked_weight_name, located, recorded, rows_of
 from .tables import normalised
 from .tally import Tally, is_complete
 from .variable import Variable
@@ -99,12 +98,19 @@ class BayesianNetwork(FactoredModel):
 
         Args:
             arcs: see the class; a column that is in none of them is a variable by itself.
-            data: the rows, with one column for each variable that is seen; it may have holes.
+            data: the rows, with one column for each variable that is seen; it may have holes, and be on disk.
             states: of variables that no row has (hidden ones), or that have states no row has.
             options: those of `learn`.
         """
         hidden = dict(states or {})
-        columns = {key: column for key, column in frames.columns(data).items() if key not in hidden}
+        if frames.is_source(data):
+            from .io.batches import stream_of
+
+            data = stream_of(data).again()
+            found = rows_of(data).distinct(checked_weight_name(options.get("weights")))
+            columns: dict[str, Any] = {key: one.values for key, one in found.items() if key not in hidden}
+        else:
+            columns = {key: column for key, column in frames.columns(data).items() if key not in hidden}
         network = cls({**frames.states(columns), **hidden}, arcs)
         network.learn(data, **options)
         return network
@@ -234,12 +240,15 @@ class BayesianNetwork(FactoredModel):
             rows = data.estep(here, self) if isinstance(data, Spread) else here
             smooth = Smoothing.of(spec, smoothing)
             structure = self.names, self.labels, here.scopes
-            about_rows = data.about if isinstance(data, Spread) else partial(checkpoints.of_rows, encoded, here.weights)
+            described = checkpoints.of_table(data, encoded, here.weights)
             with checkpoints.kept(
-                checkpoint, every, resume, self, structure, spec, about_rows, rule,
+                checkpoint, every, resume, self, structure, spec, described, rule,
                 smoothing=smoothing, holes=holes,
             ) as keeper:  # fmt: skip
-                learnt = em.learn(rows, spec, self._parameters, rule, smooth, watch, keeper)
+                try:
+                    learnt = em.learn(rows, spec, self._parameters, rule, smooth, watch, keeper)
+                except ImpossibleEvidence as error:
+                    raise located(error, data) from None
             self._parameters, history = learnt
             self._trained += (em.record(history, encoded.rows, rule, smoothing, holes),)
             return history

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,6 +25,7 @@ from .em import Rule, Start
 from .evidence import Evidence
 from .exceptions import CheckpointError, CheckpointWarning, LearningError, warn
 from .parameters import Parameters, Specification
+from .recorded import Spread
 from .tables import ROW_SUM_TOLERANCE
 
 EVERY = 5
@@ -40,6 +42,7 @@ DIGESTS = {
     "names": "the columns differ",
     "values": "the values of the table differ",
     "weights": "the weights of the rows differ",
+    "pieces": "the rows are in other pieces on a cluster, or were on one machine, so that sums are rounded otherwise",
 }
 """What is compared without being kept."""
 
@@ -254,7 +257,7 @@ def about(
         model: what learns.
         structure: what its messages depend on, beside the specification.
         spec: what is learnt.
-        table: what the rows are about, see `of_rows`.
+        table: what the rows are about, see `of_table`.
         rule: how it is learnt.
         others: more settings.
     """
@@ -266,6 +269,13 @@ def about(
         **settings_of_rule,
         **{name: _plain(value) for name, value in others.items()},
     }
+
+
+def of_table(table: Any, evidence: Evidence, weights: np.ndarray) -> Callable[[], dict[str, Any]]:
+    """What the rows of a table are about, here or on a cluster, when somebody asks."""
+    if isinstance(table, Spread):
+        return partial(table.about, evidence.slot)
+    return partial(of_rows, evidence, weights)
 
 
 def of_rows(evidence: Evidence, weights: np.ndarray) -> dict[str, Any]:
@@ -281,7 +291,10 @@ def of_rows(evidence: Evidence, weights: np.ndarray) -> dict[str, Any]:
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """In which ways a run is another than it was; none if one can go on as the other."""
     found = []
+    apart = before.get("pieces") != now.get("pieces")  # then digests of values differ, whether values do or not
     for name in dict.fromkeys([*now, *before]):
+        if apart and name in ("values", "weights"):
+            continue
         was, is_now = before.get(name), now.get(name)
         has_grown = name in MAY_GROW and type(was) is type(is_now) is int and was < is_now
         if was == is_now or has_grown:

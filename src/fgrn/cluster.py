@@ -14,8 +14,10 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
 
@@ -39,15 +41,21 @@ from .tally import Tally
 FAN_IN = 16
 """How many Counts are added up at once."""
 
+FAILED = ("error", "cancelled")
+"""What a future is that will never have a result; one that is lost with a worker is made again."""
+
+MOMENT, LOOK, PATIENCE = 0.02, 5.0, 60.0
+"""Seconds between two looks at what has been done, at the workers, and for which there may be none of these."""
+
 # What workers do
 
 
 def _read(work: Callable[..., Any], part: Part, frame: Any, *others: Any) -> Any:
     """Work on a part of a table, where it is read."""
-    return work(part._replace(frame=frame, cache=_folder(), told=[]), *others)
+    return work(part._replace(frame=frame, cache=worker_folder(), told=[]), *others)
 
 
-def _folder() -> str | None:
+def worker_folder() -> str | None:
     """Where the worker that asks keeps files."""
     from distributed import get_worker
 
@@ -102,7 +110,11 @@ class Cluster:
             raise LearningError("The client of this cluster is closed. Open another one.")
         self.client = client
         self.workers = 0
-        for worker, version in client.run(_version, on_error="return").items():
+        self._looked = monotonic()
+        self._alone: float | None = None
+        with self.asked():
+            versions = client.run(_version, on_error="return")
+        for worker, version in versions.items():
             if isinstance(version, OSError):  # it has just gone
                 continue
             if isinstance(version, Exception):
@@ -163,33 +175,66 @@ class Cluster:
         return items[0]
 
     def finish(self, futures: Sequence[Any], names: Sequence[str], what: str = "", told: Told | None = None) -> None:
-        """Wait for all of them; the first that fails is an error, by its name."""
+        """Wait for all of them; one that fails is an error, by its name."""
         from distributed import as_completed
 
-        numbers = {future.key: number for number, future in enumerate(futures)}
-        for done, future in enumerate(as_completed(futures), start=1):
-            if future.status != "finished":
-                raise failure(future, names[numbers[future.key]])
-            if told is not None:
-                told(what, done, len(futures))
+        coming, done = as_completed(futures), 0
+        with self._or_cancelled(futures):
+            while not coming.is_empty():
+                found = coming.next_batch(block=False)
+                if any(future.status in FAILED for future in found):
+                    raise _first_failure(futures, names, "read")
+                done += len(found)
+                if found and told is not None:
+                    told(what, done, len(futures))
+                if not found:
+                    self._look()
+                    sleep(MOMENT)
 
-    def result(self, total: Any, parts: Sequence[Any], names: Sequence[str]) -> Any:
-        """What was made of all parts; if it fails, the error is that of the first part that did."""
+    def result(self, total: Any, parts: Sequence[Any] = (), names: Sequence[str] = (), done: str = "read") -> Any:
+        """What was made of all parts, also if it has to be made again; the error is that of a part that failed."""
         from distributed import wait
 
-        wait(total)
-        if total.status == "finished":
-            return total.result()
-        for part, name in zip(parts, names, strict=True):
-            if part.status not in ("finished", "pending"):
-                raise failure(part, name, "counted")
-        raise failure(total, "What the workers have")
+        with self._or_cancelled(parts):
+            while True:
+                try:
+                    wait(total, timeout=LOOK)
+                    break
+                except TimeoutError:
+                    self._look()
+            if total.status not in FAILED:
+                return total.result()
+            raise _first_failure([*parts, total], [*names, "What the workers have"], done)
+
+    @contextmanager
+    def _or_cancelled(self, futures: Sequence[Any]) -> Iterator[None]:
+        """Let workers go on with nothing that nobody waits for any more."""
+        try:
+            yield
+        except BaseException:
+            with suppress(Exception):  # of a cluster that is not there any more
+                self.client.cancel(list(futures))
+            raise
+
+    def _look(self) -> None:
+        """Now and then, whether there are workers at all; for a while there may be none, while they start again."""
+        now = monotonic()
+        if now - self._looked < LOOK:
+            return
+        self._looked = now
+        if self.client.nthreads():
+            self._alone = None
+            return
+        self._alone = now if self._alone is None else self._alone
+        if now - self._alone > PATIENCE:
+            raise LearningError(f"This cluster has had no worker for {PATIENCE:.0f} seconds.")
 
 
-def failure(future: Any, name: str, done: str = "read") -> Exception:
-    """The error of something that was not made, which tells what that is."""
+def _first_failure(futures: Sequence[Any], names: Sequence[str], done: str) -> Exception:
+    """The error of the first of them that was not made, which tells what that is."""
     from distributed import CancelledError, KilledWorker
 
+    future, name = next(pair for pair in zip(futures, names, strict=True) if pair[0].status in FAILED)
     try:
         error = future.exception()
     except CancelledError as cancelled:
@@ -203,7 +248,8 @@ def failure(future: Any, name: str, done: str = "read") -> Exception:
         )
     if isinstance(error, CancelledError):
         return LearningError(f"{name} was lost with a worker, or the whole cluster, and cannot be made again.")
-    told = TableFileError(f"{name} cannot be {done}: {type(error).__name__}: {first_line(error)}")
+    kind = TableFileError if done == "read" else LearningError
+    told = kind(f"{name} cannot be {done}: {type(error).__name__}: {first_line(error)}")
     told.__cause__ = error
     return told
 
@@ -242,8 +288,8 @@ class There:
     def _file_parts(self) -> list[Part]:
         """Parts of the files, as a worker finds them."""
         stream = self._stream
-        looked = self.cluster.client.submit(_shares, stream, key=_key("list"))
-        names, shares = self.cluster.result(looked, [], [])
+        with self.cluster.asked():
+            names, shares = self.cluster.result(self.cluster.client.submit(_shares, stream, key=_key("list")))
         if not shares:
             raise TableFileError(f"{self._called} holds no rows to learn from.")
         stream.check_dropped(names)
@@ -310,7 +356,11 @@ class There:
 
 
 def _shares(stream: Stream) -> Any:
-    return shares_of(stream.files, stream.format)
+    try:
+        return shares_of(stream.files, stream.format)
+    except TableFileError as error:
+        found = error
+    raise TableFileError(f"{found} (As a worker of the cluster sees it, in its own folder {str(Path.cwd())!r}.)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,12 +382,19 @@ class OnWorkers(Spread):
             self.cluster.finish(held, self.called)
         return Counting(self.cluster, held, self.called)
 
-    def about(self) -> dict[str, Any]:
+    def about(self, slot: np.ndarray) -> dict[str, Any]:
         """See `Spread`. The borders of pieces are a part of it: they decide the order in which Counts are added."""
-        found = self.cluster.mapped(pieces.digest, self.pieces)
-        self.cluster.finish(found, self.called)
-        values = checkpoints.digest(self.cluster.client.gather(found))
-        return {"rows": self.rows, "names": checkpoints.digest(self.names), "values": values, "weights": self.weight}
+        with self.cluster.asked():
+            found = self.cluster.mapped(pieces.digest, self.pieces)
+            self.cluster.finish(found, self.called)
+            rows, values, weights = zip(*self.cluster.client.gather(found), strict=True)
+        return {
+            "rows": self.rows,
+            "names": checkpoints.digest(slot),
+            "values": checkpoints.digest(values),
+            "weights": checkpoints.digest(weights),
+            "pieces": checkpoints.digest(rows),
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,5 +423,6 @@ class Counting:
     def _total(self, work: Callable[..., Counts], *tables: np.ndarray) -> Counts:
         with self.cluster.asked():
             parts = self.cluster.mapped(work, self.held, *map(self.cluster.shared, tables))
-            total: Counts = self.cluster.result(self.cluster.together(pieces.added, parts), parts, self.called)
+            sums = self.cluster.together(pieces.added, parts)
+            total: Counts = self.cluster.result(sums, parts, self.called, "counted")
             return total

@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import IO, Any
 from weakref import finalize
 
@@ -37,7 +37,7 @@ class Disk:
         self.folder = folder_for(folder)
         self._file = unnamed(self.folder, self)
         self._maps: list[mmap.mmap] = []
-        self._lock = Lock()
+        self._lock = RLock()
         self._begins, self._at = 0, 0  # of the last map, in the file; and the next free byte in it
 
     def room(self, count: int, dtype: Any) -> tuple[np.ndarray, int]:
@@ -57,7 +57,8 @@ class Disk:
 
     def write(self, data: np.ndarray, place: int) -> None:
         """Write to the file, and not through the map: a full disk is then an error and not the end of the process."""
-        written(self._file, data, place, self.folder)
+        with self._lock:
+            written(self._file, data, place, self.folder)
 
     def kept(self, array: np.ndarray) -> np.ndarray:
         """The same array, on disk; several threads may ask."""

@@ -68,7 +68,12 @@ class Distinct:
         self.ordered |= other.ordered
         if len(other.numbers):
             self._wait(other.numbers, other.number_weights)
+        self.settle()
         return self
+
+    def settle(self) -> None:
+        """Have nothing waiting, so that asking changes nothing any more."""
+        self._take_in()
 
     def _check_words(self) -> None:
         if len(self.weights) > MOST_WORDS:

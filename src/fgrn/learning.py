@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import checkpoints, em, frames, merging, settings
@@ -139,13 +138,13 @@ class Learning:
             merge=merging.decided(merge, rule.epochs * rule.starts, encoded),
         )
         estep = data.estep(rows, plan) if isinstance(data, Spread) else self._estep(rows)
-        about_rows = data.about if isinstance(data, Spread) else partial(checkpoints.of_rows, encoded, rows.weights)
         if online is not None and (rule.starts > 1 or checkpoint is not None):
             raise LearningError("Batches seen once go on from the tables as they are: starts=1, and no checkpoint.")
         batch = None if online is None else Decayed(estep, online)
         smooth = Smoothing.of(spec, smoothing)
         with checkpoints.kept(
-            checkpoint, every, resume, self, self._structure(plan), spec, about_rows, rule,
+            checkpoint, every, resume, self, self._structure(plan), spec,
+            checkpoints.of_table(data, encoded, rows.weights), rule,
             smoothing=smoothing, holes=holes, hold=hold, engine=rows.engine.name, merge=rows.merge,
         ) as keeper:  # fmt: skip
             try:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import deepcopy
 from functools import reduce
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +23,9 @@ from .recorded import Recorded
 from .streams import BySchema, Coding, distinct_values, located, record
 from .tally import Tally
 
-MOST_CLAIMED = 2**26
-"""Bytes that a piece claims to take, at most: enough that it is seldom moved, and too little to be taken for memory."""
+CLAIMED = 2**22
+"""Bytes that what is held of a piece claims to take: enough that it is seldom moved, and little beside the memory of a
+worker, since its codes are on disk."""
 
 
 class Facts(NamedTuple):
@@ -46,13 +45,9 @@ class Piece:
     def __init__(self, table: Recorded, facts: Facts) -> None:
         self.table, self.facts = table, facts
 
-    def __sizeof__(self) -> int:
-        return min(self.table.codes.nbytes, MOST_CLAIMED)
-
     def __reduce__(self) -> tuple[Any, ...]:
         table = self.table
-        folder = getattr(table.disk, "folder", None)
-        return _restored, (table.names, table.codes.T.copy(), table.weights, table.places, self.facts, folder)
+        return _restored, (table.names, table.codes.T.copy(), table.weights, table.places, self.facts)
 
 
 def _restored(
@@ -61,10 +56,11 @@ def _restored(
     weights: np.ndarray | None,
     places: Any,
     facts: Facts,
-    folder: str | None,
 ) -> Piece:
     """A piece that has been moved, on the disk of the worker it has come to."""
-    disk = Disk(folder if folder is not None and Path(folder).is_dir() else None)
+    from .cluster import worker_folder
+
+    disk = Disk(worker_folder())
     codes = disk.kept(columns).T
     return Piece(Recorded(names, codes, None if weights is None else disk.kept(weights), disk, places), facts)
 
@@ -79,7 +75,7 @@ class Held:
         self.rows = here.on(evidence.scaled(log_scale) if log_scale else evidence, piece.table.row_weights)
 
     def __sizeof__(self) -> int:
-        return self._given[0].__sizeof__()
+        return CLAIMED
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Held, self._given
@@ -101,7 +97,10 @@ def _naming(part: Part) -> Iterator[None]:
 def summary(part: Part, stream: Stream, weights: str | None) -> dict[str, Distinct]:
     """The different values of all columns of a part."""
     with _naming(part):
-        return distinct_values(stream.part(part), weights)
+        found = distinct_values(stream.part(part), weights)
+    for one in found.values():
+        one.settle()
+    return found
 
 
 def joined(*summaries: dict[str, Distinct]) -> dict[str, Distinct]:
@@ -115,7 +114,8 @@ def joined(*summaries: dict[str, Distinct]) -> dict[str, Distinct]:
 
 def piece(part: Part, stream: Stream, weights: str | None, coding: Coding, without_zero: bool) -> Piece:
     """The codes of a part."""
-    coding = deepcopy(coding)  # it counts what is no level, and other threads have the same one
+    if isinstance(coding.code, BySchema):  # it counts what is no level, and other threads have the same one
+        coding = coding._replace(code=coding.code.fresh())
     rows = stream.part(part)
     with _naming(part):
         table = record(rows, weights, lambda _: coding, without_zero)
@@ -131,10 +131,10 @@ def facts(piece: Piece) -> Facts:
     return piece.facts
 
 
-def digest(piece: Piece) -> str:
-    """A number for the rows of a piece."""
+def digest(piece: Piece) -> tuple[int, str, str]:
+    """How many rows a piece has, and numbers for their values and weights."""
     table = piece.table
-    found = checkpoints.digest(table.names, table.codes, table.weights)
+    found = (table.rows, checkpoints.digest(table.codes), checkpoints.digest(table.weights))
     if table.disk is not None:
         table.disk.release()
     return found
@@ -149,6 +149,9 @@ def counted(held: Held, values: np.ndarray) -> Counts:
         if isinstance(rows, InMemory):
             told = explained(error, rows.plan, rows.programs, values, rows.evidence)
         raise located(told, held.table, "of this piece") from None
+    finally:
+        if isinstance(held.rows, InMemory):
+            held.rows.rest()
 
 
 def recounted(held: Held, began_with: np.ndarray, tables: np.ndarray) -> Counts:

@@ -89,6 +89,6 @@ class Spread:
         """Who makes the Counts there, as who would make them here does, of the evidence on some variables."""
         raise NotImplementedError
 
-    def about(self) -> dict[str, Any]:
-        """See `checkpoints.of_rows`."""
+    def about(self, slot: np.ndarray) -> dict[str, Any]:
+        """See `checkpoints.of_rows`; `slot` is that of the evidence."""
         raise NotImplementedError

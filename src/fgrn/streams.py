@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -179,9 +178,8 @@ def record(stream: Stream, weights: str | None, coding_for: CodingFor, without_z
         coding_for: how its columns are read.
         without_zero: whether rows of weight 0 are left out.
     """
-    chunks: list[tuple[int, int]] = []  # where each begins, and how many rows it has
-    places: list[tuple[int, str, Sequence[int]]] = []
-    coding, kind, rows = NOTHING, np.dtype(np.int8), 0
+    chunks: list[_Chunk] = []
+    coding, kind = NOTHING, np.dtype(np.int8)
     with unnamed(stream.cache) as spool:
         place = 0
         for batch in weighted_batches(stream.batches(), stream, weights, without_zero):
@@ -191,16 +189,21 @@ def record(stream: Stream, weights: str | None, coding_for: CodingFor, without_z
             codes, row_weights, where, numbers = coded(stream, batch, coding)
             if not len(codes):
                 continue
-            places.append((rows, where, numbers))
-            rows += len(codes)
-            chunks.append((place, len(codes)))
+            chunks.append(_Chunk(place, len(codes), where, numbers if isinstance(numbers, range) else None))
             parts = [codes.ravel(order="F"), *([] if row_weights is None else [row_weights])]
-            for part in parts:
+            for part in [*parts, *([] if isinstance(numbers, range) else [np.asarray(numbers, dtype=np.int64)])]:
                 written(spool, part, place, stream.cache)
                 place += part.nbytes
-        names = tuple(coding.kept.values())
-        table = _assembled(spool, chunks, names, kind, weights is not None, stream.cache)
-        return replace(table, places=tuple(places))
+        return _assembled(spool, chunks, tuple(coding.kept.values()), kind, weights is not None, stream.cache)
+
+
+class _Chunk(NamedTuple):
+    """Rows that wait: where they begin, how many they are, where they come from; None if their numbers wait, too."""
+
+    place: int
+    rows: int
+    where: str
+    numbers: range | None
 
 
 def checked_weight_name(weights: Any) -> str | None:
@@ -304,23 +307,27 @@ def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder,
 
 
 def _assembled(
-    spool: Any, chunks: list[tuple[int, int]], names: tuple[str, ...], kind: np.dtype[Any], weighted: bool, cache: Any
+    spool: Any, chunks: Sequence[_Chunk], names: tuple[str, ...], kind: np.dtype[Any], weighted: bool, cache: Any
 ) -> Recorded:
     """The chunks one below the other: each column of all rows in one piece."""
     disk = Disk(cache)
-    rows, width = sum(count for _, count in chunks), len(names)
+    rows, width = sum(chunk.rows for chunk in chunks), len(names)
     codes, codes_at = disk.room(rows * width, kind)
     weights, weights_at = disk.room(rows if weighted else 0, np.float64)
+    places: list[tuple[int, str, Sequence[int]]] = []
     first = 0
-    for place, count in chunks:
+    for place, count, where, numbers in chunks:
         spool.seek(place)
         chunk = np.frombuffer(_read(spool, count * width * kind.itemsize), dtype=kind).reshape(width, count)
         for position, column in enumerate(chunk):
             disk.write(column, codes_at + (position * rows + first) * kind.itemsize)
         if weighted:
             disk.write(np.frombuffer(_read(spool, 8 * count)), weights_at + 8 * first)
+        known: Any = disk.kept(np.frombuffer(_read(spool, 8 * count), dtype=np.int64)) if numbers is None else numbers
+        places.append((first, where, known))
         first += count
-    return Recorded(names, codes.reshape((rows, width), order="F"), weights if weighted else None, disk)
+    given = weights if weighted else None
+    return Recorded(names, codes.reshape((rows, width), order="F"), given, disk, tuple(places))
 
 
 def _read(file: Any, size: int) -> bytearray:
@@ -331,16 +338,23 @@ def _read(file: Any, size: int) -> bytearray:
 
 
 class BySchema:
-    """The codes of columns by their schema; what is no level is counted, and told of at the end."""
+    """The codes of columns by their schema; what is no level is counted, and told of at the end.
 
-    def __init__(self, schema: Schema, unseen: str) -> None:
-        self.schema, self.unseen = schema, unseen
+    It is an error where `unseen` says so, and in the `strict` columns.
+    """
+
+    def __init__(self, schema: Schema, unseen: str, strict: Iterable[str] = ()) -> None:
+        self.schema, self.unseen, self.strict = schema, unseen, frozenset(strict)
         self.strange: dict[str, Counter[Any]] = {}
+
+    def fresh(self) -> BySchema:
+        """The same, which has counted nothing yet."""
+        return BySchema(self.schema, self.unseen, self.strict)
 
     def __call__(self, name: str, values: Any) -> np.ndarray:
         """See `Coder`."""
         codes, found = self.schema[name].codes(values)
-        if found and self.unseen == "error":
+        if found and (self.unseen == "error" or name in self.strict):
             raise SchemaError(self.schema.unseen_text({name: found}))
         if found:
             self.strange.setdefault(name, Counter()).update(found)

@@ -84,8 +84,8 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
               help="What a level is, in later tables, that was not seen in this one.")  # fmt: skip
 @common.stream_option
 @click.option("--online", is_flag=True, help="Read the rows once, and learn from each batch of them as it comes.")
-@click.option("--batch", type=click.IntRange(1), default=BATCH, show_default=True,
-              help="Rows of a batch. With --online the first one decides what the columns mean.")  # fmt: skip
+@click.option("--batch", type=click.IntRange(1), metavar="ROWS", help="Rows of a batch, with --online or --stream; "
+              f"the first one that is read --online decides what the columns mean. [{BATCH}]")  # fmt: skip
 @click.option("--effective-size", type=click.FloatRange(0, min_open=True), metavar="ROWS",
               help="With --online: let old rows fade until all stand for this many of today.")  # fmt: skip
 @click.option("--dask", metavar="ADDRESS", help="Learn on the workers of this cluster, such as tcp://host:8786.")
@@ -94,7 +94,7 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 def fit(data: str, target: str | None, output: str, model: str | None, hidden: str | None, epochs: int, cycles: int,
         smoothing: float | None, starts: int, tolerance: float, test: float, weights: str | None, bins: int,
         max_levels: int, seed: int, checkpoint: str | None, every: int, resume: bool, unseen: str, streamed: bool,
-        online: bool, batch: int, effective_size: float | None, dask: str | None, as_json: bool,
+        online: bool, batch: int | None, effective_size: float | None, dask: str | None, as_json: bool,
         **options: Any) -> None:  # fmt: skip
     """Learn a model from a table.
 
@@ -114,6 +114,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         )
     if effective_size is not None and not online:
         raise click.UsageError("--effective-size is for rows that are read once: say --online, too.")
+    if batch is not None and not (online or streamed or is_many(data) or dask):
+        raise click.UsageError("--batch is for rows that are read in batches: say --online or --stream, too.")
     if weights is not None and weights == target:
         raise click.UsageError(f"{weights!r} cannot be --weights and --target at once.")
     kind = model or ("latent" if target else "clusters")
@@ -143,7 +145,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     if streamed or online:
         rows = common.stream(data, batch=batch, **options)
         named = [] if target is None else [target]
-        with _workers(dask) as executor, common.stoppable() as stopped:
+        with _workers(dask) as executor, common.stoppable("batch" if online else "epoch") as stopped:
             estimator._stop = stopped
             if online:
                 estimator.partial_fit(rows, *named, sample_weight=weights)

@@ -40,6 +40,10 @@ PHRASES = (
         "Leave it out with --drop",
     ),
     (re.compile(r"To learn here, leave out executor\."), "To learn here, leave out --dask."),
+    (
+        re.compile(r"read text into a Dask dataframe, dask\.dataframe\.read_csv, or turn it into Parquet"),
+        "turn it into Parquet",
+    ),
     (re.compile(r"\(learn with smoothing\)"), "(learn with --smoothing)"),
     (re.compile(r"fgrn\.load reads the files that Network\.save writes\."), "`fgrn fit` writes such files."),
     (re.compile(r"\bname that as 'folder'"), "name that with --folder"),

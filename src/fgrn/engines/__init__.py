@@ -126,6 +126,9 @@ class Prepared(Protocol):
 
     rows_at_once: int
 
+    def rest(self) -> None:
+        """Give back what is kept from one time to the next for speed alone."""
+
     def load(self, values: np.ndarray) -> Loaded:
         """Put parameters, a flat vector in the plan's layout, in place."""
 

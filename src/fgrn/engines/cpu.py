@@ -34,8 +34,7 @@ BLOCK_BYTES = 2**17
 """Of the workspace of one block of rows: it stays in the second-level cache with the tables."""
 
 COUNTED_CELLS, COUNTED_BLOCKS = 2**21, 16
-"""States visited per call when counting, at least, so that the Python around it is negligible; and calls, at most,
-unless a call had to read more than MOST_COUNTED rows."""
+"""States visited per call when counting, at least; and calls, at most, unless one would read over MOST_COUNTED rows."""
 
 MOST_COUNTED = 2**18
 """What is known of so many rows is in memory at once, if it is kept on disk."""
@@ -151,6 +150,10 @@ class Prepared:
             return aligned_zeros(int(self.parts[-1]))
         found.fill(0.0)
         return found
+
+    def rest(self) -> None:
+        """See `fgrn.engines.Prepared`."""
+        self.spare, self._same = [], NOTHING
 
     def spread(self, weights: np.ndarray) -> np.ndarray:
         """The weights of a block as a kernel takes them; one for all rows is written out once, not for every block."""

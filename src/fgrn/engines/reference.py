@@ -121,6 +121,9 @@ class Prepared:
         cells = max([plan.states, *plan.diverter_size, *(rows * columns for rows, columns in plan.layout.table_shapes)])
         self.rows_at_once = max(1, CELLS_AT_ONCE // cells)
 
+    def rest(self) -> None:
+        """See `Prepared` of the package: nothing is kept."""
+
     def load(self, values: np.ndarray) -> Loaded:
         """See `Prepared` of the package."""
         return Loaded(self, values)

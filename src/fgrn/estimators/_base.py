@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
+from contextlib import closing
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -197,7 +197,8 @@ class LatentEstimator(TableEstimator):
     def _partial_fit(self, X: Any, sample_weight: Any, classes: Classes | None = None) -> Self:
         """One step of online EM; the first batch is learnt like a table."""
         if not hasattr(self, "network_"):
-            self._fit(X, sample_weight, classes, batch=True)
+            with self._or_as_before():
+                return self._fit(X, sample_weight, classes, batch=True)._partial_fit(X, sample_weight, classes)
         data = self._coded(X)
         rows = frames.row_count(data)
         check_lengths(rows, classes)
@@ -207,18 +208,17 @@ class LatentEstimator(TableEstimator):
 
     def _partial_fit_stream(self, X: Any, sample_weight: Any, target: Any = None, classes: Any = None) -> Self:
         """One step for each batch of rows that are read once; if one fails, those before it have been learnt."""
-        batches = online_batches(self, X, sample_weight, target, classes)
-        with Steps(self.verbose) as told:
+        with closing(online_batches(self, X, sample_weight, target, classes)) as batches, Steps(self.verbose) as told:
             if not hasattr(self, "network_"):
                 with self._or_as_before():
-                    first = next(batches)
-                    self._taught("pyarrow", *first, batch=True)
-                    batches = chain([first], batches)
-            for data, weights in batches:
-                self._step(data, weights)
+                    data, weights = next(batches)
+                    self._taught("pyarrow", data, weights, batch=True)._step(data, weights)
+            while not (self._stop is not None and self._stop()):
                 told("rows learnt", self.n_rows_, 0)
-                if self._stop is not None and self._stop():
+                found = next(batches, None)
+                if found is None:
                     break
+                self._step(*found)
         return self
 
     def _step(self, data: Mapping[str, Coded], weights: np.ndarray | None) -> Self:
@@ -229,7 +229,7 @@ class LatentEstimator(TableEstimator):
         self.history_ = self.network_.learn(
             data, epochs=1, smoothing=self.smoothing, weights=weights, engine=self.engine, online=self._online
         )
-        self.n_rows_ += frames.row_count(data)
+        self.n_rows_ += frames.row_count(data) if weights is None else int(np.count_nonzero(weights))
         self.weight_ = self._online.weight
         self.n_iter_ += 1
         return self

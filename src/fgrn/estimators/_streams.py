@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +74,7 @@ def _take_classes(model: LatentEstimator, found: dict[str, Any], target: Any, cl
     """What the classes of the model are from now on: those given, or found in a column, which is taken out."""
     if target is None:
         return
-    if not isinstance(target, str) or target not in found:
+    if target not in found:
         raise unknown_name("column", target, found)
     values = found.pop(target).values
     model._know(model._classes({target: values if classes is None else list(classes)}))
@@ -88,20 +88,23 @@ def _take_columns(model: LatentEstimator, names: Sequence[str], found: dict[str,
     model.schema_ = model._read_schema(found or dict.fromkeys(features), None)
 
 
-def _coding(model: LatentEstimator, target: str | None) -> tuple[Coding, BySchema]:
-    """How the columns of the model, and its class, are read, and who counts what is no level."""
+def _coding(model: LatentEstimator, target: str | None, strict: bool = False) -> tuple[Coding, BySchema]:
+    """How the columns of the model, and its class, are read, and who counts what is no level.
+
+    `strict`: there is no other class.
+    """
     columns = [column for column in model.schema_.values() if column.levels]
     kept = {column.name: column.name for column in columns}
     if target is not None:
         columns.append(Column(target, tuple(model._class_labels())))
         kept[target] = model._class_name()
-    coder = BySchema(Schema(columns), model.unseen)
+    coder = BySchema(Schema(columns), model.unseen, [target] if strict and target is not None else [])
     return Coding(kept, {column.name: len(column.levels) for column in columns}, coder), coder
 
 
 def online_batches(
     model: LatentEstimator, X: Any, sample_weight: Any, target: Any, classes: Any
-) -> Iterator[tuple[dict[str, Coded], np.ndarray | None]]:
+) -> Generator[tuple[dict[str, Coded], np.ndarray | None], None, None]:
     """The codes and weights of rows that are read once, in batches as large as those of the stream, or larger.
 
     The first of them decides what the columns are of a model that has not learnt anything, and its classes, unless
@@ -110,27 +113,32 @@ def online_batches(
     stream, weights = stream_of(X), checked_weight_name(sample_weight)
     rows = weighted_batches(stream.once(), stream, weights, without_zero=True)
     head: list[WeightedBatch] = []
+    count = 0
     for batch in rows:
         head.append(batch)
-        if sum(len(one.batch.numbers) for one in head) >= stream.rows:
+        count += len(batch.batch.numbers)
+        if count >= stream.rows:
             break
     check_rows(stream.called, len(head), len(head), weights)
     if not hasattr(model, "network_"):
+        left_out = stream.left_out.copy()  # these rows are looked at once more
         found = dict(seen(stream, head)) if model.schema is None or target is not None else {}
+        stream.left_out = left_out
         _take_classes(model, found, target, classes)
         _take_columns(model, list(head[0].columns), found, target)
-    coding, coder = _coding(model, target)
+    coding, coder = _coding(model, target, strict=classes is not None)
     ready: list[CodedBatch] = []
-    taken = False
+    count = total = 0
     try:
         for batch in chain(head, rows):
             ready.append(coded(stream, _matched(model, batch, target), coding))
-            if sum(len(one.codes) for one in ready) >= stream.rows:
+            count += len(ready[-1].codes)
+            if count >= stream.rows:
                 yield _joined(ready, coding)
-                ready, taken = [], True
-        if any(len(one.codes) for one in ready):
+                ready, count, total = [], 0, total + count
+        if count:
             yield _joined(ready, coding)
-        elif not taken:
+        elif not total:
             raise TableFileError(f"{stream.called} holds no rows to learn from.")
     finally:  # also when nobody wants more of them
         coder.tell()

@@ -107,6 +107,10 @@ class Stream:
         self.left_out: Counter[str] = Counter()
         """Why rows were left out, and how many for each reason, of the last time through."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What can be sent elsewhere: all but the files in the cache of this process."""
+        return {**self.__dict__, "_spool": None, "_copies": {}}
+
     def part(self, part: Part) -> Stream:
         """Some of the rows, to be read elsewhere, with the same options."""
         other = copy(self)

@@ -37,6 +37,8 @@ def shares_of(files: Sequence[str], kind: str | None) -> tuple[list[str], list[S
                 f"{called(file)} is a text file. On a cluster files are Parquet; read text into a Dask dataframe, "
                 "dask.dataframe.read_csv, or turn it into Parquet."
             )
+        if file.endswith(".gz"):
+            raise TableFileError(f"{called(file)} is packed, and on a cluster files are read in parts: unpack it.")
         try:
             about = parquet.read_metadata(file)
         except Exception as error:  # pyarrow has several

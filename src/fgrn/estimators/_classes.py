@@ -1,0 +1,186 @@
+"""What classifiers share: classes in, classes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_y, check_is_fitted, column_or_1d
+
+from .. import frames
+from ..explanation import Explanation
+from ..labels import Label
+from ._base import LatentEstimator
+from ._tables import Classes
+
+
+class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[misc]
+    """What classifiers share: classes in, classes out."""
+
+    classes_: np.ndarray
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, executor: Any = None) -> Self:
+        """Learn from a table and the class of each row.
+
+        Args:
+            X: the table: any dataframe, a mapping of columns or an array, of words, numbers and holes. Or what is not
+                in memory: a path, a glob, a dataset of Arrow, batches of rows, or a `Stream`; y and sample_weight are
+                then names of its columns.
+            y: the classes, also as a table of one column, which names them. Where it is None or NaN the class of a row
+                is not known; the row still teaches what goes with what.
+            sample_weight: one weight per row; a row of weight 0 is as if it were not there.
+            executor: a client of dask.distributed, whose workers keep the rows and count them; X is then a Dask
+                dataframe, or Parquet files that every worker can read, and y and sample_weight names of columns.
+
+        If it fails, the model is as it was before.
+        """
+        self._validate_params()
+        if executor is not None or frames.is_source(X):
+            return self._fit_stream(X, sample_weight, self._column(y), executor)
+        return self._fit(X, sample_weight, self._classes(y))
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Go on learning from rows that are seen once: a step of online EM, see `fgrn.online`.
+
+        The first batch is learnt as `fit` would, and decides what the columns mean, unless a `schema` is given.
+
+        Args:
+            X: the rows; or a path, a glob, an iterator of frames, or a `Stream`, which is read once, and of which every
+                batch (`Stream(..., rows=)`) is a step; y and sample_weight are then names of its columns.
+            y: their classes; where they are None or NaN they are not known, in all rows of a later batch if need be.
+            classes: all classes there will be; needed in the first call, unless X is read in batches: then those of the
+                first one are taken.
+            sample_weight: one weight per row.
+        """
+        self._validate_params()
+        first = not hasattr(self, "network_")
+        given = None if classes is None else np.unique(column_or_1d(classes))
+        if not first and given is not None and not np.array_equal(given, self.classes_):
+            raise ValueError(f"These classes are not those of the first call, {self.classes_.tolist()}.")
+        if frames.is_source(X):
+            return self._partial_fit_stream(X, sample_weight, self._column(y), given)
+        name, labels, known = self._labels(y, getattr(self, "classes_", None))
+        if given is None and first:
+            raise ValueError("The first call of partial_fit needs all classes there will be: classes=[...].")
+        every = given if given is not None and first else self.classes_
+        name = name if first else self._y_name
+        strange = np.setdiff1d(labels[known], every)
+        if len(strange):
+            raise ValueError(f"The class {strange[0]!r} is not among those of the first call, {every.tolist()}.")
+        return self._partial_fit(X, sample_weight, Classes(name, every, labels, known))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The distribution of the class in each row, in the order of `classes_`.
+
+        That of a row of probability zero, which only tables with zeros know, is what it is where nothing is known, with
+        a warning that names the row.
+
+        Args:
+            X: the table.
+        """
+        return self._posterior(X, self._class_name)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The likeliest class of each row.
+
+        Args:
+            X: the table.
+        """
+        codes = self.predict_proba(X).argmax(axis=1)
+        found: np.ndarray = self.classes_[codes]
+        return found
+
+    def explain(self, row: Any, target: Any = None) -> Explanation:
+        """How much each value of a row speaks for a class, in nats of log-odds that sum to those of the row.
+
+        Args:
+            row: a mapping of values, or a table of one row.
+            target: the class to explain, the likeliest unless given.
+        """
+        check_is_fitted(self)
+        state = None if target is None else self._class_labels()[self._code(target)]
+        return self._explain(row, self._class_name(), state)
+
+    @property
+    def prototypes_(self) -> dict[Any, dict[str, dict[Label, float]]]:
+        """For each class the distribution of every column, by level."""
+        check_is_fitted(self, "network_")
+        return dict(zip(self.classes_, self._prototypes(self._class_name()), strict=True))
+
+    def _code(self, target: Any) -> int:
+        found = np.flatnonzero(self.classes_ == target)
+        if not len(found):
+            raise ValueError(f"There is no class {target!r}. Known: {self.classes_.tolist()}.")
+        return int(found[0])
+
+    def _column(self, y: Any) -> str:
+        """The name of the column that is the class, of a table that is not in memory."""
+        if not isinstance(y, str):
+            got = "None" if y is None else type(y).__name__
+            raise ValueError(f"The class of rows that are not in memory is one of their columns: y='name'. Got {got}.")
+        return y
+
+    def _classes(self, y: Any) -> Classes:
+        """The classes of a whole table."""
+        name, labels, known = self._labels(y)
+        return Classes(name, np.unique(labels[known]), labels, known)
+
+    def _labels(self, y: Any, every: np.ndarray | None = None) -> tuple[str, np.ndarray, np.ndarray]:
+        """What the class is called, the classes as an array, and which of them are known.
+
+        None of them may be, once it is known which there are, `every` one.
+        """
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        if isinstance(y, Mapping) or (frames.is_frame(y) and len(frames.columns(y)) == 1):
+            (name, values), *more = frames.columns(y).items()
+            if more:
+                raise ValueError(f"The class is one column. Got {len(more) + 1} of them.")
+        else:
+            name = str(getattr(y, "name", None) or "class")
+            values = frames.plain(y, "y") if hasattr(y, "to_numpy") or isinstance(y, list) else y
+        if isinstance(values, np.ndarray) and values.dtype.kind in "Mm":
+            raise ValueError("Classes are words, numbers or truth values. Got dates; turn them into words.")
+        known = _known(values)
+        if known.all():
+            labels = _check_y(values, estimator=self)
+            check_classification_targets(labels)
+            return name, labels, np.ones(len(labels), dtype=bool)
+        if not known.any():
+            if every is None:
+                raise ValueError("The class of no row is known.")
+            return name, np.full(len(known), every[0], dtype=every.dtype), known
+        some = _check_y(
+            np.array([value for value in frames.listed(values) if not frames.is_unknown(value)]), estimator=self
+        )
+        check_classification_targets(some)
+        labels = np.full(len(known), some[0], dtype=some.dtype)
+        labels[known] = some
+        return name, labels, known
+
+    def _know(self, classes: Classes) -> None:
+        self._y_name, self.classes_ = classes.name, classes.every
+
+    def _class_name(self) -> str:
+        return self._free(self._y_name)
+
+    def _class_labels(self) -> list[Label]:
+        return [value.item() if isinstance(value, np.generic) else value for value in self.classes_]
+
+    def _observed(self) -> dict[str, list[Label]]:
+        return {**self.schema_.states, self._class_name(): self._class_labels()}
+
+
+def _known(values: Any) -> np.ndarray:
+    """Which classes are known, of what may be a column."""
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind not in "OUS":
+        known: np.ndarray = values == values  # NaN is not
+        return known
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "O":
+        values = values.tolist()
+    if not isinstance(values, list):
+        return np.ones(1, dtype=bool)
+    return np.array([not frames.is_unknown(value) for value in values], dtype=bool)
