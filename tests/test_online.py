@@ -312,7 +312,7 @@ def test_the_class_of_a_stream_is_the_name_of_a_column(kind: str) -> None:
         with pytest.raises(ValueError, match=r"is one of their columns: y='name'"):
             getattr(found, kind)(iter([frame()]), wrong)
         assert not hasattr(found, "network_")
-    with pytest.raises(fgrn.UnknownNameError, match="There is no column 'ansver' here. Did you mean 'answer'"):
+    with pytest.raises(fgrn.UnknownNameError, match=r"There is no column 'ansver' here\. Did you mean 'answer'"):
         getattr(fgrn.LatentClassifier(2), kind)(iter([frame()]), "ansver")
 
 
@@ -324,7 +324,7 @@ def test_classes_are_checked_as_in_memory() -> None:
         found.partial_fit(iter([frame()]), None)
     assert found.n_rows_ == 600
     fresh = fgrn.LatentClassifier(2, n_epochs=2, random_state=0)
-    with pytest.raises(ValueError, match="1d|1D|shape"):
+    with pytest.raises(ValueError, match=r"1d|1D|shape"):
         fresh.partial_fit(iter([frame()]), "answer", classes="yes")
     with pytest.raises(TableFileError, match=r"column 'answer', value 'yes'"):
         fresh.partial_fit(iter([frame()]), "answer", classes=["maybe", "no"])
