@@ -20,6 +20,8 @@ import fgrn
 from fgrn import LearningError, Stream, TableFileError, cli
 from fgrn.online import Online
 
+pytestmark = pytest.mark.slow
+
 COLUMNS, LEVELS, CLASSES = 12, 4, 4
 STATES = {f"x{k}": LEVELS for k in range(COLUMNS)}
 
@@ -293,16 +295,16 @@ def test_rows_without_weight_are_not_counted() -> None:
 
 def test_many_small_frames_take_no_longer_than_their_rows() -> None:
     """Each is looked at once: no sum over all that wait, for every one that comes."""
-    table = pd.DataFrame(rows(3000, 0, 0.5)).iloc[:, :2]
+    table = pd.DataFrame(rows(800, 0, 0.5)).iloc[:, :2]
     looked = [0]
 
     def one_by_one() -> Iterator[pd.DataFrame]:
-        for first in range(3000):
+        for first in range(800):
             looked[0] += 1
             yield table[first : first + 1]
 
-    found = model(n_epochs=1, n_init=1).partial_fit(Stream(one_by_one(), rows=1500))
-    assert (found.n_rows_, found._online.batches, looked[0]) == (3000, 2, 3000)
+    found = model(n_epochs=1, n_init=1).partial_fit(Stream(one_by_one(), rows=400))
+    assert (found.n_rows_, found._online.batches, looked[0]) == (800, 2, 800)
 
 
 @pytest.mark.parametrize("kind", ["fit", "partial_fit"])
