@@ -509,6 +509,16 @@ def test_a_value_in_a_file_is_named_with_its_row_in_that_file(client: Client, tm
     assert net.trained[-1]["rows"] == ROWS - 1
 
 
+def test_a_relative_path_is_that_of_who_asks(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not that of the workers, which have a folder of their own."""
+    in_files(plain(), tmp_path / "here", [300])
+    monkeypatch.chdir(tmp_path)
+    for source in ("here", "here/*.parquet", Stream(["here/00.parquet", "here/01.parquet"])):
+        net = network()
+        net.learn(source, epochs=1, executor=client)
+        assert net.trained[-1]["rows"] == ROWS
+
+
 def test_a_damaged_file_is_named(client: Client, tmp_path: Path) -> None:
     folder = in_files(plain(), tmp_path / "p", [300, 300])
     place = folder / "01.parquet"
@@ -628,7 +638,7 @@ def test_what_is_no_cluster_or_no_table_of_one_is_refused(client: Client, tmp_pa
         net.learn(tmp_path / "a.parquet.gz", executor=client)
     with pytest.raises(ValueError, match=r"y='name'\. Got None"):
         fgrn.LatentClassifier(2).fit(spread, None, executor=client)
-    with pytest.raises(TableFileError, match=r"There is no file '.*none\.parquet'.*As a worker of the cluster sees it"):
+    with pytest.raises(TableFileError, match=r"There is no file '.*none\.parquet'.*So a worker of the cluster says"):
         net.learn(tmp_path / "none.parquet", executor=client)
     with pytest.raises(fgrn.UnknownNameError, match="There is no column 'wight' here"):
         net.learn(spread, weights="wight", executor=client)

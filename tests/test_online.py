@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -388,3 +390,60 @@ def test_standard_input_is_learnt_as_it_comes(tmp_path: Path) -> None:
         [*command, "-o", str(tmp_path / "m.fgrn")], input=text.getvalue(), capture_output=True, text=True, check=True
     )
     assert json.loads(done.stdout)["batches"] == 6
+
+
+def test_what_was_learnt_before_a_bad_row_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = io.StringIO()
+    frame(900).drop(columns="answer").to_csv(text, index=False)
+    lines = text.getvalue().splitlines()
+    lines[1 + 750] = "1,2"
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
+    found = model()
+    with pytest.raises(TableFileError, match="row 750"):
+        found.partial_fit(Stream(tmp_path / "a.csv", rows=100))
+    assert found.n_rows_ == 700
+    place = tmp_path / "m.fgrn"
+    assert run("fit", tmp_path / "a.csv", "--online", "--hidden", "2", "--batch", "100", "-o", place) == 1
+    said = capsys.readouterr().err
+    assert "holds what was learnt from 700 rows before this" in said
+    assert "row 750" in said
+    assert fgrn.load(place).n_rows_ == 700
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_silent_pipe_has_been_learnt_from_and_can_be_left(tmp_path: Path) -> None:
+    """All that came is learnt while more may come, and Ctrl-C keeps it."""
+    place = tmp_path / "m.fgrn"
+    command = [
+        sys.executable,
+        "-m",
+        "fgrn",
+        "fit",
+        "-",
+        "--online",
+        "--hidden",
+        "2",
+        "--batch",
+        "100",
+        "-o",
+        str(place),
+    ]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        frame().to_csv(process.stdin, index=False)
+        process.stdin.flush()
+        sleep(4)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 130
+    assert fgrn.load(place).n_rows_ == 600
+
+
+def test_a_class_that_was_announced_may_come_later() -> None:
+    found = fgrn.NaiveBayesClassifier(smoothing=1.0)
+    first, second = {"a": ["u", "v"] * 20}, {"a": ["u", "v", "v"] * 10}
+    found.partial_fit(first, ["p", "q"] * 20, classes=["p", "q", "r"])
+    found.partial_fit(second, ["r", "q", "p"] * 10)
+    whole = fgrn.NaiveBayesClassifier(smoothing=1.0).fit(
+        {"a": first["a"] + second["a"]}, ["p", "q"] * 20 + ["r", "q", "p"] * 10
+    )
+    assert np.allclose(found.predict_proba(first), whole.predict_proba(first), rtol=1e-12)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet
@@ -401,6 +402,108 @@ def test_the_index_of_a_frame_is_no_column(name: str, tmp_path: Path) -> None:
     assert ours == theirs
     rows.set_index(pd.Index([f"p{k}" for k in range(40)], name="person")).to_parquet(place)
     assert "person" in Stream(place).names
+
+
+class Trickle(io.RawIOBase):
+    """Standard input that comes a few bytes at a time."""
+
+    def __init__(self, data: bytes, most: int) -> None:
+        self.rest, self.most, self.buffer = data, most, self
+
+    def fileno(self) -> int:
+        raise OSError("no file")
+
+    def read(self, size: int = -1) -> bytes:
+        part, self.rest = self.rest[: min(size, self.most)], self.rest[min(size, self.most) :]
+        return part
+
+
+@pytest.mark.parametrize("most", [1, 13, 400, 10**6])
+@pytest.mark.parametrize("header", [True, False])
+def test_a_pipe_is_read_as_a_file_is(most: int, header: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"{k},word {k % 3}" for k in range(60)]
+    lines[7], lines[20], lines[33], lines[59] = "7", '20,"two\nlines, ""quoted"""', "1,2,3", "59"
+    text = ("number,what\n" if header else "") + "\n".join(lines) + "\n"
+    place = tmp_path / "a.csv"
+    place.write_text(text)
+    monkeypatch.setattr(sys, "stdin", Trickle(text.encode(), most))
+    expected = Stream(place, on_bad="skip", header=header)
+    found = Stream("-", on_bad="skip", header=header)
+    rows = [(batch, number) for batch in expected.batches() for number in batch.numbers]
+    seen = [(batch, number) for batch in found.once() for number in batch.numbers]
+    assert [number for _, number in seen] == [number for _, number in rows]
+    assert found.left_out == expected.left_out == {"more or fewer values than others": 3}
+    monkeypatch.setattr(sys, "stdin", Trickle(text.encode(), most))
+    tables = [pa.table(batch.frame.to_pydict()) for batch in Stream("-", on_bad="skip", header=header).batches()]
+    whole = [batch.frame.to_pydict() for batch in expected.batches()]
+    assert pa.concat_tables(tables).to_pydict() == {k: [v for one in whole for v in one[k]] for k in whole[0]}
+
+
+def test_rows_before_a_bad_one_are_handed_on_first(tmp_path: Path) -> None:
+    place = tmp_path / "a.csv"
+    place.write_text("a,b\n" + "1,2\n" * 40 + "1\n" + "1,2\n" * 40)
+    seen = 0
+    with pytest.raises(fgrn.TableFileError, match="row 40"):
+        for batch in Stream(place, rows=7).once():
+            seen += len(batch.numbers)
+    assert seen == 40
+
+
+def test_a_quotation_mark_that_is_not_closed_swallows_nothing_in_silence(tmp_path: Path) -> None:
+    place = tmp_path / "a.csv"
+    place.write_text("a,c\n" + "1,p\n2,q\n" * 500 + '1,"p\n' + "1,p\n2,q\n" * 20_000)
+    for use in (read, lambda place: list(Stream(place, on_bad="skip"))):
+        with pytest.raises(fgrn.TableFileError, match=r"A value has 16\d,\d{3} characters.*not closed"):
+            use(place)
+
+
+def test_names_alone_and_empty_lines_before_them_do_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("word,mixed,few")
+    (tmp_path / "2.csv").write_text("\n\r\nword,mixed,few\nred,1,2\n")
+    assert [table.to_pylist() for table in Stream(tmp_path)] == [[{"word": "red", "mixed": 1, "few": 2}]]
+
+
+def test_an_error_in_a_long_file_lets_the_process_end(tmp_path: Path) -> None:
+    """A thread that reads ahead must not be waited for by, or wait for, an interpreter that ends."""
+    (tmp_path / "a.csv").write_text("a,c\n1,p\n2,q\n")
+    (tmp_path / "b.csv").write_text("a,c,d\n" + "1,p,x\n2,q,y\n" * 800_000)
+    code = f"import fgrn; list(fgrn.Stream({str(tmp_path)!r}))"
+    for _ in range(4):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+        assert "has a column 'd'" in done.stderr
+
+
+def test_folders_that_name_values_are_told_of(tmp_path: Path) -> None:
+    rows = pa.Table.from_pandas(plain(60).assign(part=["a", "b"] * 30), preserve_index=False)
+    pa.dataset.write_dataset(
+        rows, tmp_path / "hive", format="parquet", partitioning=["part"], partitioning_flavor="hive"
+    )
+    with pytest.warns(fgrn.exceptions.FgrnWarning, match="named like values of a column, which is not read"):
+        assert "part" not in Stream(tmp_path / "hive").names
+    dataset = pa.dataset.dataset(tmp_path / "hive", partitioning="hive")
+    assert "part" in Stream(dataset).names
+    some = dataset.filter(pa.compute.field("part") == "a")
+    assert sum(table.num_rows for table in Stream(some)) == 30
+
+
+def test_rows_without_weight_do_not_move_the_borders_of_bins(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": np.arange(1000.0), "w": [1.0, 0.0, 0.0, 2.0] * 250})
+    frame.to_parquet(tmp_path / "a.parquet")
+    there = Schema.infer(tmp_path / "a.parquet", weights="w")
+    assert Schema.infer(frame[["x"]], weights=frame["w"]) == there
+
+
+def test_what_is_no_table_in_memory_is_told(tmp_path: Path) -> None:
+    place = as_csv(plain(60), tmp_path / "a.csv")
+    model = fgrn.LatentClassifier(2, n_epochs=2, n_init=1, random_state=0).fit(place, "word")
+    for rows in (str(place), place, Stream(place)):
+        with pytest.raises(ValueError, match=r"batch by batch: for rows in fgrn\.Stream"):
+            model.predict(rows)
+    with pytest.raises(ValueError, match=r"y='word' names a column of a table that is not in memory"):
+        model.fit(plain(60), "word")
+    as_csv(plain(60).assign(word=None), place)
+    with pytest.raises(ValueError, match="The class of no row is known: column 'word' is empty"):
+        model.fit(place, "word")
 
 
 def test_the_numbers_of_rows_wait_on_disk_where_some_are_left_out(tmp_path: Path) -> None:

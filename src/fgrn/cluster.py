@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
@@ -275,7 +274,7 @@ class There:
         elif isinstance(data, (str, os.PathLike)) or (isinstance(data, Stream) and data.is_files):
             self._stream = stream_of(data)
             self._called = self._stream.called
-            parts = self._file_parts()
+            parts = self._file_parts(self._stream.absolute())
         else:
             raise LearningError(
                 "On a cluster a table is a Dask dataframe, or the path of Parquet files that every worker can read. "
@@ -285,9 +284,8 @@ class There:
         self._parts = parts
         self._names = [part.called for part in parts]
 
-    def _file_parts(self) -> list[Part]:
+    def _file_parts(self, stream: Stream) -> list[Part]:
         """Parts of the files, as a worker finds them."""
-        stream = self._stream
         with self.cluster.asked():
             names, shares = self.cluster.result(self.cluster.client.submit(_shares, stream, key=_key("list")))
         if not shares:
@@ -360,7 +358,7 @@ def _shares(stream: Stream) -> Any:
         return shares_of(stream.files, stream.format)
     except TableFileError as error:
         found = error
-    raise TableFileError(f"{found} (As a worker of the cluster sees it, in its own folder {str(Path.cwd())!r}.)")
+    raise TableFileError(f"{found} (So a worker of the cluster says.)")
 
 
 @dataclass(frozen=True, eq=False)

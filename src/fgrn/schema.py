@@ -82,6 +82,10 @@ class Schema(Mapping[str, Column]):
         columns = _columns_of(data, weights)
         if not columns:
             raise SchemaError("This table has no column.")
+        if weights is not None and not isinstance(weights, str) and not np.all(weights):
+            kept = np.flatnonzero(weights)  # a row without weight is as if it were not there
+            columns = {name: frames.taken(column, kept) for name, column in columns.items()}
+            weights = np.asarray(weights)[kept]
         given = categories or {}
         found = cls(
             _inferred(name, column, given.get(name), codes, bins, max_levels, weights)

@@ -322,7 +322,7 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def stoppable(what: str = "epoch") -> Iterator[Callable[[], bool]]:
+def stoppable() -> Iterator[Callable[[], bool]]:
     """Let the first Ctrl-C end learning after the epoch it is in; the second one stops everything."""
     asked = False
 
@@ -331,7 +331,7 @@ def stoppable(what: str = "epoch") -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        print(f"stopping after this {what}; once more to stop at once", file=sys.stderr)
+        print("stopping after this epoch; once more to stop at once", file=sys.stderr)
 
     before = signal.signal(signal.SIGINT, ask)
     try:

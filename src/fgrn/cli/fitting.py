@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import click
@@ -101,7 +102,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     DATA is a CSV, TSV or Parquet file, or - for standard input. Columns are read as they are: words, numbers, holes.
     A folder or a 'glob*' of such files is read in batches, and need not fit into memory; so is a file with --stream.
     With --online every row is read once, and nothing is kept of it but what was learnt. With --dask the workers of a
-    cluster read Parquet files. Ctrl-C ends learning after the epoch, or batch, it is in and keeps what was learnt.
+    cluster read Parquet files. Ctrl-C ends learning after the epoch it is in, --online at once, and keeps what was
+    learnt.
     """
     common.check_place(output)
     if checkpoint is not None:
@@ -142,24 +144,22 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     if dask is not None and sizes == "auto":
         raise click.UsageError("--hidden auto compares models on one machine: with --dask say --hidden NUMBER.")
     estimator = estimator_of(kind, sizes, settings)
-    if streamed or online:
+    if online:
         rows = common.stream(data, batch=batch, **options)
-        named = [] if target is None else [target]
-        with _workers(dask) as executor, common.stoppable("batch" if online else "epoch") as stopped:
+        with _kept_on_failure(estimator, output):
+            estimator.partial_fit(rows, *([] if target is None else [target]), sample_weight=weights)
+        estimator.save(output)
+        _show(estimator, _gathered_report(estimator, rows, output, False), as_json)
+        return
+    if streamed:
+        rows = common.stream(data, batch=batch, **options)
+        with _workers(dask) as executor, common.stoppable() as stopped:
             estimator._stop = stopped
-            if online:
-                estimator.partial_fit(rows, *named, sample_weight=weights)
-            else:
-                estimator.fit(rows, *named, sample_weight=weights, executor=executor)
+            estimator.fit(rows, *([] if target is None else [target]), sample_weight=weights, executor=executor)
             interrupted = stopped()
         estimator.save(output)
-        again = target if not online and executor is None and not interrupted else None
-        report = _learnt(estimator, estimator.n_rows_, 0, output, interrupted) | _accuracy(estimator, rows, again)
-        report["rows_left_out"] = dict(rows.left_out)
-        if hasattr(estimator, "selection_"):
-            report["tried"] = estimator.selection_.as_dicts()
-        if online:
-            report["batches"] = estimator._online.batches
+        again = target if executor is None and not interrupted else None
+        report = _gathered_report(estimator, rows, output, interrupted) | _accuracy(estimator, rows, again)
         _show(estimator, report, as_json)
         return
     table = common.read(data, **options)
@@ -186,6 +186,18 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     estimator.save(output)
     estimator.unseen = "unknown"  # what is an error in later tables is no reason to lose the report on this one
     _show(estimator, _report(estimator, table, y, back, output, interrupted), as_json)
+
+
+@contextmanager
+def _kept_on_failure(estimator: Any, output: str) -> Iterator[None]:
+    """Write what was learnt from rows that are gone, if some later ones cannot be."""
+    try:
+        yield
+    except BaseException:
+        if hasattr(estimator, "network_"):
+            estimator.save(output)
+            click.echo(f"fgrn: {output!r} holds what was learnt from {estimator.n_rows_:,} rows before this:", err=True)
+        raise
 
 
 def _workers(address: str | None) -> Any:
@@ -262,6 +274,17 @@ def _learnt(estimator: Any, rows: int, kept_back: int, output: str, interrupted:
     }
 
 
+def _gathered_report(estimator: Any, rows: Any, output: str, interrupted: bool) -> dict[str, Any]:
+    """What happened in learning from rows that came in batches."""
+    report = _learnt(estimator, estimator.n_rows_, 0, output, interrupted)
+    report["rows_left_out"] = dict(rows.left_out)
+    if hasattr(estimator, "selection_"):
+        report["tried"] = estimator.selection_.as_dicts()
+    if estimator._online is not None:
+        report["batches"] = estimator._online.batches
+    return report
+
+
 def _accuracy(estimator: Any, rows: Any, target: str | None) -> dict[str, Any]:
     """How many rows are classified as they should be, in one more walk through them, if there is a class."""
     if target is None:
@@ -288,7 +311,6 @@ def _told(estimator: Any, report: dict[str, Any]) -> str:
     if "batches" in report:
         count = report["batches"]
         done = f"read once in {count} {'batch' if count == 1 else 'batches'}"
-        done += " (interrupted)" if report["interrupted"] else ""
         of_which = "a row of the last one"
     lines.append(f"{report['model']}: {report['rows']:,} rows, {done}, "
                  f"log-likelihood {report['log_likelihood_per_row']:.4f} {of_which}")  # fmt: skip

@@ -55,6 +55,7 @@ class LatentEstimator(TableEstimator):
 
     _stop: Callable[[], bool] | None = None  # asked after every epoch
     _power = POWER
+    _least_prior = 0.0  # of a state that no row has had yet, in learning from batches
     _journal: Journal | None = None  # while `fit` is at it
     _online: Online | None
     network_: Network
@@ -226,8 +227,13 @@ class LatentEstimator(TableEstimator):
         if self._online is None:
             self._online = self.network_.online(self.weight_, self._power)
         self._online.effective_size = self.effective_size
+        smoothing: Any = self.smoothing
+        if self._least_prior:
+            layout = self.network_._spec.layout
+            smoothing = dict.fromkeys(layout.prior_names, self._least_prior)
+            smoothing |= {group[0]: self.smoothing for group in layout.table_names}
         self.history_ = self.network_.learn(
-            data, epochs=1, smoothing=self.smoothing, weights=weights, engine=self.engine, online=self._online
+            data, epochs=1, smoothing=smoothing, weights=weights, engine=self.engine, online=self._online
         )
         self.n_rows_ += frames.row_count(data) if weights is None else int(np.count_nonzero(weights))
         self.weight_ = self._online.weight

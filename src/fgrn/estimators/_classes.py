@@ -133,6 +133,11 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
 
         None of them may be, once it is known which there are, `every` one.
         """
+        if isinstance(y, str):
+            raise ValueError(
+                f"y={y!r} names a column of a table that is not in memory, and this one is. Give the values; or a "
+                "path, a Stream, iter([...]) of frames, or, with a Dask dataframe, executor=client."
+            )
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         if isinstance(y, Mapping) or (frames.is_frame(y) and len(frames.columns(y)) == 1):

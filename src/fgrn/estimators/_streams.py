@@ -77,6 +77,8 @@ def _take_classes(model: LatentEstimator, found: dict[str, Any], target: Any, cl
     if target not in found:
         raise unknown_name("column", target, found)
     values = found.pop(target).values
+    if not values:
+        raise ValueError(f"The class of no row is known: column {target!r} is empty.")
     model._know(model._classes({target: values if classes is None else list(classes)}))
 
 

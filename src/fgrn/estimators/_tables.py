@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Number
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,6 +133,10 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
 
 def _refuse_flat(X: Any) -> None:
     """Refuse one row or one value where a table is wanted."""
+    if isinstance(X, PathLike) or hasattr(X, "batches") or (isinstance(X, str) and "." in X):
+        raise ValueError(
+            "Expected a 2D table in memory. Of rows in files ask batch by batch: for rows in fgrn.Stream(path)."
+        )
     first = X[0] if isinstance(X, (list, tuple)) and X else [()]
     if isinstance(first, Mapping):
         raise ValueError(

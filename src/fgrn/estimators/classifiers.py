@@ -143,6 +143,7 @@ class NaiveBayesClassifier(LatentClassifierBase):
     n_init = 1
     n_hidden = None
     _power = 1.0  # nothing hidden, nothing to forget: batches add up to the whole table
+    _least_prior = 1e-100  # a class that was announced may still come
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         name: rule

@@ -7,8 +7,8 @@ import os
 import shutil
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -110,6 +110,13 @@ class Stream:
     def __getstate__(self) -> dict[str, Any]:
         """What can be sent elsewhere: all but the files in the cache of this process."""
         return {**self.__dict__, "_spool": None, "_copies": {}}
+
+    def absolute(self) -> Stream:
+        """The same files, wherever their names are looked up."""
+        other = copy(self)
+        given = self._source if _is_list_of_paths(self._source) else [self._source]
+        other._source = [str(Path(one).absolute()) for one in given]
+        return other
 
     def part(self, part: Part) -> Stream:
         """Some of the rows, to be read elsewhere, with the same options."""
@@ -216,12 +223,13 @@ class Stream:
         """The rows from where they come from, the columns in order."""
         names = None if self._part is None else self._part.names
         every: dict[str, None] = {}
-        for batch in self._raw():
-            found = _names_of(batch.frame)
-            every |= dict.fromkeys(found)
-            if names is None:
-                names = self.chosen(found)
-            yield batch._replace(frame=self._arranged(batch, found, names))
+        with closing(self._raw()) as raw:  # so that nothing is read any more, whatever goes wrong
+            for batch in raw:
+                found = _names_of(batch.frame)
+                every |= dict.fromkeys(found)
+                if names is None:
+                    names = self.chosen(found)
+                yield batch._replace(frame=self._arranged(batch, found, names))
         if every and self._part is None:
             self.check_dropped(every)
 
@@ -269,7 +277,7 @@ class Stream:
         else:
             self._part.told.append(what)
 
-    def _raw(self) -> Iterator[Batch]:
+    def _raw(self) -> Generator[Batch, None, None]:
         """Batches as they come."""
         source = self._source
         if self._part is not None and self._part.frame is not None:
@@ -303,7 +311,7 @@ class Stream:
             yield from cut(Batch(frame, called or f"batch {number}", range(rows)), self.rows)
 
     def _fragments(self, dataset: Any) -> Iterator[Batch]:
-        for fragment in dataset.get_fragments():
+        for fragment in _fragments_of(dataset):
             where, first = repr(fragment.path) if getattr(fragment, "path", "") else "a fragment", 0
             try:
                 for batch in fragment.to_batches(schema=dataset.schema, batch_size=self.rows, batch_readahead=2):
@@ -361,9 +369,10 @@ class Stream:
         options = self._text
         if kind == "tsv" and options.delimiter is None:
             options = options._replace(delimiter="\t")
-        for table, numbers in words(name, where, options, lambda problem: self.bad(where, problem)):
-            table_file.check_names(table.column_names, where)
-            yield from cut(Batch(table, where, numbers), self.rows)
+        with closing(words(name, where, options, lambda problem: self.bad(where, problem))) as found:
+            for table, numbers in found:
+                table_file.check_names(table.column_names, where)
+                yield from cut(Batch(table, where, numbers), self.rows)
 
 
 def is_many(name: str) -> bool:
@@ -393,6 +402,12 @@ def _found(name: str, kind: str | None) -> list[str]:
         files = [one for one in inside if kind is not None or table_file.kind_of(one) is not None]
         if not files:
             raise TableFileError(f"The folder {name!r} has no table in it ({', '.join(table_file.FORMATS)}).")
+        if any("=" in part for file in files for part in Path(file).relative_to(name).parts[:-1]):
+            warn(
+                f"The folders in {name!r} are named like values of a column, which is not read. "
+                f"pyarrow.dataset.dataset({name!r}, partitioning='hive') has it.",
+                FgrnWarning,
+            )
         return files
     files = sorted(one for one in glob.glob(name, recursive=True) if Path(one).is_file())  # noqa: PTH207
     if not files and glob.has_magic(name):
@@ -400,6 +415,18 @@ def _found(name: str, kind: str | None) -> list[str]:
     if not files:
         raise TableFileError(f"There is no file {name!r}. Check the name and the folder.")
     return files
+
+
+def _fragments_of(dataset: Any) -> Iterator[Any]:
+    """The files of a dataset; of one that is filtered, which does not tell them, the rows of it in pieces."""
+    import pyarrow as pa
+    import pyarrow.dataset as arrow
+
+    try:
+        yield from dataset.get_fragments()
+    except (ValueError, pa.ArrowInvalid):
+        for batch in dataset.to_batches():
+            yield from arrow.dataset(pa.Table.from_batches([batch])).get_fragments()
 
 
 def _is_path(source: Any) -> bool:

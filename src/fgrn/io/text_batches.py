@@ -6,10 +6,14 @@ import codecs
 import csv
 import gzip
 import io
+import os
+import select
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -19,6 +23,9 @@ from . import text_table
 
 BLOCK = 2**22
 """Bytes that are parsed at once."""
+
+PATIENCE = 1.0
+"""Seconds to wait for a read that is under way when nobody wants more."""
 
 
 class TextOptions(NamedTuple):
@@ -43,7 +50,7 @@ class Bad(NamedTuple):
 
 def words(
     name: str, where: str, options: TextOptions, bad: Callable[[Bad], None]
-) -> Iterator[tuple[Any, Sequence[int]]]:
+) -> Generator[tuple[Any, Sequence[int]], None, None]:
     """Batches of a text file, or of standard input ("-"), with the number of each row; None is what is unknown.
 
     Args:
@@ -54,9 +61,9 @@ def words(
     """
     try:
         with opened(name) as file:
-            head = file.read(text_table.SAMPLE_BYTES)
-            if not head.strip():
-                return
+            head = _head(file)
+            if not head.strip() or (options.header and b"\n" not in head and b"\r" not in head):
+                return  # nothing, or the names of columns alone
             text_table.check_decimal(options.decimal)
             mark, kind = text_table.encoding_of(head, where, options.encoding)
             sample = head.removeprefix(mark)
@@ -64,11 +71,22 @@ def words(
             if kind != "utf-8":
                 source, sample = _Decoded(source, kind, where), sample.decode(kind, "ignore").encode()
             delimiter = text_table.checked_delimiter(options.delimiter, sample, where)
-            yield from _parsed(source, sample, where, delimiter, options, bad)
+            if name == "-" and kind == "utf-8":
+                yield from _piped(source, where, delimiter, options, bad)
+            else:
+                yield from _parsed(source, sample, where, delimiter, options, bad)
     except (OSError, EOFError, zlib.error) as error:
         if isinstance(error, FgrnError):
             raise
         raise cut_off(where, error) from error
+
+
+def _head(file: BinaryIO) -> bytes:
+    """The first lines of a file, without those that are empty: as much as there is of them yet, if it is a pipe."""
+    head = b""
+    while b"\n" not in head and (more := file.read(text_table.SAMPLE_BYTES)):
+        head = (head + more).lstrip(b"\r\n")
+    return head
 
 
 def cut_off(where: str, error: Exception) -> TableFileError:
@@ -81,7 +99,7 @@ def opened(name: str) -> BinaryIO:
     """A file to read from, unpacked if it is packed."""
     try:
         if name == "-":
-            return io.BufferedReader(_Stdin())
+            return _Stdin()  # type: ignore[return-value]
         return gzip.open(name) if name.endswith(".gz") else Path(name).open("rb")  # type: ignore[return-value]
     except FileNotFoundError as error:
         raise TableFileError(f"There is no file {name!r}. Check the name and the folder.") from error
@@ -98,9 +116,47 @@ class _Stdin(io.RawIOBase):
         return True
 
     def readinto(self, into: Any) -> int:
-        data = sys.stdin.buffer.read(len(into))
+        data = self._waiting(len(into))
         into[: len(data)] = data
         return len(data)
+
+    def _waiting(self, most: int) -> bytes:
+        """What is there, once something is: who writes to a pipe may take his time for more."""
+        try:
+            pipe = sys.stdin.fileno()
+        except (OSError, ValueError, AttributeError):
+            pipe = -1
+        if pipe < 0 or os.name != "posix":
+            return sys.stdin.buffer.read(most)
+        data = os.read(pipe, most)
+        while data and len(data) < most and select.select([pipe], [], [], 0)[0]:
+            more = os.read(pipe, most - len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+
+class _Finite(io.RawIOBase):
+    """What another thread reads from: it ends when nobody wants more, and no read is under way then."""
+
+    def __init__(self, source: io.RawIOBase) -> None:
+        self.source, self.lock, self.ended = source, Lock(), False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        with self.lock:
+            return 0 if self.ended else self.source.readinto(into) or 0
+
+    def finish(self) -> bool:
+        """Let no more be read; whether no read is under way. A pipe that is silent is not waited for."""
+        self.ended = True
+        is_quiet = self.lock.acquire(timeout=PATIENCE)
+        if is_quiet:
+            self.lock.release()
+        return is_quiet
 
 
 class _Joined(io.RawIOBase):
@@ -142,6 +198,37 @@ class _Decoded(io.RawIOBase):
         return len(data)
 
 
+def _piped(
+    source: io.RawIOBase, where: str, delimiter: str, options: TextOptions, bad: Callable[[Bad], None]
+) -> Iterator[tuple[Any, Sequence[int]]]:
+    """The rows of a pipe as they come: what there is of them is parsed before more is waited for."""
+    names: list[str] = []
+    first = 0  # of the rows that come next
+    left, ended = b"", False
+    while not ended:
+        data = source.read(BLOCK) or b""
+        ended, left = not data, left + data
+        cut = len(left) if ended else left.rfind(b"\n") + 1
+        if not ended and left.count(b'"', 0, cut) % 2 and len(left) < BLOCK:
+            continue  # it may be within a value in quotation marks
+        block, left = left[:cut], left[cut:]
+        if not block.strip():
+            continue
+        rows = _parsed(io.BytesIO(block), block, where, delimiter, options, _shifted(bad, first), names)  # type: ignore[arg-type]
+        while True:
+            try:
+                table, numbers = next(rows)
+            except StopIteration as end:
+                count, names = end.value
+                first += count
+                break
+            yield table, _plain(np.asarray(numbers) + first)
+
+
+def _shifted(bad: Callable[[Bad], None], first: int) -> Callable[[Bad], None]:
+    return lambda problem: bad(problem._replace(row=problem.row + first))
+
+
 def _parsed(
     source: io.RawIOBase,
     sample: bytes,
@@ -149,15 +236,18 @@ def _parsed(
     delimiter: str,
     options: TextOptions,
     bad: Callable[[Bad], None],
-) -> Iterator[tuple[Any, Sequence[int]]]:
+    known: Sequence[str] = (),
+) -> Generator[tuple[Any, Sequence[int]], None, tuple[int, list[str]]]:
+    """Batches of rows; how many rows there were, and the names of columns: in the first row, or `known` before."""
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    width = len(
+    width = len(known) or len(
         next(csv.reader([sample.split(b"\n", 1)[0].decode("utf-8", "replace").rstrip("\r")], delimiter=delimiter))
     )
     ragged: list[int] = []  # the rows of the file, the first line being 1, that have too many values or too few
-    first_row = 2 if options.header else 1
+    has_names = options.header and not known
+    first_row = 2 if has_names else 1
 
     def handle(row: Any) -> str:
         ragged.append(row.number)
@@ -167,38 +257,57 @@ def _parsed(
         return "skip"
 
     problems: list[Bad] = []
+    finite = _Finite(source)
     try:
         reader = arrow.open_csv(
-            pa.PythonFile(source, mode="r"),
-            arrow.ReadOptions(autogenerate_column_names=True, block_size=BLOCK, use_threads=False),
+            pa.PythonFile(finite, mode="r"),
+            arrow.ReadOptions(
+                column_names=[f"f{k}" for k in range(len(known))] or None,
+                autogenerate_column_names=not known,
+                block_size=BLOCK,
+                use_threads=False,
+            ),
             arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=handle),
             arrow.ConvertOptions(column_types={f"f{k}": pa.binary() for k in range(width)}, strings_can_be_null=False),
         )
     except pa.ArrowInvalid as error:
         raise TableFileError(f"{where} cannot be read as text: {str(error).splitlines()[0]}") from error
-    names: list[str] = []
+    names = list(known)
     read = 1  # the number of the next row of the file
-    while True:
-        try:
-            batch = reader.read_next_batch()
-        except StopIteration:
-            break
-        except pa.ArrowInvalid as error:
-            raise TableFileError(f"{where} cannot be read as text: {str(error).splitlines()[0]}") from error
+
+    def handed(rows: Any, numbers: np.ndarray) -> Iterator[tuple[Any, Sequence[int]]]:
+        columns, kept = _texts(rows.columns, numbers - first_row, names, bad)
+        if len(kept):
+            table = pa.table([text_table.known(one, options.missing) for one in columns], names=names)
+            yield table, _plain(numbers[kept] - first_row)
+
+    try:
+        while True:
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                break
+            except pa.ArrowInvalid as error:
+                raise TableFileError(f"{where} cannot be read as text: {str(error).splitlines()[0]}") from error
+            wrong, problems[:] = sorted(problems, key=lambda problem: problem.row), []
+            numbers, read = _numbers(len(batch), read, ragged)
+            if not names and len(numbers):
+                names = _names(batch, where) if has_names else [f"x{place}" for place in range(len(batch.columns))]
+                batch, numbers = (batch.slice(1), numbers[1:]) if has_names else (batch, numbers)
+            good = int(np.searchsorted(numbers - first_row, wrong[0].row)) if wrong else len(numbers)
+            yield from handed(batch.slice(0, good), numbers[:good])  # what comes before a row that cannot be read
+            for problem in wrong:
+                bad(problem)
+            yield from handed(batch.slice(good), numbers[good:])
         for problem in problems:
             bad(problem)
-        problems.clear()
-        numbers, read = _numbers(len(batch), read, ragged)
-        if not names and len(numbers):
-            names = _names(batch, where) if options.header else [f"x{place}" for place in range(len(batch.columns))]
-            batch, numbers = (batch.slice(1), numbers[1:]) if options.header else (batch, numbers)
-        columns, kept = _texts(batch.columns, numbers - first_row, names, bad)
-        numbers = numbers[kept]
-        if len(numbers):
-            table = pa.table([text_table.known(one, options.missing) for one in columns], names=names)
-            yield table, _plain(numbers - first_row)
-    for problem in problems:
-        bad(problem)
+        return read - first_row + sum(number >= read for number in ragged), names
+    finally:
+        if finite.finish():
+            with suppress(StopIteration, pa.ArrowInvalid):  # a thread that still reads would wait for ever at exit
+                while True:
+                    reader.read_next_batch()
+        reader.close()
 
 
 def _names(batch: Any, where: str) -> list[str]:

@@ -26,6 +26,8 @@ DELIMITERS = {",": "','", ";": "';'", "\t": "tabs", "|": "'|'"}
 """What may stand between values, and what it is called; the first unless the others fit better."""
 
 SAMPLE_LINES, SAMPLE_BYTES = 50, 100_000
+LONGEST_VALUE = 2**16
+"""Characters of a value: more are many lines that a quotation mark has swallowed."""
 """How much of a file is looked at to see what stands between its values."""
 
 
@@ -230,10 +232,17 @@ def _table(words: list[Any], names: list[str], missing: Sequence[str], decimal: 
 
 
 def known(column: Any, missing: Sequence[str]) -> Any:
-    """A column of words, null where it says that nothing is known."""
+    """A column of words, null where it says that nothing is known; one as long as a book is an error."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    longest = pc.max(pc.binary_length(column)).as_py() or 0
+    if longest > LONGEST_VALUE:
+        where = pc.index(pc.binary_length(column), longest).as_py()
+        raise TableFileError(
+            f"A value has {longest:,} characters, from {column[where].as_py()[:40]!r} on. A quotation mark before it is "
+            "probably not closed; mend the file there."
+        )
     codes = pa.array([code.strip() for code in missing], pa.string())
     return pc.if_else(pc.is_in(column, codes), pa.scalar(None, pa.string()), column)
 
