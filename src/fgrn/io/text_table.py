@@ -240,8 +240,8 @@ def known(column: Any, missing: Sequence[str]) -> Any:
     if longest > LONGEST_VALUE:
         where = pc.index(pc.binary_length(column), longest).as_py()
         raise TableFileError(
-            f"A value has {longest:,} characters, from {column[where].as_py()[:40]!r} on. A quotation mark before it is "
-            "probably not closed; mend the file there."
+            f"A value has {longest:,} characters, from {column[where].as_py()[:40]!r} on. A quotation mark before it "
+            "is probably not closed; mend the file there."
         )
     codes = pa.array([code.strip() for code in missing], pa.string())
     return pc.if_else(pc.is_in(column, codes), pa.scalar(None, pa.string()), column)
