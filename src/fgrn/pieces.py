@@ -24,8 +24,8 @@ from .streams import BySchema, Coding, distinct_values, located, record
 from .tally import Tally
 
 CLAIMED = 2**22
-"""Bytes that what is held of a piece claims to take: enough that it is seldom moved, and little beside the memory of a
-worker, since its codes are on disk."""
+"""Bytes that a piece, and what is held of it, claim to take: enough that they are seldom moved, and little beside the
+memory of a worker, since codes are on disk."""
 
 
 class Facts(NamedTuple):
@@ -44,6 +44,9 @@ class Piece:
 
     def __init__(self, table: Recorded, facts: Facts) -> None:
         self.table, self.facts = table, facts
+
+    def __sizeof__(self) -> int:
+        return CLAIMED
 
     def __reduce__(self) -> tuple[Any, ...]:
         table = self.table
