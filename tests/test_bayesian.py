@@ -40,6 +40,8 @@ from fgrn.clusters import cluster_tree
 from fgrn.engines import wide
 from fgrn.io import container, factored_file, model_file
 
+pytestmark = pytest.mark.slow
+
 seeds = st.integers(0, 2**32 - 1)
 ENGINES = ("cpu", "reference")
 

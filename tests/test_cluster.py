@@ -252,7 +252,7 @@ def pids(client: Client) -> list[int]:
     return sorted(client.run(os.getpid, on_error="ignore").values())
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_worker_that_is_killed_in_an_epoch_changes_nothing(
     seed: int, client: Client, mortal: Client, tmp_path: Path
 ) -> None:

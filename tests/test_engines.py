@@ -20,6 +20,8 @@ from fgrn.evidence import encode
 from fgrn.parameters import drawn
 from fgrn.workers import blocks_of_rows, in_order
 
+pytestmark = pytest.mark.slow
+
 Columns = dict[str, list]
 
 

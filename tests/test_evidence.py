@@ -22,6 +22,8 @@ import fgrn
 from fgrn import SISO, Diverter, EvidenceError, ImpossibleEvidence, Network, Source, Variable
 from fgrn.evidence import encode
 
+pytestmark = pytest.mark.slow
+
 NAN = float("nan")
 LABELS: dict[str, Any] = {"Y": ["no", "yes"], "Z": 3, "W": [2, 4], "F": [False, True], "M": ["a", 3, 0.5]}
 ROWS: dict[str, list[Any]] = {

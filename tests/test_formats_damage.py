@@ -20,6 +20,8 @@ from fgrn.exceptions import NetworkFileError
 from fgrn.io import formats
 from fgrn.io.formats import FORMATS, read_document, uai
 
+pytestmark = pytest.mark.slow
+
 MODULES: dict[str, Any] = {name: import_module(f"fgrn.io.formats.{name}") for name in FORMATS}
 
 

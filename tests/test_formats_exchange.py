@@ -17,6 +17,8 @@ from fgrn.document import Document, Factor
 from fgrn.exceptions import NetworkFileError
 from fgrn.io.formats import FORMATS, read_document, write_document
 
+pytestmark = pytest.mark.slow
+
 NAMED = [name for name in FORMATS if name != "uai"]
 MODULES: dict[str, Any] = {name: import_module(f"fgrn.io.formats.{name}") for name in FORMATS}
 

@@ -16,6 +16,8 @@ from fgrn import SISO, Diverter, Network, Source, Variable
 from fgrn.evidence import encode
 from fgrn.merging import merged
 
+pytestmark = pytest.mark.slow
+
 engines = pytest.mark.parametrize("engine", ["reference", "cpu"])
 HOLES: st.SearchStrategy[Holes] = st.sampled_from(("expect", "ignore"))
 SMOOTHING = st.sampled_from([0.0, 0.0, 0.5, 2.0])

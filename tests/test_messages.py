@@ -11,6 +11,8 @@ from strategies import Evidence, SmallNetwork, loopy_networks, networks, network
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
 
+pytestmark = pytest.mark.slow
+
 ENGINES = ("reference", "cpu")
 engines = pytest.mark.parametrize("engine", ENGINES)
 

@@ -13,6 +13,8 @@ from strategies import Evidence, SmallNetwork, networks, networks_with_evidence
 import fgrn
 from fgrn.frames import Coded
 
+pytestmark = pytest.mark.slow
+
 
 @settings(max_examples=25)
 @given(networks(zeros=True))

@@ -19,6 +19,8 @@ from hypothesis.extra.numpy import arrays
 import fgrn
 from fgrn import BayesianNetwork, trees
 
+pytestmark = pytest.mark.slow
+
 Edge = frozenset[str]
 
 
