@@ -27,10 +27,9 @@ from ._version import __version__
 from .counts import Counts, InMemory
 from .distinct import Distinct
 from .evidence import Variables
-from .exceptions import FgrnError, FgrnWarning, LearningError, TableFileError, unknown_name, warn
+from .exceptions import FgrnError, FgrnWarning, LearningError, TableFileError, first_line, unknown_name, warn
 from .io.batches import Part, Stream, stream_of
 from .io.shares import parted, shares_of
-from .io.spool import first_line
 from .io.table_file import called
 from .progress import Told
 from .recorded import Spread

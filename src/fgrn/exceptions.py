@@ -136,6 +136,11 @@ def shortened(items: Iterable[object], most: int = 8) -> str:
     return shown if len(items) <= most else f"{shown}, ... ({len(items) - most:,} more)"
 
 
+def first_line(error: Exception) -> str:
+    """What an error says first."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def unknown_name(kind: str, name: object, known: Iterable[object]) -> UnknownNameError:
     """The error for a name that is not there, with the nearest ones that are."""
     names = known if isinstance(known, range) else [str(item) for item in known]

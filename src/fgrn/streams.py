@@ -179,13 +179,12 @@ def record(stream: Stream, weights: str | None, coding_for: CodingFor, without_z
         without_zero: whether rows of weight 0 are left out.
     """
     chunks: list[_Chunk] = []
-    coding, kind = NOTHING, np.dtype(np.int8)
+    coding = NOTHING
     with unnamed(stream.cache) as spool:
         place = 0
         for batch in weighted_batches(stream.batches(), stream, weights, without_zero):
             if coding is NOTHING:
                 coding = coding_for(list(batch.columns))
-                kind = coding.kind
             codes, row_weights, where, numbers = coded(stream, batch, coding)
             if not len(codes):
                 continue
@@ -194,7 +193,7 @@ def record(stream: Stream, weights: str | None, coding_for: CodingFor, without_z
             for part in [*parts, *([] if isinstance(numbers, range) else [np.asarray(numbers, dtype=np.int64)])]:
                 written(spool, part, place, stream.cache)
                 place += part.nbytes
-        return _assembled(spool, chunks, tuple(coding.kept.values()), kind, weights is not None, stream.cache)
+        return _assembled(spool, chunks, tuple(coding.kept.values()), coding.kind, weights is not None, stream.cache)
 
 
 class _Chunk(NamedTuple):

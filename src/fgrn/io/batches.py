@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from .. import frames, settings
 from ..disk import full, unnamed
-from ..exceptions import FgrnError, FgrnWarning, TableFileError, shortened, unknown_name, warn
+from ..exceptions import FgrnError, FgrnWarning, TableFileError, first_line, shortened, unknown_name, warn
 from . import table_file
 from .shares import Share
-from .spool import Batch, Spool, cut, first_line, with_dictionaries, without_dictionaries
+from .spool import Batch, Spool, cut, with_dictionaries, without_dictionaries
 from .table_file import called
 from .text_batches import Bad, TextOptions, Types, cut_off, opened, words
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..exceptions import TableFileError
-from .spool import first_line
+from ..exceptions import TableFileError, first_line
 from .table_file import called, check_names, data_names, format_of
 
 FEW, MANY = 16, 256

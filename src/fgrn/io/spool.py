@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import frames
 from ..disk import full, unnamed
-from ..exceptions import TableFileError
+from ..exceptions import TableFileError, first_line
 from .text_batches import Types
 
 
@@ -125,8 +125,3 @@ def cut(batch: Batch, rows: int) -> Iterator[Batch]:
         else:
             piece = frames.narwhals_frame(batch.frame)[part].to_native()
         yield batch._replace(frame=piece, numbers=batch.numbers[part])
-
-
-def first_line(error: Exception) -> str:
-    """What an error says first."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

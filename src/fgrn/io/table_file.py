@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..exceptions import FgrnError, TableFileError, shortened
+from ..exceptions import FgrnError, TableFileError, first_line, shortened
 from . import container, text_table
 
 FORMATS = {
@@ -89,7 +89,7 @@ def read(
     except TableFileError:
         raise
     except Exception as error:  # pyarrow has several, all with a message worth reading
-        raise TableFileError(f"{where} cannot be read as {kind}: {_first_line(error)}") from error
+        raise TableFileError(f"{where} cannot be read as {kind}: {first_line(error)}") from error
     check_names(table.column_names, where)
     if not table.num_columns or not table.num_rows:
         raise TableFileError(f"{where} holds no rows. A table has a line of names and at least one more.")
@@ -116,7 +116,7 @@ def write(columns: Mapping[str, Any] | Any, path: str | os.PathLike[str], *, for
         table = pa.table(dict(columns)) if isinstance(columns, Mapping) else columns
         data = _encoded(table, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise TableFileError(f"This table cannot be written as {kind}: {_first_line(error)}") from error
+        raise TableFileError(f"This table cannot be written as {kind}: {first_line(error)}") from error
     if name == "-":
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
@@ -203,7 +203,3 @@ def text_options(kind: str, header: bool = True) -> Any:
 
     delimiter = "\t" if kind == "tsv" else ","
     return arrow.WriteOptions(include_header=header, delimiter=delimiter, quoting_style="needed")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

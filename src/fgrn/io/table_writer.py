@@ -10,9 +10,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..exceptions import TableFileError
+from ..exceptions import TableFileError, first_line
 from . import container, table_file
-from .spool import first_line, without_dictionaries
+from .spool import without_dictionaries
 
 
 class Writer:
