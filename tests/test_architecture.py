@@ -23,7 +23,6 @@ from strategies import Evidence, SmallNetwork, loopy_networks, networks, network
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
-from fgrn.engines import kernels
 from fgrn.schedule import Programs
 from fgrn.supervisor import make_plan
 from fgrn.wiring import Wiring
@@ -164,14 +163,7 @@ def test_engines_know_errors_and_other_engines_and_nothing_else(name: str) -> No
 
 def test_numba_is_imported_by_the_kernels_alone() -> None:
     files = {name for name in SOURCES if any(module.split(".")[0] == "numba" for module in imports_of(name))}
-    assert files == {f"engines/kernels/{name}.py" for name in ("basics", "llvm", "vectors")}
-
-
-def test_the_kernels_hold_the_digest_of_their_parts() -> None:
-    """The cache of the kernels notices changes in their own file only."""
-    parts = [SOURCES[name] for name in sorted(SOURCES) if name.startswith("engines/kernels/")]
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in parts if path.stem != "__init__")).hexdigest()[:12]
-    assert digest == kernels.PARTS, f'the kernels have changed: write PARTS = "{digest}" in engines/kernels/__init__.py'
+    assert files == {f"engines/kernels/{name}.py" for name in ("basics", "cache", "llvm", "vectors")}
 
 
 @pytest.mark.parametrize("name", [name for name in SOURCES if name.startswith("io/formats/")])

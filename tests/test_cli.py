@@ -18,6 +18,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import fgrn
+from fgrn import engines
 from fgrn.cli import COMMANDS, SUMMARIES, main
 from fgrn.io import table_file
 
@@ -283,9 +284,11 @@ def test_an_interrupt_keeps_what_was_learnt(tmp_path: Path) -> None:
     assert model.history_.epochs >= 1
 
 
-def test_doctor_and_bench(capsys: Any) -> None:
-    found = json.loads(said(capsys, "doctor", "--json"))
+def test_doctor_and_bench(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines._Preference, "cpu", False)  # which warming changes
+    found = json.loads(said(capsys, "doctor", "--warm", "--json"))
     assert all(one["fine"] for one in found)
+    assert {"kernels", "all kernels", "kernel cache"} <= {one["what"] for one in found}
     text = said(capsys, "bench", "--rows", "2000", "--epochs", "2")
     assert "rows per second" in text
 

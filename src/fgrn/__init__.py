@@ -18,6 +18,7 @@ from .exceptions import (
     FgrnError,
     ImpossibleEvidence,
     ImpossibleRowWarning,
+    KernelCacheWarning,
     LearningError,
     ModelFileError,
     NetworkFileError,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from .factored import FactoredModel
     from .markov import MarkovNetwork
     from .trees import chow_liu, tan
+    from .warming import warm
 
 __all__ = [
     "SISO",
@@ -70,6 +72,7 @@ __all__ = [
     "FgrnError",
     "ImpossibleEvidence",
     "ImpossibleRowWarning",
+    "KernelCacheWarning",
     "LatentClassModel",
     "LatentClassifier",
     "LatentImputer",
@@ -103,6 +106,7 @@ __all__ = [
     "stack",
     "states",
     "tan",
+    "warm",
     "write",
 ]
 
@@ -113,6 +117,7 @@ _MODELS = {
     "Stream": "io.batches",
     "chow_liu": "trees",
     "tan": "trees",
+    "warm": "warming",
 }
 _ESTIMATORS = frozenset(name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "NaiveBayes")))
 _MODULES = frozenset({"datasets", "estimators", "paper", "plots"})

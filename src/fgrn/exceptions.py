@@ -18,7 +18,8 @@
     ├── UnseenLevelWarning     a value, or a column, that was not there when the model was learnt
     ├── EmptyColumnWarning     a column without any known value, of which nothing is learnt
     ├── ImpossibleRowWarning   rows of probability zero, answered as if nothing were known of them
-    └── CheckpointWarning      a checkpoint that could not be written while learning went on
+    ├── CheckpointWarning      a checkpoint that could not be written while learning went on
+    └── KernelCacheWarning     compiled kernels that could not be kept on disk for the next process
 
 Messages say what, where, why and what to do. All errors but `UnknownNameError` (a `KeyError`) and those of files (an
 `OSError`) are also `ValueError`, so code that knows nothing of fgrn can catch them.
@@ -121,10 +122,14 @@ class CheckpointWarning(FgrnWarning):
     """A checkpoint that could not be written while learning went on."""
 
 
+class KernelCacheWarning(FgrnWarning):
+    """Compiled kernels that could not be kept on disk for the next process."""
+
+
 def warn(message: str, kind: type[FgrnWarning]) -> None:
     """Give a warning that points to the line that called this package, through however many of its functions."""
-    depth, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("fgrn", "sklearn"):
+    depth, frame, between = 1, sys._getframe(1), ("fgrn", "sklearn", "numba")
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in between:
         depth, frame = depth + 1, frame.f_back
     warnings.warn(message, kind, stacklevel=depth + 1)
 

@@ -29,9 +29,6 @@ from .supervisor import layers_of, make_plan, specification_of
 from .variable import Variable
 from .wiring import Wiring
 
-SMALL_WORK = 2e6
-"""Below this many table cells visited, the reference engine is done before numba is even loaded."""
-
 
 class Network(Learning, Queries):
     """A discrete Bayesian network as a factor graph in reduced normal form.
@@ -48,7 +45,6 @@ class Network(Learning, Queries):
         self._parameters = initial(self._spec)
         self._plans: dict[frozenset[str], Plan] = {}
         self._trained: tuple[dict[str, Any], ...] = ()
-        self._work = 0.0  # table cells visited so far, call by call
         self._programs: dict[tuple[frozenset[str], frozenset[int]], Programs] = {}
 
     # What it is
@@ -178,8 +174,9 @@ class Network(Learning, Queries):
             rounds: the most parallel rounds; unless given, the diameter of a tree, 500 on a loop.
             damping: how much of the old message stays in a new one; unless given, 0 on a tree and 0.5 on a loop.
             tolerance: on a loop, messages that move by no more than this have come to rest.
-            engine: "reference", "cpu", or "auto": the first for a little work, unless the second is loaded already.
-                They agree to about 1e-10; name one to have the same bits every time.
+            engine: "reference", "cpu" (compiled; see `fgrn.warm`), or "auto": the first for a little work, the second
+                for more. They agree to about 1e-10. Which one it is depends on the network, the number of rows and
+                on whether `fgrn.warm` was called: the same call gives the same bits.
             threads: how many threads; all processors unless given. The result does not depend on it.
         """
         settings.choice("schedule", schedule, ("auto", "sweeps", "rounds"))
@@ -194,7 +191,7 @@ class Network(Learning, Queries):
         ways = tuple(dict.fromkeys(settings.names("parts", parts)))
         for way in ways:
             settings.choice("parts", way, messages.PARTS)
-        runner = self._engine(engine, plan, encoded.rows, again=True)
+        runner = self._engine(engine, plan, encoded.rows)
         programs = self._programs_for(plan, paused, encoded)
         if schedule == "sweeps" and not plan.is_tree:
             raise FgrnError('This network has loops, where two sweeps are not enough. Use schedule="rounds".')
@@ -283,14 +280,10 @@ class Network(Learning, Queries):
             self._programs[key] = Programs(plan, key[1])
         return self._programs[key]
 
-    def _engine(self, name: str, plan: Plan, rows: int, again: bool = False) -> engines.Engine:
-        """The engine of a name; "auto" goes by the work, and, if it is asked `again` and again, by all of it."""
-        if name == "auto":
-            work = rows * plan.work
-            self._work += work if again else 0
-            much = work >= SMALL_WORK or (again and (self._work >= SMALL_WORK / 10 or engines.is_warm()))
-            name = "cpu" if much else "reference"
-        return engines.get(name)
+    @staticmethod
+    def _engine(name: str, plan: Plan, rows: int) -> engines.Engine:
+        """The engine of a name for so many rows."""
+        return engines.get(engines.chosen(name, rows * plan.work))
 
     def _rounds_needed(self, plan: Plan) -> int:
         """The diameter; where blocks pause the pieces may be longer than the whole was."""

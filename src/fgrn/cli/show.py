@@ -7,6 +7,7 @@ import platform
 import sys
 import tempfile
 import time
+import warnings
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -109,11 +110,13 @@ NEEDED = ("numpy", "numba", "narwhals", "safetensors", "scikit-learn", "pyarrow"
 MODULES = {"scikit-learn": "sklearn"}
 
 
-@click.command(epilog="\b\nExample\n  fgrn doctor --json")
+@click.command(epilog="\b\nExamples\n  fgrn doctor --json\n  fgrn doctor --warm")
+@click.option("--warm", is_flag=True, help="Compile all kernels now, so that no other process has to.")
 @common.json_option
-def doctor(as_json: bool) -> None:
+def doctor(warm: bool, as_json: bool) -> None:
     """Whether everything needed is there and works; exit code 1 if not."""
     from .. import __version__
+    from ..exceptions import KernelCacheWarning
 
     found: list[dict[str, Any]] = [
         {"what": "fgrn", "fine": True, "says": __version__},
@@ -132,20 +135,31 @@ def doctor(as_json: bool) -> None:
     for what, check in (
         ("threads", _threads),
         ("kernels", _kernels),
+        *([("all kernels", _all_kernels)] if warm else []),
         ("kernel cache", _cache),
         ("model files", _files),
     ):
         try:
-            found.append({"what": what, "fine": True, "says": check()})
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", KernelCacheWarning)  # the last check but one says more
+                found.append({"what": what, "fine": True, "says": check()})
+        except KernelCacheWarning as advice:  # it works, and could be quicker
+            found.append({"what": what, "fine": True, "says": "", "advice": str(advice)})
         except Exception as error:  # whatever is wrong is what a doctor is asked for
             found.append({"what": what, "fine": False, "says": f"{type(error).__name__}: {error}"})
     if as_json:
         common.as_json(found)
     else:
-        lines = [[one["what"], "ok" if one["fine"] else "BROKEN", str(one["says"])] for one in found]
-        click.echo(common.aligned(["what", "", "says"], lines, left=3))
+        click.echo(common.aligned(["what", "", "says"], [_line(one) for one in found], left=3))
     if not all(one["fine"] for one in found):
         raise click.exceptions.Exit(1)
+
+
+def _line(one: dict[str, Any]) -> list[str]:
+    """A line of the table: what, how it is, and what it says."""
+    if not one["fine"]:
+        return [one["what"], "BROKEN", str(one["says"])]
+    return [one["what"], "ADVICE" if "advice" in one else "ok", str(one.get("advice", one["says"]))]
 
 
 def _threads() -> str:
@@ -170,12 +184,28 @@ def _kernels() -> str:
     return f"compiled or loaded, and right, in {time.perf_counter() - begin:.1f} s"
 
 
-def _cache() -> str:
-    from ..engines import kernels
+def _all_kernels() -> str:
+    from .. import warm
 
-    folder = Path(kernels.star.stats.cache_path)
-    hits = "used" if sum(kernels.star.stats.cache_hits.values()) else "fresh"
-    return f"{folder} ({hits})"
+    begin = time.perf_counter()
+    warm()
+    return f"compiled or loaded in {time.perf_counter() - begin:.1f} s"
+
+
+def _cache() -> str:
+    """Where compiled kernels are, and whether new ones could be written somewhere."""
+    from ..engines import kernels
+    from ..engines.kernels import cache
+    from ..exceptions import KernelCacheWarning
+
+    used = kernels.star.stats
+    if sum(used.cache_hits.values()):
+        return f"{used.cache_path} (used)"
+    folder, advice = cache.written("doctor", b"")
+    if folder is None:
+        raise KernelCacheWarning(advice)
+    (folder / "doctor").unlink(missing_ok=True)
+    return f"{folder} (fresh)"
 
 
 def _files() -> str:

@@ -6,7 +6,6 @@ An engine lays out evidence once (`prepare`), parameters once an epoch (`load`),
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
@@ -23,6 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["LogScan", "best_path", "distribution", "log_scan", "log_sum", "logarithm"]
 
 NAMES = ("reference", "cpu")
+
+SMALL_WORK = 2e6
+"""Table cells visited; below this "auto" is the reference engine, which has done them within half a second.
+
+In that time the kernels of the CPU engine would just be loaded, and compiling them, where that was never done, takes up
+to half a minute: a small request must not wait for it.
+"""
 
 SOURCE, FORWARD, BACKWARD, DIVERT = range(4)
 """The kinds of step in a Program, as `fgrn.plan` numbers them."""
@@ -170,10 +176,25 @@ def tracer(largest: bool) -> Any:
     return Reference(largest=largest)
 
 
-def is_warm() -> bool:
-    """Whether the kernels of the CPU engine are in place, so that it is quick from the first row on."""
-    kernels = sys.modules.get(f"{__name__}.kernels")
-    return kernels is not None and bool(kernels.tree.signatures)
+class _Preference:
+    """What the user has stated for all calls with engine="auto"; see `prefer_cpu`."""
+
+    cpu = False
+
+
+def prefer_cpu() -> None:
+    """Let "auto" mean "cpu" from now on, whatever the work: the user has stated that its kernels are in place."""
+    _Preference.cpu = True
+
+
+def chosen(name: str, work: float) -> str:
+    """The name of the engine for so many table cells to visit: the one asked for, or what "auto" means.
+
+    It depends on these and on what the user has stated, never on what ran before: equal calls give equal bits.
+    """
+    if name != "auto":
+        return name
+    return "cpu" if _Preference.cpu or work >= SMALL_WORK else "reference"
 
 
 def get(name: str) -> Engine:

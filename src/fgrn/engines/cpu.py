@@ -139,8 +139,8 @@ class Prepared:
 
     @cached_property
     def _codes(self) -> np.ndarray:
-        """The codes of all rows, column by column, as the kernel takes them."""
-        return np.require(self.evidence.codes, requirements=["F", "W"])
+        """The codes, a column of evidence in each row: (rows, columns) would compile another kernel for one row."""
+        return np.require(self.evidence.codes.T, requirements=["C", "W"])
 
     def room(self) -> np.ndarray:
         """Zeros for the counts of a block."""

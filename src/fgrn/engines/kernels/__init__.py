@@ -1,9 +1,7 @@
 """Numba kernels of the CPU engine: they read a tape (see `tape`) and work on a block of rows at a time.
 
 Here are those that Python calls; what they are made of is in `basics`, `clusters`, `gathers`, `products`, `sisos`, and
-in LLVM's words in `vectors` and `llvm`. Numba's cache on disk notices changes in the file of a kernel only, so this
-file holds the digest of the others (`PARTS`), and a test compares: who changes a line there has to touch this file,
-which renews the cache. No other place imports numba.
+in LLVM's words in `vectors` and `llvm`. `cache` keeps them on disk. No other place imports numba.
 
 Kernels release the GIL. None is compiled with `parallel`: threads are the flow's, which adds counts in the order of the
 rows. Nor with `fastmath`: sums are free to change their order in `vectors`, and nothing else is.
@@ -56,8 +54,6 @@ from .gathers import leaves, scatter, shift_of, star_products
 from .products import divert, posterior_of
 from .sisos import boundary, constant, joint_add, joint_norm, lone_source, meet, siso_backward, siso_forward
 from .vectors import copied, crossed, dot, filled, increased, multiplied, projected, scaled, scattered, summed, times
-
-PARTS = "f07c6f5c357f"
 
 
 @once
@@ -256,9 +252,9 @@ def recount(
 def pack(codes, first, rows, packs, leaves, work, entries, ends, before):
     """Write the entry of each row in each pack of which it knows something, and where its entries end.
 
-    `packs` has (first row, code of nothing, number of leaves) for each, `leaves` (column, codes, code of the unknown)
-    one pack after the other; `work` has room for the codes of a block of rows, (packs, block). Entries are counted from
-    `before` on; returns how many were written.
+    `codes` has a column of evidence in each row. `packs` has (first row, code of nothing, number of leaves) for each,
+    `leaves` (column, codes, code of the unknown) one pack after the other; `work` has room for the codes of a block of
+    rows, (packs, block). Entries are counted from `before` on; returns how many were written.
     """
     count = np.uint64(0)
     for begin in range(0, rows, work.shape[1]):
@@ -268,7 +264,7 @@ def pack(codes, first, rows, packs, leaves, work, entries, ends, before):
             mine = work[k]
             mine[:] = 0
             for _ in range(packs[k, 2]):
-                column = codes[first + begin : first + begin + block, leaves[leaf, 0]]
+                column = codes[leaves[leaf, 0], first + begin : first + begin + block]
                 size, unknown = np.int32(leaves[leaf, 1]), np.int32(leaves[leaf, 2])
                 for r in range(block):  # column by column, so that it is vectorised
                     value = np.int32(column[r])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from .cache import KernelCache
 from .vectors import copied, dot, filled, increased, least_positive, scaled, summed
 
 # Operations. A record on the tape is: operation, length of what follows, operands.
@@ -23,7 +24,15 @@ LEG_LENGTH, TARGET_LENGTH, ONWARD_LENGTH, BELIEF_LENGTH = 6, 9, 5, 3
 # Division by zero gives infinity, as in NumPy, rather than an exception nobody could handle in a loop over rows. No
 # kernel makes an array: without the runtime for that nobody counts references, which would take half of the time.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
-kernel = njit(cache=True, **OPTIONS)
+
+
+def kernel(function: Any) -> Any:
+    """Compile what Python calls, and keep it on disk; see `cache`."""
+    found = njit(**OPTIONS)(function)
+    found._cache = KernelCache(function)
+    return found
+
+
 # Called from kernels only: without the wrappers Python would need, and cached as a part of those.
 inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)
 # What is called for every row: a call, with all the parts of all the arrays, would cost more than the work.

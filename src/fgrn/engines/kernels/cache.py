@@ -1,0 +1,135 @@
+"""Compiled kernels on disk: where they are kept, and that no state of a disk is an error.
+
+Numba's own cache insists on a folder it can write to, and trusts the files it finds there. This one reads wherever a
+good copy lies, even in a folder that cannot be written to, and writes to the first folder that can be. Each file has
+a digest of its content, of all sources of the kernels and of numba's version: one that is cut off, damaged or out of
+date is made again. Where nothing can be written, every process compiles its kernels, and warns once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import sys
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import config
+from numba.core.caching import NullCache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+from numba.misc.appdirs import AppDirs
+
+from ...exceptions import KernelCacheWarning, warn
+
+DIGEST_BYTES = 32
+
+
+def folders() -> list[Path]:
+    """Where compiled kernels are looked for, in order; they are written to the first that can be.
+
+    They are `__pycache__` beside the kernels and numba's folder in the user's cache; or NUMBA_CACHE_DIR alone, if set.
+    """
+    here = Path(__file__).resolve().parent
+    below = f"fgrn_{hashlib.sha256(str(here).encode()).hexdigest()[:16]}"  # one for each place it is installed in
+    if config.CACHE_DIR:
+        return [Path(config.CACHE_DIR).absolute() / below]
+    own = Path(AppDirs(appname="numba", appauthor=False).user_cache_dir)
+    return [here / "__pycache__", *([own / below] if own.is_absolute() else [])]  # some users have no home
+
+
+@cache
+def origin() -> bytes:
+    """A digest of what compiled kernels come from: all their sources, and the version of numba."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    for file in sorted(files(__name__.rpartition(".")[0]).iterdir(), key=lambda one: one.name):
+        if file.name.endswith(".py"):
+            digest.update(file.read_bytes())
+    return digest.digest()
+
+
+class KernelCache(NullCache):  # type: ignore[misc]  # numba is not typed
+    """The compiled versions of one kernel on disk, as numba's dispatcher asks for them."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._name = f"{function.__name__}.{sys.implementation.cache_tag}"
+        self._place: Path | None = None
+
+    @property
+    def cache_path(self) -> str | None:
+        """The folder the last version was read from or written to; None if there was none."""
+        return None if self._place is None else str(self._place)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled version for a signature, None if no folder has a good one."""
+        target_context.refresh()
+        name = self._file_name(sig, target_context.codegen())
+        for folder in folders():
+            try:
+                data = (folder / name).read_bytes()
+                if data[:DIGEST_BYTES] == _digest(data[DIGEST_BYTES:]):
+                    found = CompileResult._rebuild(target_context, *pickle.loads(data[DIGEST_BYTES:]))
+                    self._place = folder
+                    return found
+            except Exception:  # whatever is wrong with a file, the kernel can be compiled again
+                continue
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the compiled version for a signature in the first folder that can be written to, or warn, once."""
+        name = self._file_name(sig, data.codegen)
+        content = dumps(data._reduce())
+        self._place, advice = written(name, _digest(content) + content)
+        if advice and not _Said.already:
+            _Said.already = True
+            warn(advice, KernelCacheWarning)
+
+    def _file_name(self, sig: Any, codegen: Any) -> str:
+        kind = hashlib.sha256(repr((sig, codegen.magic_tuple())).encode()).hexdigest()[:16]
+        return f"{self._name}.{kind}.nbc"
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(origin() + content).digest()
+
+
+def written(name: str, data: bytes) -> tuple[Path | None, str]:
+    """Write a file to the first folder that lets it; returns that folder, or None and what the user can do."""
+    reasons = []
+    for folder in folders():
+        try:
+            write(folder / name, data)
+        except OSError as error:
+            reasons.append(f"{folder}: {error.strerror or error}")
+        else:
+            return folder, ""
+    return None, (
+        f"Compiled kernels cannot be kept on disk ({'; '.join(reasons)}): every process compiles them again, which "
+        "takes up to half a minute. Set the environment variable NUMBA_CACHE_DIR to a folder that can be written to."
+    )
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a file as a whole or not at all; others may write the same one at the same time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
+    try:
+        new.write_bytes(data)
+        new.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            new.unlink()
+        raise
+
+
+class _Said:
+    """Whether this process has warned already that kernels are not kept."""
+
+    already = False
