@@ -291,7 +291,7 @@ def test_an_imputer_keeps_the_types_of_columns(output: str) -> None:
         found = model.fit(other).transform(other)
         assert list(found["word"]) == list(filled["word"])
         assert str(found["whole"].dtype).lower() == "int64"
-        assert str(found["word"].dtype).lower().startswith("str")
+        assert str(found["word"].dtype).lower().startswith(("str", "object"))  # "object" before pandas 3
     plain = model.set_output(transform="default").transform(other)
     assert isinstance(plain, np.ndarray)
 

@@ -384,7 +384,8 @@ def _by_value(series: Any) -> Factored | None:
 
     native = series.to_native()
     is_categorical = series.dtype in (nw.Categorical, nw.Enum)
-    ordered = is_categorical and nw.is_ordered_categorical(series)
+    by_appearance = series.implementation.is_polars() and series.dtype == nw.Categorical  # an order until polars 1.32
+    ordered = is_categorical and not by_appearance and nw.is_ordered_categorical(series)
     if series.implementation.is_pandas():
         if is_categorical:
             return Factored(native.cat.codes.to_numpy(), native.cat.categories.tolist(), True, ordered)

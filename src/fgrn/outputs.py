@@ -66,7 +66,7 @@ def frame_of(library: str, columns: Mapping[str, Any]) -> Any:
         return nw.from_dict(dict(columns), backend=backend).to_native()
     except ImportError as error:
         raise FgrnError(f"The frame is one of {library}, which is not installed: pip install {library}.") from error
-    except (AttributeError, ValueError, TypeError) as error:
+    except (AttributeError, ValueError, TypeError, AssertionError) as error:  # the last is that of narwhals 2.0
         raise FgrnError(
             f"The 'backend' is the name of a library of frames: 'pandas', 'polars', 'pyarrow'. Got {library!r}."
         ) from error
