@@ -31,8 +31,6 @@ from fgrn.estimators import (
     NaiveBayesClassifier,
 )
 
-pytestmark = pytest.mark.slow
-
 QUICK = {"n_epochs": 10, "random_state": 0, "engine": "reference"}
 ESTIMATORS = [
     LatentClassifier(n_hidden=3, **QUICK),

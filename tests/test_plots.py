@@ -34,8 +34,6 @@ from fgrn.explanation import CERTAIN, Explanation
 from fgrn.plots.placement import layered, place, shown_blocks, spread
 from fgrn.plots.style import AGAINST, GREY, INK, fitted, percent, readable, width_of, wrapped
 
-pytestmark = pytest.mark.slow
-
 NAMES = (
     "$x_1^2$",
     "_leading",
