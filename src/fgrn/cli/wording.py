@@ -9,7 +9,12 @@ OPTIONS = {
     "cache": "--cache",
     "criterion": "--criterion",
     "cycles": "--cycles",
+    "decimal": "--decimal",
+    "delimiter": "--delimiter",
+    "drop": "--drop",
+    "encoding": "--encoding",
     "epochs": "--epochs",
+    "format": "--format",
     "hidden": "--hidden",
     "max_levels": "--max-levels",
     "missing_values": "--missing",
@@ -34,7 +39,8 @@ PHRASES = (
     (re.compile(r"\bresume=True\b"), "--resume"),
     (re.compile(r"fgrn\.Stream\(\.\.\., cache=folder\)"), "--cache FOLDER"),
     (re.compile(r"Choose another cache=\."), "Choose another --cache."),
-    (re.compile(r"say which encoding= it is"), "say which --encoding it is"),
+    (re.compile(r"\bheader=False\b"), "--no-header"),
+    (re.compile(r"\bwith fgrn\.Stream\b"), "with `fgrn fit --stream`"),
     (
         re.compile(r"List the columns to read, columns=\[\.\.\.\], or leave it out, drop=\[\.\.\.\]"),
         "Leave it out with --drop",
@@ -51,12 +57,18 @@ PHRASES = (
 )
 """What can be done in Python, and the same at the command line."""
 
-SETTING = re.compile(rf"\b({'|'.join(OPTIONS)})=(\"[^\"]*\"|'[^']*'|[\w.+-]*\w)")
+SETTING = re.compile(rf"\b({'|'.join(OPTIONS)})=(\"[^\"]*\"|'[^']*'|[\w.+-]*\w)?(?!\[)")
 
 
 def spoken(message: object) -> str:
     """A message as people at the command line can follow it."""
-    text = SETTING.sub(lambda found: f"{OPTIONS[found[1]]} {found[2].strip(chr(34) + chr(39))}", str(message))
+    text = SETTING.sub(_option, str(message))
     for phrase, other in PHRASES:
         text = phrase.sub(other, text)
     return text
+
+
+def _option(found: re.Match[str]) -> str:
+    """A setting as an option, with its value if there is one."""
+    value = (found[2] or "").strip("\"'")
+    return f"{OPTIONS[found[1]]} {value}".rstrip()
