@@ -51,16 +51,17 @@ def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None)
 
     names = list(model.schema_)
     mine = remarks or Remarks()
-    if not set(names) & set(table.column_names):
+    present = dict(zip(table.column_names, table.columns, strict=True))
+    if not present.keys() & set(names):
         raise SchemaError(
             f"This table has none of the columns of the model ({shortened(names)}). Is its first line a row? Then say "
             "--no-header."
         )
-    gone = [name for name in names if name not in table.column_names]
+    gone = [name for name in names if name not in present]
     if gone:
         mine.say(f"{shortened(gone)} not in this table: taken as unknown.")
     found = {
-        name: pa.nulls(table.num_rows) if name in gone else _as_learnt(table[name], model.schema_[name], mine)
+        name: _as_learnt(present[name], model.schema_[name], mine) if name in present else pa.nulls(table.num_rows)
         for name in names
     }
     if remarks is None:

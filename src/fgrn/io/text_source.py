@@ -141,11 +141,11 @@ class TextSource:
         bytes_ = _Guarded(raw, where)
         head = _first_bytes(bytes_, live)
         mark, kind = _encoding_of(head, where, encoding)
-        rest: ByteSource = _Joined(head.removeprefix(mark), bytes_)
+        rest: ByteSource = _Joined(head.removeprefix(mark), bytes_, live)
         if kind != "utf-8":
             rest = _Decoded(rest, kind, where)
             head = rest.read(SAMPLE_BYTES)
-            rest = _Joined(head, rest)
+            rest = _Joined(head, rest, live=True)  # what can be decoded comes before an error in the rest
         else:
             head = head.removeprefix(mark)
         self._rest = rest
@@ -184,16 +184,16 @@ class _Guarded:
 
 
 class _Joined:
-    """What was read of a file to look at it, and the rest."""
+    """What was read of a file to look at it, and the rest; `live`: the former does not wait for the latter."""
 
-    def __init__(self, head: bytes, rest: ByteSource) -> None:
-        self._head, self._rest, self._at = head, rest, 0
+    def __init__(self, head: bytes, rest: ByteSource, live: bool) -> None:
+        self._head, self._rest, self._live = head, rest, live
 
     def read(self, size: int) -> bytes:
-        if self._at >= len(self._head):
+        if not self._head:
             return self._rest.read(size)
-        self._at += size
-        return self._head[self._at - size : self._at]
+        data, self._head = self._head[:size], self._head[size:]
+        return data if self._live or len(data) == size else data + self._rest.read(size - len(data))
 
 
 def _encoding_of(data: bytes, where: str, encoding: str | None) -> tuple[bytes, str]:
