@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from . import checkpoints, em, engines, frames, settings
 from .document import Document
 from .evidence import Evidence, checked_weights, encode
-from .exceptions import ImpossibleEvidence, LearningError, TableError, WiringError, shortened, unknown_name
+from .exceptions import ImpossibleEvidence, LearningError, TableError, WiringError, shortened, unknown_name, visible
 from .factored import FactoredModel, checked_variables, variables_of
 from .labels import Label, named
 from .parameters import Smoothing, free_parameters
@@ -152,7 +152,7 @@ class BayesianNetwork(FactoredModel):
             lines.append(f"  P({part.name}{given}): {' x '.join(map(str, shape_of(self._variables, part.scope)))}")
         if len(self._parts) > 40:
             lines.append(f"  ... {len(self._parts) - 40:,} more")
-        return "\n".join(lines)
+        return "\n".join(map(visible, lines))
 
     _directed = True
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .document import Document
-from .exceptions import LearningError, TableError, unknown_name
+from .exceptions import LearningError, TableError, unknown_name, visible
 from .factored import FactoredModel, checked_variables, variables_of
 from .labels import Label
 from .realisation import Part
@@ -87,7 +87,7 @@ class MarkovNetwork(FactoredModel):
             lines += [f"  {called}({', '.join(scope)}): {' x '.join(map(str, values.shape))}"]
         if len(self._given) > 40:
             lines.append(f"  ... {len(self._given) - 40:,} more")
-        return "\n".join(lines)
+        return "\n".join(map(visible, lines))
 
 
 def _checked_factor(known: Mapping[str, Variable], called: str, scope: tuple[str, ...], values: Any) -> np.ndarray:

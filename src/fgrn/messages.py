@@ -13,7 +13,7 @@ import numpy as np
 from . import marginals
 from .engines import Buffers, Engine
 from .evidence import Evidence
-from .exceptions import ConvergenceWarning, UnknownNameError, unknown_name
+from .exceptions import ConvergenceWarning, UnknownNameError, unknown_name, visible
 from .plan import Plan
 from .schedule import Programs
 from .workers import blocks_of_rows, in_order
@@ -116,7 +116,7 @@ class Round:
 
     def __repr__(self) -> str:
         moved = ", ".join(f"{way} {name}" for name, way in self.changed) or "nothing"
-        return f"Round {self.number}: {moved} changed"
+        return visible(f"Round {self.number}: {moved} changed")
 
 
 def sweep(

@@ -16,7 +16,7 @@ from . import em, engines, frames, messages, settings
 from .conflicts import explained
 from .counts import InMemory
 from .evidence import Evidence, encode
-from .exceptions import FgrnError, ImpossibleEvidence, WiringError, unknown_name
+from .exceptions import FgrnError, ImpossibleEvidence, WiringError, unknown_name, visible
 from .graph import SISO, Block, Diverter, Factor, Source, line
 from .learning import Learning
 from .marginals import refuse_impossible
@@ -138,7 +138,7 @@ class Network(Learning, Queries):
         lines += [f"  {line(block)}" for block in self.blocks[:40]]
         if len(self.blocks) > 40:
             lines.append(f"  ... {len(self.blocks) - 40:,} more blocks")
-        return "\n".join(lines)
+        return "\n".join(map(visible, lines))
 
     def _repr_html_(self) -> str:
         """The network as notebooks show it: drawn, with its beliefs."""

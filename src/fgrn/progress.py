@@ -6,6 +6,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
 
+from .exceptions import visible
+
 Stop: TypeAlias = Callable[[], bool] | None
 """Asked after every epoch whether learning is to end."""
 
@@ -41,7 +43,7 @@ class Steps:
     def note(self, text: str) -> None:
         """See `Told`."""
         if self._console is not None:
-            self._console.print(text, soft_wrap=True, markup=False)
+            self._console.print(visible(text), soft_wrap=True, markup=False)
 
     def __call__(self, what: str, done: int, total: int) -> None:
         """See `Told`."""

@@ -16,7 +16,7 @@ import numpy as np
 from . import frames, printing, settings
 from .columns import Column, bin_labels, numeric, plain_value, told_apart
 from .distinct import Distinct
-from .exceptions import EmptyColumnWarning, SchemaError, UnseenLevelWarning, shortened, unknown_name, warn
+from .exceptions import EmptyColumnWarning, SchemaError, UnseenLevelWarning, shortened, unknown_name, visible, warn
 from .frames import Coded
 from .labels import Label
 
@@ -215,10 +215,14 @@ class Schema(Mapping[str, Column]):
     def _repr_html_(self) -> str:
         from html import escape
 
+        def cells(column: Column) -> list[str]:
+            kind = "bins" if column.is_binned else "levels"
+            return [f"{len(column.levels)}", kind, shortened(column.levels, 8), shortened(column.missing)]
+
         rows = "".join(
-            f"<tr><th>{escape(column.name)}</th><td>{len(column.levels)}</td>"
-            f"<td>{'bins' if column.is_binned else 'levels'}</td><td>{escape(shortened(column.levels, 8))}</td>"
-            f"<td>{escape(shortened(column.missing))}</td></tr>"
+            f"<tr><th>{escape(visible(column.name))}</th>"
+            + "".join(f"<td>{escape(visible(cell))}</td>" for cell in cells(column))
+            + "</tr>"
             for column in self.values()
         )
         head = "<tr><th>column</th><th>states</th><th>kind</th><th>levels</th><th>missing</th></tr>"

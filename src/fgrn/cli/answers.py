@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-import click
 import numpy as np
 
 from .. import frames
 from ..exceptions import shortened
 from ..io import table_file
 from . import common
+from .wording import say, tell
 
 if TYPE_CHECKING:
     from ..factored import FactoredModel
@@ -82,7 +82,7 @@ class Answer:
         if seen.impossible.any():
             which = np.flatnonzero(seen.impossible).tolist()
             word = "Row" if len(which) == 1 else "Rows"
-            click.echo(f"fgrn: {word} {shortened(which)}: evidence of probability zero, without an answer.", err=True)
+            tell(f"{word} {shortened(which)}: evidence of probability zero, without an answer.")
         return seen
 
     def _answerable(self) -> tuple[np.ndarray | None, Any]:
@@ -148,12 +148,12 @@ class Answer:
             rest = float(logs[0]) - float(self._propagated([], parts=["likelihood"]).log_likelihood[0])
             what = "probability" if self._is_directed else "product"
             what += " of all of them" + (" and the evidence" if self.known else "")
-            click.echo(f"{what}: {plain(float(logs[0]))} (log {float(logs[0]):.6g})")
+            say(f"{what}: {plain(float(logs[0]))} (log {float(logs[0]):.6g})")
             if self.known:
-                click.echo(f"given the evidence: {plain(rest)} (log {rest:.6g})")
+                say(f"given the evidence: {plain(rest)} (log {rest:.6g})")
             given = ["given" if name in self.known else "" for name in found]
             rows_ = [[name, str(column[0]), mark] for (name, column), mark in zip(found.items(), given, strict=True)]
-            click.echo("\n" + common.aligned(["variable", "state", ""], rows_, left=3))
+            say("\n" + common.aligned(["variable", "state", ""], rows_, left=3))
 
     def joint(self, names: Sequence[str]) -> None:
         """The joint distribution of some variables."""
@@ -203,7 +203,7 @@ class Answer:
     # How they are shown
 
     def _tell(self, seen: Messages, method: str, table: str) -> None:
-        click.echo("\n".join([*self._heading(seen, method), table]))
+        say("\n".join([*self._heading(seen, method), table]))
 
     def _heading(self, seen: Messages, method: str) -> Iterator[str]:
         """How probable the evidence is, and whether all this is an approximation."""

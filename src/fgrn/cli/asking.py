@@ -8,10 +8,11 @@ import click
 import numpy as np
 
 from .. import printing
-from ..exceptions import FgrnError, ImpossibleEvidence
+from ..exceptions import FgrnError, ImpossibleEvidence, visible
 from ..io import table_file
 from ..io.table_writer import writing
 from . import common, rows
+from .wording import say
 
 BESIDE = 32
 """Cells beside the name of a column and a level in the table of a prototype: for how frequent it is."""
@@ -190,7 +191,7 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
     if as_json:
         common.as_json({**found.__dict__})
     else:
-        click.echo(str(found))
+        say(str(found))
 
 
 def _parted(text: str) -> tuple[str, str]:
@@ -251,7 +252,7 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
         for name, levels in next(iter(found.values())).items()
     }
     for state, columns in found.items():
-        click.echo(f"{state}  ({shares[state]:.1%})")
+        say(f"{visible(str(state))}  ({shares[state]:.1%})")
         lines = []
         for name, beliefs in columns.items():
             for level, belief in beliefs.items():
@@ -263,7 +264,7 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
         room = printing.room()
         names = printing.equations([pair for _, pair, _ in lines[:most]], None if room is None else room - BESIDE)
         shown = [[name, *cells] for name, (_, _, cells) in zip(names, lines[:most], strict=True)]
-        click.echo(common.aligned(["value", "here", "times as in general"], shown, indent=2) + "\n")
+        say(common.aligned(["value", "here", "times as in general"], shown, indent=2) + "\n")
 
 
 def _shares(estimator: Any, found: Any) -> dict[Any, float]:
@@ -303,7 +304,7 @@ def draw(
     else:
         _draw_network(model, output, given, as_json)
     if not as_json:
-        click.echo(f"written: {output}", err=True)
+        say(f"written: {output}", err=True)
 
 
 def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import isfinite
@@ -19,6 +19,7 @@ import numpy as np
 from .. import printing
 from ..exceptions import EvidenceError, FgrnError, SchemaError, TableFileError
 from ..io import table_file
+from .wording import say, tell
 
 if TYPE_CHECKING:
     from ..estimators._base import LatentEstimator
@@ -178,7 +179,7 @@ def _what_can_be_read(rows: Stream) -> Any:
 def tell_left_out(rows: Stream) -> None:
     """Say how many rows were left out, and why."""
     if rows.left_out:
-        click.echo(f"fgrn: {rows.called}: {rows.report()}", err=True)
+        tell(f"{rows.called}: {rows.report()}")
 
 
 def read_for(model: LatentEstimator, data: str, **options: Any) -> Any:
@@ -305,8 +306,9 @@ def aligned(
 
 
 def as_json(value: Any) -> None:
-    """Print a value as JSON; a number that is none, or infinite, is null."""
-    click.echo(json.dumps(_plain(value), ensure_ascii=False, indent=1, allow_nan=False))
+    """Print a value as JSON; a number that is none, or infinite, is null. What cannot be seen is escaped."""
+    text = json.dumps(_plain(value), ensure_ascii=False, indent=1, allow_nan=False)
+    click.echo(re.sub(r"[^\n -~]", lambda one: one[0] if one[0].isprintable() else json.dumps(one[0])[1:-1], text))
 
 
 def _plain(value: Any) -> Any:
@@ -331,7 +333,7 @@ def stoppable() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        print("stopping after this epoch; once more to stop at once", file=sys.stderr)
+        say("stopping after this epoch; once more to stop at once", err=True)
 
     before = signal.signal(signal.SIGINT, ask)
     try:

@@ -14,6 +14,7 @@ from ..exceptions import SchemaError
 from ..io.batches import BATCH, is_many
 from . import common
 from .rows import matched
+from .wording import say, tell
 
 MODELS = ("latent", "naive-bayes", "deep", "clusters", "ica")
 
@@ -196,7 +197,7 @@ def _kept_on_failure(estimator: Any, output: str) -> Iterator[None]:
     except BaseException:
         if hasattr(estimator, "network_"):
             estimator.save(output)
-            click.echo(f"fgrn: {output!r} holds what was learnt from {estimator.n_rows_:,} rows before this:", err=True)
+            tell(f"{output!r} holds what was learnt from {estimator.n_rows_:,} rows before this:")
         raise
 
 
@@ -214,7 +215,7 @@ def _show(estimator: Any, report: dict[str, Any], as_json: bool) -> None:
     if as_json:
         common.as_json(report)
     else:
-        click.echo(_told(estimator, report))
+        say(_told(estimator, report))
     if report["interrupted"]:
         raise click.exceptions.Exit(130)
 

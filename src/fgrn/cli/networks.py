@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..exceptions import FgrnError, ImpossibleEvidence, NetworkFileError, WiringError, shortened
+from ..exceptions import FgrnError, ImpossibleEvidence, NetworkFileError, WiringError, shortened, visible
 from ..io.formats import EXTENSIONS, FORMATS
 from ..marginals import REMEDY
 from . import common
 from .answers import Answer
 from .given import given_help, known_of, rows_of, together
+from .wording import say
 
 if TYPE_CHECKING:
     from ..factored import FactoredModel
@@ -117,9 +118,9 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, as_jso
             {"written": target, "variables": len(document.states), "tables": len(document.factors), "left_out": lost}
         )
         return
-    click.echo(f"written: {target} ({len(document.states):,} variables, {len(document.factors):,} tables)", err=True)
+    say(f"written: {target} ({len(document.states):,} variables, {len(document.factors):,} tables)", err=True)
     for one in lost:
-        click.echo(f"left out: {one}", err=True)
+        say(visible(f"left out: {one}"), err=True)
 
 
 # inspect
@@ -157,7 +158,7 @@ def summary(path: str, as_json: bool) -> None:
         ]
         common.as_json({**found, "listed": listed})
         return
-    click.echo("\n".join(_summary_lines(found)) + "\n")
+    say("\n".join(map(visible, _summary_lines(found))) + "\n")
     heads = ["variable", "states", "", word]
     rows = [
         [
@@ -168,7 +169,7 @@ def summary(path: str, as_json: bool) -> None:
         ]
         for variable in model.variables
     ]
-    click.echo(common.aligned(heads, rows, left=4))
+    say(common.aligned(heads, rows, left=4))
 
 
 def _neighbours(model: FactoredModel) -> dict[str, list[str]]:

@@ -7,11 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from ..exceptions import FgrnWarning, SchemaError, TableFileError, shortened
 from . import common
-from .wording import spoken
+from .wording import spoken, tell
 
 if TYPE_CHECKING:
     from ..columns import Column
@@ -31,7 +29,7 @@ class Remarks:
         """Say it, unless that has been done."""
         if text not in self._said:
             self._said.add(text)
-            click.echo(f"fgrn: {text}", err=True)
+            tell(text)
 
     def no_number(self, column: str, word: str, times: int) -> None:
         """Remember a word where there should be numbers."""

@@ -15,6 +15,7 @@ import click
 import numpy as np
 
 from . import common
+from .wording import say
 
 
 @click.command(epilog="\b\nExample\n  fgrn demo --output pictures")
@@ -28,7 +29,7 @@ def demo(output: str, hidden: int, epochs: int, as_json: bool) -> None:
     """Learn handwritten digits, compare, explain, complete, and draw what was learnt. Needs no network."""
     from ..demo import run
 
-    results = run(Path(output), hidden, epochs, (lambda _: None) if as_json else click.echo)
+    results = run(Path(output), hidden, epochs, (lambda _: None) if as_json else say)
     if as_json:
         common.as_json(results)
 
@@ -77,9 +78,9 @@ def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) ->
     if as_json:
         common.as_json(results)
         return
-    click.echo(f"{rows:,} random rows, {variables} variables of 4 states, {hidden} hidden states")
+    say(f"{rows:,} random rows, {variables} variables of 4 states, {hidden} hidden states")
     lines = [[name, f"{value:,.1f}" if value < 100 else f"{value:,.0f}"] for name, value in results.items()]
-    click.echo(common.aligned(["what", ""], lines))
+    say(common.aligned(["what", ""], lines))
 
 
 @click.command(epilog="\b\nExample\n  fgrn paper --quick")
@@ -102,7 +103,7 @@ def paper(folder: str | None, splits: int, quick: bool, as_json: bool) -> None:
     if as_json:
         common.as_json(results.as_dict())
     else:
-        click.echo(str(results))
+        say(str(results))
 
 
 NEEDED = ("numpy", "numba", "narwhals", "safetensors", "scikit-learn", "pyarrow", "matplotlib", "rich", "click")
@@ -143,7 +144,7 @@ def doctor(as_json: bool) -> None:
         common.as_json(found)
     else:
         lines = [[one["what"], "ok" if one["fine"] else "BROKEN", str(one["says"])] for one in found]
-        click.echo(common.aligned(["what", "", "says"], lines, left=3))
+        say(common.aligned(["what", "", "says"], lines, left=3))
     if not all(one["fine"] for one in found):
         raise click.exceptions.Exit(1)
 

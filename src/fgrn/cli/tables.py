@@ -9,10 +9,10 @@ import click
 import numpy as np
 
 from .. import printing
-from ..exceptions import SchemaError, shortened
+from ..exceptions import SchemaError, shortened, visible
 from ..io.batches import is_many
 from . import common
-from .wording import spoken
+from .wording import say, spoken
 
 MOST_CELLS = 48
 """How wide the levels of a column are shown."""
@@ -56,7 +56,7 @@ def inspect(data: str, bins: int, max_levels: int, as_json: bool, **options: Any
     if as_json:
         common.as_json({"rows": rows, "columns": found})
         return
-    click.echo(f"{rows:,} {'row' if rows == 1 else 'rows'}, {len(found)} {'column' if len(found) == 1 else 'columns'}")
+    say(f"{rows:,} {'row' if rows == 1 else 'rows'}, {len(found)} {'column' if len(found) == 1 else 'columns'}")
     lines = [
         [
             record["column"],
@@ -67,10 +67,10 @@ def inspect(data: str, bins: int, max_levels: int, as_json: bool, **options: Any
         ]
         for record in found
     ]
-    click.echo(common.aligned(["column", "kind", "levels", "distinct", "missing"], lines, left=3))
-    remarks = [f"  {record['column']}: {remark}" for record in found for remark in record["remarks"]]
+    say(common.aligned(["column", "kind", "levels", "distinct", "missing"], lines, left=3))
+    remarks = [visible(f"  {record['column']}: {remark}") for record in found for remark in record["remarks"]]
     if remarks:
-        click.echo("\nLook at\n" + "\n".join(remarks))
+        say("\nLook at\n" + "\n".join(remarks))
 
 
 def _is_measured(value: Any) -> bool:
@@ -167,6 +167,6 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int, smoothing
         best = found.best.n_hidden
         common.as_json({"criterion": criterion, "best": best, "interrupted": interrupted, "tried": found.as_dicts()})
     else:
-        click.echo(str(found))
+        say(str(found))
     if interrupted:
         raise click.exceptions.Exit(130)

@@ -1,8 +1,15 @@
-"""Messages as they are read at the command line: with its options where Python has parameters."""
+"""What the command line says to people, all of it here: with its options where Python has parameters.
+
+Names and values come from files of others; what cannot be seen in them, or what a terminal would obey, is escaped.
+"""
 
 from __future__ import annotations
 
 import re
+
+import click
+
+from ..exceptions import visible
 
 OPTIONS = {
     "bins": "--bins",
@@ -60,3 +67,13 @@ def spoken(message: object) -> str:
     for phrase, other in PHRASES:
         text = phrase.sub(other, text)
     return text
+
+
+def say(text: str, err: bool = False) -> None:
+    """Print lines for people, on standard output or error."""
+    click.echo(visible(text, lines=True), err=err)
+
+
+def tell(message: object) -> None:
+    """Print an error, a warning or a remark, one line, on standard error."""
+    click.echo(f"fgrn: {visible(message if isinstance(message, str) else spoken(message))}", err=True)
