@@ -653,7 +653,7 @@ def test_long_names_fit_the_terminal_and_stay_apart(
 
 def test_names_of_several_lines_are_one_line(tmp_path: Path, capsys: Any) -> None:
     path = columns_of(tmp_path, **{"a\nb\tc": ["p", "q"] * 10})
-    assert "\na b c " in said(capsys, "inspect", path)
+    assert "\na\\nb\\tc " in said(capsys, "inspect", path)
 
 
 # What goes wrong outside

@@ -19,6 +19,7 @@ from .parameters import Smoothing, free_parameters
 from .realisation import Part, shape_of
 from .recorded import Recorded, Spread
 from .sampling import drawn
+from .settings import Name
 from .streams import checked_weight_name, located, recorded, rows_of
 from .tables import normalised
 from .tally import Tally, is_complete
@@ -53,7 +54,7 @@ class BayesianNetwork(FactoredModel):
         arcs: Arcs = (),
         tables: Mapping[str, ArrayLike] | None = None,
         *,
-        frozen: Collection[str] = (),
+        frozen: Collection[Name] = (),
         ties: Mapping[str, str] | None = None,
         supports: Mapping[str, ArrayLike] | None = None,
         name: str = "",
@@ -62,8 +63,9 @@ class BayesianNetwork(FactoredModel):
         known = checked_variables(variables)
         parents = _checked_parents(known, arcs)
         self._order = _causes_first(parents)
-        given, masks, groups = dict(tables or {}), dict(supports or {}), dict(ties or {})
-        for what in (given, masks, groups, settings.names("frozen", frozen)):
+        given, masks, groups = settings.by_name(tables), settings.by_name(supports), settings.by_name(ties)
+        frozen = settings.names("frozen", frozen)
+        for what in (given, masks, groups, frozen):
             for key in what:
                 if key not in known:
                     raise unknown_name("variable", key, known)
@@ -117,22 +119,22 @@ class BayesianNetwork(FactoredModel):
 
     # What it is
 
-    def parents(self, name: str) -> tuple[str, ...]:
+    def parents(self, name: Name) -> tuple[str, ...]:
         """The parents of a variable, in the order of its table's axes."""
         self.variable(name)
         return self.scope(name)[:-1]
 
-    def children(self, name: str) -> tuple[str, ...]:
+    def children(self, name: Name) -> tuple[str, ...]:
         """The variables that have this one as a parent."""
-        self.variable(name)
-        return tuple(part.name for part in self._parts if name in part.scope[:-1])
+        parent = self.variable(name).name
+        return tuple(part.name for part in self._parts if parent in part.scope[:-1])
 
     @property
     def arcs(self) -> tuple[tuple[str, str], ...]:
         """All pairs (parent, child)."""
         return tuple((parent, part.name) for part in self._parts for parent in part.scope[:-1])
 
-    def prior(self, name: str) -> np.ndarray:
+    def prior(self, name: Name) -> np.ndarray:
         """The distribution of a variable without parents, (states,); read-only."""
         if self.parents(name):
             raise unknown_name("prior", name, [part.name for part in self._parts if len(part.scope) == 1])
@@ -169,7 +171,7 @@ class BayesianNetwork(FactoredModel):
         evidence: frames.Data = None,
         seed: int = 0,
         *,
-        names: Collection[str] | None = None,
+        names: Collection[Name] | None = None,
     ) -> dict[str, np.ndarray]:
         """New rows: the labels of all variables, or those named, given what is known.
 
@@ -207,7 +209,7 @@ class BayesianNetwork(FactoredModel):
         *,
         starts: int = 1,
         tolerance: float = 0.0,
-        only: Collection[str] | None = None,
+        only: Collection[Name] | None = None,
         watch: em.Watcher | None = None,
         checkpoint: checkpoints.Place = None,
         every: int = checkpoints.EVERY,
@@ -288,7 +290,7 @@ def _checked_parents(known: Mapping[str, Variable], arcs: Any) -> dict[str, tupl
     for pair in pairs:
         if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
             raise WiringError(f"An arc is a pair (parent, child). Got {pair!r} instead.")
-        parent, child = pair
+        parent, child = map(settings.name_of, pair)
         for end in (child,) if parent is None else (parent, child):
             if end not in known:
                 raise unknown_name("variable", end, known)

@@ -22,6 +22,7 @@ from .plan import Plan
 from .queries import MostProbable
 from .sampling import sampled, walked
 from .schedule import Programs
+from .settings import Name
 
 
 class Chain(Network):
@@ -75,7 +76,7 @@ class Chain(Network):
         evidence: frames.Data = None,
         *,
         schedule: str = "auto",
-        paused: Collection[str] = (),
+        paused: Collection[Name] = (),
         rounds: int | None = None,
         damping: float | None = None,
         **options: Any,
@@ -142,7 +143,7 @@ class Chain(Network):
         sequences, inner = self._sequences(engine, plan, programs, evidence, threads)
         return marked_messages(sequences, inner, values, kept).only(kept, ways)
 
-    def most_probable(self, evidence: frames.Data = None, *, names: Collection[str] | None = None) -> MostProbable:
+    def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
         """The states of all variables of each sequence that are likeliest together: the path of Viterbi.
 
         `log_probability` has one number for each sequence, in order. The arguments are those of
@@ -175,7 +176,7 @@ class Chain(Network):
         evidence: frames.Data = None,
         seed: int = 0,
         *,
-        names: Collection[str] | None = None,
+        names: Collection[Name] | None = None,
     ) -> dict[str, np.ndarray]:
         """One new sequence of so many rows. Given evidence there is none: an error."""
         if evidence is not None:
@@ -185,7 +186,7 @@ class Chain(Network):
         return super().sample(rows, None, seed, names=names)
 
     def max_marginals(
-        self, evidence: frames.Data = None, *, names: Collection[str] | None = None
+        self, evidence: frames.Data = None, *, names: Collection[Name] | None = None
     ) -> dict[str, np.ndarray]:
         """Not along the rows of a chain: an error. `most_probable` has the likeliest path, `hmm(length=)` all steps."""
         raise FgrnError("A chain has no max-marginals. Unroll its steps, hmm(..., length=), or use most_probable.")

@@ -17,7 +17,7 @@ import numpy as np
 from . import frames
 from .arrays import numbers
 from .exceptions import EvidenceError, shortened, unknown_name
-from .labels import Labels, takes_codes
+from .labels import MISSING, Labels, is_binned, takes_codes
 from .recorded import Kept, Recorded, Spread
 
 ROWS_AT_ONCE = 2**14
@@ -427,9 +427,11 @@ class _Column:
         near = get_close_matches(text.lower(), [str(label).lower() for label in self.labels[:1000]], n=1)
         if any(str(label) == text for label in self.labels[:1000]):
             hint = " The same is there as another type (text and numbers differ), or without blanks."
+        elif isinstance(value, (int, float)) and is_binned(self.labels):
+            hint = " Its states are bins of numbers. Of an estimator's network ask with model.schema_.codes(X)."
         elif isinstance(value, float) and 0 < value < 1:
             hint = " For a distribution in one row, write [[...]]: a list of rows."
-        elif text in ("", "?", "NA", "N/A", "nan", "NaN", "null", "None", "."):
+        elif text in (*MISSING, "."):
             hint = " If it stands for a missing value, replace it with None."
         elif isinstance(value, str) and near:
             hint = f" Did you mean {next(repr(label) for label in self.labels if str(label).lower() == near[0])}?"

@@ -9,6 +9,9 @@ import numpy as np
 Label: TypeAlias = str | int | float | bool
 Labels: TypeAlias = tuple[Label, ...] | range
 
+MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A")
+"""Words that stand for unknown in tables, unless said otherwise."""
+
 PLAIN = (1e-5, 1e15)
 """Numbers that are written without an exponent: from the first on, below the second."""
 
@@ -22,6 +25,11 @@ def takes_codes(labels: Labels) -> bool:
     if isinstance(labels, range):
         return False
     return all(label == str(position) or not is_number(label) for position, label in enumerate(labels))
+
+
+def is_binned(labels: Labels) -> bool:
+    """Whether these are the names of bins, as `columns.bin_labels` makes them."""
+    return len(labels) > 1 and str(labels[0]).startswith("< ") and str(labels[-1]).startswith(">= ")
 
 
 def is_number(label: Label) -> bool:

@@ -13,6 +13,7 @@ from .layers import steps
 from .online import POWER, Decayed, Online, expected
 from .parameters import Parameters, Smoothing, Specification
 from .recorded import Spread
+from .settings import Name
 from .streams import located, recorded
 
 if TYPE_CHECKING:
@@ -57,8 +58,8 @@ class Learning:
         tolerance: float = 0.0,
         cycle_tolerance: float = 1e-10,
         hold: bool = True,
-        only: Collection[str] | None = None,
-        paused: Collection[str] = (),
+        only: Collection[Name] | None = None,
+        paused: Collection[Name] = (),
         engine: str = "auto",
         threads: int | None = None,
         merge: bool | None = None,
@@ -109,6 +110,7 @@ class Learning:
         settings.choice("holes", holes, ("expect", "ignore"))
         settings.choice("merge", merge, (True, False, None))
         rule = em.Rule(epochs, cycles, tolerance, cycle_tolerance, starts, seed)
+        paused = settings.names("paused", paused)
         plan = self._plan(paused)
         if not plan.is_tree:
             raise LearningError(

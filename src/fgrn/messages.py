@@ -16,6 +16,7 @@ from .evidence import Evidence
 from .exceptions import ConvergenceWarning, UnknownNameError, unknown_name, visible
 from .plan import Plan
 from .schedule import Programs
+from .settings import Name
 from .workers import blocks_of_rows, in_order
 
 WAYS = ("forward", "backward", "marginal")
@@ -52,19 +53,19 @@ class Messages:
             raise unknown_name("kept part", "likelihood", self._parts)
         return self._likelihood
 
-    def forward(self, name: str) -> np.ndarray:
+    def forward(self, name: Name) -> np.ndarray:
         """f: what comes from the driver's side, without the evidence on the variable itself."""
         return self._part(name, "forward")
 
-    def backward(self, name: str) -> np.ndarray:
+    def backward(self, name: Name) -> np.ndarray:
         """b: what comes from the reader's side, with the evidence on the variable itself."""
         return self._part(name, "backward")
 
-    def marginal(self, name: str) -> np.ndarray:
+    def marginal(self, name: Name) -> np.ndarray:
         """p, proportional to f * b: the posterior given all evidence."""
         return self._part(name, "marginal")
 
-    def belief(self, name: str, row: int = 0) -> dict[Any, float]:
+    def belief(self, name: Name, row: int = 0) -> dict[Any, float]:
         """The marginal of a variable in one row, by label."""
         labels = self.plan.labels[self.plan.edge(name)]
         rows = len(self._likelihood)
@@ -84,9 +85,9 @@ class Messages:
         arrays = {way: self._arrays[way] for way in parts if way != "likelihood"}
         return replace(self, kept=tuple(kept), _arrays=arrays, _parts=parts)
 
-    def _part(self, name: str, way: str) -> np.ndarray:
+    def _part(self, name: Name, way: str) -> np.ndarray:
         edge = self.plan.edge(name)
-        if name not in self.kept:
+        if self.plan.names[edge] not in self.kept:
             raise unknown_name("kept message on", name, self.kept)
         if way not in self._arrays:
             raise unknown_name("kept part", way, self._arrays)

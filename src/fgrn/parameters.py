@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from . import settings
 from .arrays import ReadOnlyArrays, frozen
 from .exceptions import LearningError, unknown_name
 from .plan import Layout
@@ -162,7 +163,7 @@ class Smoothing:
     def of(cls, spec: Specification, smoothing: float | Mapping[str, float]) -> Smoothing:
         """One number for all tables, or one per table or prior by name; a prior is smoothed only if it is named."""
         layout = spec.layout
-        named = dict(smoothing) if isinstance(smoothing, Mapping) else {}
+        named = settings.by_name(smoothing) if isinstance(smoothing, Mapping) else {}
         every = 0.0 if isinstance(smoothing, Mapping) else smoothing
         for name, value in [("smoothing", every), *named.items()]:
             if (

@@ -52,6 +52,7 @@ def naive_bayes(observed: Mapping[str, States], class_variable: str, *, name: st
         name: what the hidden copy of the class is called.
     """
     variables = _variables(observed)
+    class_variable = settings.name_of(class_variable)
     if class_variable not in observed:
         raise unknown_name("variable", class_variable, observed)
     label = next(variable for variable in variables if variable.name == class_variable)
@@ -103,6 +104,7 @@ def stack(
     if isinstance(hidden, (int, str)) or len(hidden) < 2:
         raise WiringError(f"'hidden' lists the states of two or more layers, the lowest first. Got {hidden!r} instead.")
     variables = {variable.name: variable for variable in _variables(observed)}
+    class_variable = settings.name_of(class_variable)
     if class_variable is not None and class_variable not in variables:
         raise unknown_name("variable", class_variable, variables)
     below = [variable for variable in variables.values() if variable.name != class_variable]

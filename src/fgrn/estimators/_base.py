@@ -298,10 +298,15 @@ class LatentEstimator(TableEstimator):
         A column of which nothing was known in training stays as it is.
 
         Args:
-            X: the table.
+            X: the table, or one row of values with names.
             return_proba: also return how likely the level of each value is, (rows, columns of training); 1 where it was
                 known.
         """
+        row = frames.named_row(X)
+        if row is not None:
+            new, likely = self.complete(row, return_proba=True)
+            series = type(X)(new, name=X.name)
+            return (series, likely) if return_proba else series
         plain = frames.columns(X) if isinstance(X, Mapping) else {}
         filled, sure = self._filled(*self._read(plain or X))
         out = array_like(X, filled, self._names()) if is_array(X) else outputs.replaced(X, plain, filled)
