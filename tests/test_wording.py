@@ -148,3 +148,25 @@ def test_the_command_line_prints_in_one_place() -> None:
 )
 def test_things_are_counted(count: int, words: tuple[str, ...], text: str) -> None:
     assert counted(count, *words) == text
+
+
+# What is said
+
+
+def test_a_part_of_the_likeliest_states_is_told_from_the_likeliest_of_a_part(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables = {"a": [[0.6, 0.4]], "b": [[0.4, 0.3, 0.3], [1, 0, 0]]}
+    pair = fgrn.BayesianNetwork({"a": ["p", "q"], "b": ["u", "v", "w"], "c": 2}, [("a", "b")], tables)
+    assert pair.most_probable(names=["a"]).labels == {"a": "q"}
+    assert pair.posterior(None, "a").argmax() == 0
+    pair.save(tmp_path / "pair.fgrn")
+    asked = ["query", str(tmp_path / "pair.fgrn"), "--most-probable"]
+    for more, words in (
+        (["--target", "a"], "leave out --most-probable"),
+        (["--target", "a", "--target", "b", "--json"], "--joint a,b"),
+    ):
+        assert main([*asked, *more]) == 0
+        assert words in capsys.readouterr().err
+    assert main(asked) == 0
+    assert not capsys.readouterr().err

@@ -237,7 +237,13 @@ class FactoredModel(Queries):
         return self._tree_network().multiplications(self._checked(data), direct=direct)
 
     def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
-        """See `Queries`."""
+        """The states of all variables that are likeliest together, given what is known, and their log-probability.
+
+        Args:
+            evidence: see `propagate`.
+            names: which variables of that one assignment to return, all unless given: a part of it. The likeliest
+                states of some variables, whatever the others are, are another question: see `joint` and `posterior`.
+        """
         return self._tree_network().most_probable(self._checked(evidence), names=self._asked(names))
 
     def max_marginals(

@@ -140,7 +140,10 @@ class Queries:
 
         Args:
             evidence: see `propagate`.
-            names: the variables to name, all that are observed unless given; the others are chosen all the same.
+            names: which variables of that one assignment to return, all that are observed unless given. It chooses
+                what is returned, and not what is maximised: the states of all variables are likeliest together. For the
+                likeliest state of one variable whatever the others are, take the largest of `posterior`; for that of a
+                few, of `BayesianNetwork.joint`.
         """
         plan, encoded, programs = self._swept_plan(evidence)
         edges = {name: plan.edge(name) for name in self._asked(names)}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import frames
-from ..exceptions import shortened
+from ..exceptions import counted, shortened
 from ..io import table_file
 from . import common
 from .wording import say, tell
@@ -133,6 +133,13 @@ class Answer:
         labels, logarithm = self.model.most_probable(evidence, names=names)
         found = {name: self._all_rows(possible, np.atleast_1d(column).tolist()) for name, column in labels.items()}
         logs = np.array(self._all_rows(possible, np.atleast_1d(logarithm).tolist(), -math.inf))
+        hidden = len(self.model.variables) - len(found)
+        if hidden:
+            alone = "leave out --most-probable" if len(found) == 1 else f"ask with --joint {','.join(found)}"
+            tell(
+                f"shown is {shortened(found)} of the likeliest states of all {len(self.model.variables):,} variables "
+                f"together. Whatever the others are, another state may be likelier: {alone}."
+            )
         if self.as_json:
             rows = [
                 {
@@ -147,7 +154,8 @@ class Answer:
         else:
             rest = float(logs[0]) - float(self._propagated([], parts=["likelihood"]).log_likelihood[0])
             what = "probability" if self._is_directed else "product"
-            what += " of all of them" + (" and the evidence" if self.known else "")
+            some = f" of all {counted(len(self.model.variables), 'variable')}, {hidden:,} not shown"
+            what += (some if hidden else " of all of them") + (" and the evidence" if self.known else "")
             say(f"{what}: {plain(float(logs[0]))} (log {float(logs[0]):.6g})")
             if self.known:
                 say(f"given the evidence: {plain(rest)} (log {rest:.6g})")

@@ -224,7 +224,11 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
 @click.option("--given", "given", multiple=True, metavar="NAME=STATE", help=given_help)
 @click.option("--evidence", metavar="FILE", help="Rows of evidence: CSV, TSV or Parquet; or a UAI file, .evid.")
 @click.option("--target", "targets", multiple=True, metavar="NAME", help="A variable to tell of; all unless given.")
-@click.option("--most-probable", is_flag=True, help="The states of all variables that are likeliest together.")
+@click.option(
+    "--most-probable",
+    is_flag=True,
+    help="The states of all variables that are likeliest together; --target chooses which of them to show.",
+)
 @click.option("--joint", metavar="A,B", help="The joint distribution of some variables.")
 @click.option("--sample", "samples", type=click.IntRange(1), metavar="N", help="Draw rows, N for each row of evidence.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of --sample.")
