@@ -15,6 +15,9 @@ from . import frames
 from .exceptions import SchemaError
 from .labels import Label, is_number, plain_number
 
+MOST_BITS = 64
+"""Of a whole number that is a level: larger ones are no numbers to other programs that read model files."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -174,7 +177,7 @@ def plain_value(value: Any, name: str) -> Any:
         return None
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**MOST_BITS:
         return int(value)
     if isinstance(value, (str, bool, int, float)):
         return value
@@ -184,15 +187,27 @@ def plain_value(value: Any, name: str) -> Any:
     )
 
 
-def told_apart(column: Any, name: str) -> frames.Factored:
-    """A column by its distinct values; one that holds what is no value is an error."""
+def told_apart(column: Any, name: str, first: int = 0) -> frames.Factored:
+    """A column by its distinct values; one that holds what is no value is an error. Rows are counted from `first`."""
     if frames.is_bare(column):
         column = frames.listed(column)
     found = frames.factored(frames.listed(column) if frames.is_numbers(column) else column)
     if not isinstance(found, frames.Factored):
         found = frames.factored([plain_value(value, name) for value in found])
     plain: frames.Factored = found
+    for place, value in enumerate(plain.values):
+        if type(value) is int and value.bit_length() >= 1024:
+            digits = int(value.bit_length() * 0.30103) + 1
+            raise SchemaError(
+                f"Row {first + row_of(plain, place)}, {name!r}: a whole number of {digits:,} digits is larger than any "
+                "number that can be computed with. Turn it into a word, or leave it unknown."
+            )
     return plain
+
+
+def row_of(column: frames.Factored, place: int) -> int:
+    """The first row that has the value at a place."""
+    return int(np.argmax(column.codes == place))
 
 
 def _spellings(value: Any) -> list[Any]:

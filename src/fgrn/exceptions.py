@@ -15,6 +15,7 @@
 
     FgrnWarning
     ├── ConvergenceWarning     messages that were still moving when the rounds were used up
+    ├── TableWarning           a table that may not be what it seems: words for missing values, names that are values
     ├── UnseenLevelWarning     a value, or a column, that was not there when the model was learnt
     ├── EmptyColumnWarning     a column without any known value, of which nothing is learnt
     ├── ImpossibleRowWarning   rows of probability zero, answered as if nothing were known of them
@@ -136,6 +137,10 @@ class FgrnWarning(UserWarning):
 
 class ConvergenceWarning(FgrnWarning):
     """Messages that were still moving when the rounds were used up."""
+
+
+class TableWarning(FgrnWarning):
+    """A table that may not be what it seems: words that stand for missing values, a line of names that is a row."""
 
 
 class UnseenLevelWarning(FgrnWarning):

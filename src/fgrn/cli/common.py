@@ -60,7 +60,10 @@ def reading(command: Command) -> Command:
         ),
         click.option("--no-header", is_flag=True, help="The first line is a row; columns are called x0, x1, ..."),
         click.option(
-            "--missing", multiple=True, metavar="CODE", help="What stands for unknown, such as ?; repeat for more."
+            "--missing",
+            multiple=True,
+            metavar="CODE",
+            help="What stands for unknown; repeat for more. Else nothing, ?, NA, N/A, NaN, null, None and #N/A do.",
         ),
         click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated."),
         click.option(
@@ -193,8 +196,9 @@ def stream_for(model: LatentEstimator, data: str, **options: Any) -> Stream:
 
 
 def _as_learnt_options(model: LatentEstimator, options: dict[str, Any]) -> dict[str, Any]:
-    if not options["missing"] and model.missing_values is not None:
-        options["missing"] = tuple(str(code) for code in model.missing_values)
+    codes = model._missing_codes()
+    if not options["missing"] and codes is not None:
+        options["missing"] = tuple(map(str, codes)) or ("",)
     return options
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+import warnings
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
-from .. import printing
-from ..exceptions import SchemaError, shortened, visible
+from .. import frames, printing
+from ..exceptions import FgrnWarning, SchemaError, counted, shortened, visible
 from ..io.batches import is_many
 from . import common
 from .wording import say, spoken
+
+if TYPE_CHECKING:
+    from ..columns import Column
 
 MOST_CELLS = 48
 """How wide the levels of a column are shown."""
@@ -35,28 +39,21 @@ def inspect(data: str, bins: int, max_levels: int, as_json: bool, **options: Any
     if networks.is_network(data) and options["format_"] is None:
         networks.summary(data, as_json)
         return
-    from .. import frames
-    from ..schema import Schema
+    from ..doubts import names_are_values
 
     table = common.read(data, **options)
     rows = table.num_rows
-    found: list[dict[str, Any]] = []
-    for name in table.column_names:
-        values = frames.columns(table.select([name]))[name]
-        known = [value for value in frames.listed(values) if not frames.is_unknown(value)]
-        holes, distinct = rows - len(known), len(set(map(str, known)))
-        record: dict[str, Any] = {"column": name, "distinct": distinct, "missing": holes, "missing_share": holes / rows}
-        try:
-            column = Schema.infer({name: values}, bins=bins, max_levels=max_levels)[name]
-            record |= {"kind": "bins" if column.is_binned else "levels", "levels": list(column.levels)}
-        except SchemaError as problem:
-            record |= {"kind": "unfit", "levels": [], "problem": spoken(problem)}
-        record["remarks"] = _remarks(record, known, rows)
-        found.append(record)
+    codes = tuple(options["missing"]) or None
+    looked = [
+        _looked_at(name, values, rows, codes, bins, max_levels)
+        for name, values in frames.columns(table, by_value=True).items()
+    ]
+    found = [record for record, _ in looked]
+    doubt = names_are_values(column for _, column in looked if column is not None) and not options["no_header"]
     if as_json:
-        common.as_json({"rows": rows, "columns": found})
+        common.as_json({"rows": rows, "columns": found, "names_look_like_a_row": doubt})
         return
-    say(f"{rows:,} {'row' if rows == 1 else 'rows'}, {len(found)} {'column' if len(found) == 1 else 'columns'}")
+    say(f"{counted(rows, 'row')}, {counted(len(found), 'column')}")
     lines = [
         [
             record["column"],
@@ -69,8 +66,49 @@ def inspect(data: str, bins: int, max_levels: int, as_json: bool, **options: Any
     ]
     say(common.aligned(["column", "kind", "levels", "distinct", "missing"], lines, left=3))
     remarks = [visible(f"  {record['column']}: {remark}") for record in found for remark in record["remarks"]]
+    if doubt:
+        names = visible(shortened([record["column"] for record in found], 4))
+        remarks.insert(0, f"  the first line: each name is a value of its own column ({names}). A row? say --no-header")
     if remarks:
         say("\nLook at\n" + "\n".join(remarks))
+
+
+def _looked_at(
+    name: str, values: Any, rows: int, codes: tuple[str, ...] | None, bins: int, max_levels: int
+) -> tuple[dict[str, Any], Column | None]:
+    """What there is to say of a column, and what a schema makes of it, if anything."""
+    from ..schema import Schema
+
+    counts, column, weights = _counts(values), None, None
+    kind: dict[str, Any] = {"kind": "unfit", "levels": []}
+    if frames.is_numbers(values) and values.dtype.kind != "b":  # told apart already
+        values, weights = np.array(list(counts), dtype=values.dtype), np.array(list(counts.values()))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FgrnWarning)  # the share of missing values is shown
+            schema = Schema.infer(
+                {name: values}, missing=codes, bins=bins, max_levels=max_levels, weights=weights, keep_empty=True
+            )
+        column = schema[name]
+        kind = {"kind": "bins" if column.is_binned else "levels", "levels": list(column.levels)}
+        counts = {value: count for value, count in counts.items() if value not in column.missing}
+    except SchemaError as problem:
+        kind["problem"] = spoken(problem)
+    holes = rows - sum(counts.values())
+    record = {"column": name, "distinct": len(counts), "missing": holes, "missing_share": holes / rows, **kind}
+    return {**record, "remarks": _remarks(record, counts, rows)}, column
+
+
+def _counts(values: Any) -> dict[Any, int]:
+    """The different known values of a column, and how often each is there."""
+    if frames.is_numbers(values):
+        found, often = np.unique(values[values == values], return_counts=True)
+        return dict(zip(found.tolist(), often.tolist(), strict=True))
+    apart = frames.factored(values)
+    if not isinstance(apart, frames.Factored):  # no values of a table, but they can be counted by their text
+        apart = frames.factored([None if frames.is_unknown(value) else str(value) for value in frames.listed(values)])
+    pairs = zip(apart.values, apart.counts.tolist(), strict=True)
+    return {value: count for value, count in pairs if count and not frames.is_unknown(value)}
 
 
 def _is_measured(value: Any) -> bool:
@@ -86,24 +124,25 @@ def _levels(levels: list[Any]) -> str:
     )
 
 
-def _remarks(record: dict[str, Any], known: list[Any], rows: int) -> list[str]:
+def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[str]:
     """What looks odd in a column."""
-    if not known:
+    if not counts:
         return ["no value is known; leave it out with --drop"]
     out = []
+    known, first = sum(counts.values()), next(iter(counts))
     if record["kind"] == "unfit":
         out.append(record["problem"].removeprefix(f"Column {record['column']!r}: "))
-    elif record["distinct"] > 0.9 * len(known) and rows > 20 and not any(map(_is_measured, known)):
-        which = "every value is" if record["distinct"] == len(known) else "nearly every value is"
+    elif len(counts) > 0.9 * known and rows > 20 and not any(map(_is_measured, counts)):
+        which = "every value is" if len(counts) == known else "nearly every value is"
         out.append(f"{which} different: an identifier? leave it out with --drop")
-    if all(isinstance(value, str) and DECIMAL_COMMA.fullmatch(value) for value in known):
-        out.append(f"numbers such as {known[0]!r}, taken for words: say --decimal ,")
-    if record["distinct"] == 1:
-        out.append(f"always {known[0]!r}: says nothing")
+    if all(isinstance(value, str) and DECIMAL_COMMA.fullmatch(value) for value in counts):
+        out.append(f"numbers such as {first!r}, taken for words: say --decimal ,")
+    if len(counts) == 1:
+        out.append(f"always {first!r}: says nothing")
     elif record["kind"] == "levels":
-        most = max(known.count(level) for level in record["levels"]) if len(record["levels"]) <= 60 else 0
-        if most > 0.98 * len(known):
-            out.append(f"one level has {most / len(known):.1%} of all values")
+        most = max(counts.values()) / known
+        if most > 0.98:
+            out.append(f"one level has {'more than 99.9%' if most > 0.999 else f'{most:.1%}'} of all values")
     if record["missing_share"] > 0.5:
         out.append(f"{record['missing_share']:.0%} are missing")
     return out

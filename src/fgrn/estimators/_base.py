@@ -79,6 +79,11 @@ class LatentEstimator(TableEstimator):
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
+    def _missing_codes(self) -> list[Any] | None:
+        """The values that mean "unknown"; None for the words that do so in files."""
+        given = self.missing_values
+        return None if given is None else np.atleast_1d(np.array(given, dtype=object)).tolist()
+
     def _read_schema(self, columns: Columns, weights: np.ndarray | None) -> Schema:
         if self.schema is not None:
             for name in columns:
@@ -86,7 +91,7 @@ class LatentEstimator(TableEstimator):
             return Schema(self.schema[name] for name in columns)
         return Schema.infer(
             columns,
-            missing=() if self.missing_values is None else np.atleast_1d(np.array(self.missing_values, dtype=object)),
+            missing=self._missing_codes(),
             bins=self.n_bins,
             max_levels=self.max_levels,
             weights=weights,

@@ -33,7 +33,8 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         max_hidden: for n_hidden="auto": the most states to try.
         n_bins: bins of a column with many different numbers.
         max_levels: the most levels of a column of words or categories.
-        missing_values: a value that means "unknown", or a list of them, beside None and NaN.
+        missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
+            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
         schema: what the columns mean, if that is not to be found in the table.
         unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
             an "error".
@@ -120,7 +121,8 @@ class NaiveBayesClassifier(LatentClassifierBase):
         tol: learning ends when an epoch gains less log-likelihood per row.
         n_bins: bins of a column with many different numbers.
         max_levels: the most levels of a column of words or categories.
-        missing_values: a value that means "unknown", or a list of them, beside None and NaN.
+        missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
+            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
         schema: what the columns mean, if that is not to be found in the table.
         unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
             an "error".
@@ -199,7 +201,8 @@ class DeepLatentClassifier(LatentClassifierBase):
         tol: learning ends when an epoch gains less log-likelihood per row.
         n_bins: bins of a column with many different numbers.
         max_levels: the most levels of a column of words or categories.
-        missing_values: a value that means "unknown", or a list of them, beside None and NaN.
+        missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
+            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
         schema: what the columns mean, if that is not to be found in the table.
         unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
             an "error".
