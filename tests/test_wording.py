@@ -170,3 +170,81 @@ def test_a_part_of_the_likeliest_states_is_told_from_the_likeliest_of_a_part(
         assert words in capsys.readouterr().err
     assert main(asked) == 0
     assert not capsys.readouterr().err
+
+
+def clusters(rows: int = 60) -> dict[str, list[str]]:
+    """Rows of three clear clusters."""
+    return {name: ["pqr"[row % 3] for row in range(rows)] for name in "abcd"}
+
+
+def test_auto_says_when_it_ends_at_the_most_it_may_try() -> None:
+    settings: dict[str, Any] = {"n_hidden": "auto", "n_init": 1, "n_epochs": 20, "random_state": 0}
+    with pytest.warns(FgrnWarning, match=r"largest that was tried, 2, .* Raise max_hidden=2"):
+        fgrn.LatentClassModel(max_hidden=2, **settings).fit(clusters())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = fgrn.LatentClassModel(max_hidden=6, **settings).fit(clusters())
+    assert model.n_hidden_ == 3
+
+
+def test_criteria_say_of_which_rows_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pa.table(clusters()), path)
+    for criterion, held in (("bic", False), ("held_out", True)):
+        assert main(["compare", str(path), "--sizes", "1,2", "--starts", "1", "--criterion", criterion]) == 0
+        text = capsys.readouterr().out
+        assert ("held out" in text) == held
+        assert ("of the 80% of the rows that were learnt from" in text) == held
+
+
+def test_one_level_that_has_nearly_all_values_has_not_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pa.table({"a": ["x"] * 4999 + ["y"], "b": ["p", "q"] * 2500}), path)
+    assert main(["inspect", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "one level has more than 99.9% of all values" in text
+    assert "100.0%" not in text
+
+
+def test_what_is_written_is_confirmed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, model, network = models(tmp_path)
+    out = tmp_path / "out.csv"
+    for arguments, rows in (
+        (["predict", model, table, "-o", out], " (24 rows)"),
+        (["complete", model, table, "-o", out], " (24 rows)"),
+        (["query", network, "--target", "b", "-o", out], " (2 rows)"),
+        (["prototypes", model, "--picture", tmp_path / "p.svg"], ""),
+    ):
+        capsys.readouterr()
+        assert main([str(one) for one in arguments]) == 0
+        assert f"written: {arguments[-1]}{rows}\n" in capsys.readouterr().err
+    assert main(["predict", str(model), str(table)]) == 0
+    assert "written" not in capsys.readouterr().err
+
+
+def test_rows_of_later_batches_are_counted_from_the_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fgrn.io import batches
+
+    model, table = tmp_path / "m.fgrn", tmp_path / "t.csv"
+    rows = {"a": ["x", "y"] * 10, "b": ["p", "q"] * 10}
+    fgrn.NaiveBayesClassifier(smoothing=0.0).fit(rows, ["yes", "no"] * 10).save(model)
+    table.write_text("a,b\n" + "x,p\n" * 11 + "x,q\n")
+    monkeypatch.setattr(batches, "BATCH", 5)
+    assert main(["predict", str(model), str(table), "-o", str(tmp_path / "out.csv")]) == 0
+    err = capsys.readouterr().err
+    assert "in rows 10 to 11: Row 11" in err
+
+
+@pytest.mark.parametrize(
+    ("thing", "text"),
+    [
+        (fgrn.BayesianNetwork({"a": 2, "b": 2}, [("a", "b")]), "2 variables and 1 arc"),
+        (fgrn.BayesianNetwork({"a": 2}, []), "1 variable and 0 arcs"),
+        (fgrn.Schema.infer({"a": ["x", "y"]}), "Schema of 1 column\n"),
+        (fgrn.lvm({"a": 1}, hidden=1).propagate({"a": [0]}), "1 row "),
+    ],
+)
+def test_one_thing_is_not_several(thing: Any, text: str) -> None:
+    assert text in repr(thing)

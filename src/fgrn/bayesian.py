@@ -12,7 +12,16 @@ from numpy.typing import ArrayLike
 from . import checkpoints, em, engines, frames, settings
 from .document import Document
 from .evidence import Evidence, checked_weights, encode
-from .exceptions import ImpossibleEvidence, LearningError, TableError, WiringError, shortened, unknown_name, visible
+from .exceptions import (
+    ImpossibleEvidence,
+    LearningError,
+    TableError,
+    WiringError,
+    counted,
+    shortened,
+    unknown_name,
+    visible,
+)
 from .factored import FactoredModel, checked_variables, variables_of
 from .labels import Label, named
 from .parameters import Smoothing, free_parameters
@@ -148,7 +157,7 @@ class BayesianNetwork(FactoredModel):
 
     def __repr__(self) -> str:
         title = f"BayesianNetwork {self.name!r}" if self.name else "BayesianNetwork"
-        lines = [f"{title} of {len(self._variables)} variables and {len(self.arcs)} arcs"]
+        lines = [f"{title} of {counted(len(self._variables), 'variable')} and {counted(len(self.arcs), 'arc')}"]
         for part in self._parts[:40]:
             given = f" | {', '.join(part.scope[:-1])}" if len(part.scope) > 1 else ""
             lines.append(f"  P({part.name}{given}): {' x '.join(map(str, shape_of(self._variables, part.scope)))}")

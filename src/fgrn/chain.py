@@ -13,7 +13,7 @@ from .assignments import likeliest
 from .chains import Chained, Link, Sequences, likeliest_path, marked_messages
 from .counts import InMemory
 from .evidence import Evidence, encode
-from .exceptions import EvidenceError, FgrnError, ImpossibleEvidence, LearningError, WiringError
+from .exceptions import EvidenceError, FgrnError, ImpossibleEvidence, LearningError, WiringError, counted
 from .graph import SISO, Block, Diverter, Source
 from .labels import named
 from .messages import Messages, Round
@@ -215,7 +215,7 @@ def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
         return begins
     values = frames.listed(ids)
     if len(values) != rows:
-        raise EvidenceError(f"Column {name!r} has {len(values):,} rows, the others have {rows:,}.")
+        raise EvidenceError(f"Column {name!r} has {counted(len(values), 'row')}, the others have {rows:,}.")
     seen: set[Any] = set()
     for row, value in enumerate(values):
         if frames.is_unknown(value):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import frames
-from .exceptions import SchemaError
+from .exceptions import SchemaError, counted
 from .labels import Label, is_number, plain_number
 
 MOST_BITS = 64
@@ -71,11 +71,14 @@ class Column:
             raise SchemaError(f"Column {self.name!r}: the edges of bins are numbers that ascend. Got {self.edges!r}.")
         if len(self.levels) != len(self.edges) + 1:
             raise SchemaError(
-                f"Column {self.name!r} has {len(self.edges)} edges, which make {len(self.edges) + 1} bins, but "
-                f"{len(self.levels)} levels to name them."
+                f"Column {self.name!r} has {counted(len(self.edges), 'edge')}, which make "
+                f"{len(self.edges) + 1} bins, but "
+                f"{counted(len(self.levels), 'level')} to name them."
             )
         if self.centers and len(self.centers) != len(self.levels):
-            raise SchemaError(f"Column {self.name!r}: there is one center for each of its {len(self.levels)} bins.")
+            raise SchemaError(
+                f"Column {self.name!r}: there is one center for each of its {counted(len(self.levels), 'bin')}."
+            )
 
     @property
     def is_binned(self) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 
 from . import frames
 from .arrays import numbers
-from .exceptions import EvidenceError, shortened, unknown_name
+from .exceptions import EvidenceError, counted, shortened, unknown_name
 from .labels import MISSING, Labels, is_binned, takes_codes
 from .recorded import Kept, Recorded, Spread
 
@@ -390,8 +390,8 @@ class _Column:
     def _distributions(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if column.shape[1] != len(self.labels):
             raise EvidenceError(
-                f"Column {self.name!r}: its distributions have {column.shape[1]} weights; it has "
-                f"{len(self.labels)} states ({shortened(self.labels, 6)})."
+                f"Column {self.name!r}: its distributions have {counted(column.shape[1], 'weight')}; it has "
+                f"{counted(len(self.labels), 'state')} ({shortened(self.labels, 6)})."
             )
         if column.dtype.kind not in "biuf":
             return self._values(list(column))  # type: ignore[return-value]
@@ -414,7 +414,8 @@ class _Column:
             raise EvidenceError(f"{where}: a distribution has one dimension. Got the shape {weights.shape} instead.")
         if weights.shape != (len(self.labels),):
             raise EvidenceError(
-                f"{where}: a distribution of {len(weights)} weights, but it has {len(self.labels)} states "
+                f"{where}: a distribution of {counted(len(weights), 'weight')}, but it has "
+                f"{counted(len(self.labels), 'state')} "
                 f"({shortened(self.labels, 6)})."
             )
         if not np.isfinite(weights).all() or (weights < 0).any():

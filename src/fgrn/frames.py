@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .exceptions import EvidenceError
+from .exceptions import EvidenceError, counted
 from .settings import name_of
 
 UNKNOWN = -1
@@ -217,7 +217,7 @@ def row_count(columns: Mapping[str, Any], least: int = 0) -> int:
                 f"Columns of one table have equally many rows, but {first!r} has {rows:,} and {name!r} has {length:,}."
             )
     if rows < least:
-        raise EvidenceError(f"Found a table with {rows} rows while a minimum of {least} is required.")
+        raise EvidenceError(f"Found a table with {counted(rows, 'row')} while a minimum of {least} is required.")
     return rows
 
 
@@ -267,7 +267,7 @@ def only_row(data: Data, names: Sequence[str] | None = None) -> dict[str, Any]:
     if names is not None:
         array = np.asarray(data, dtype=object)
         if array.size != len(names):
-            raise EvidenceError(f"One row has {len(names)} values. Got {array.size} instead.")
+            raise EvidenceError(f"One row has {counted(len(names), 'value')}. Got {array.size} instead.")
         return dict(zip(names, array.ravel().tolist(), strict=True))
     found = columns(data)
     if row_count(found) != 1:

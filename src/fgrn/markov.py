@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .document import Document
-from .exceptions import LearningError, TableError, unknown_name, visible
+from .exceptions import LearningError, TableError, counted, unknown_name, visible
 from .factored import FactoredModel, checked_variables, variables_of
 from .labels import Label
 from .realisation import Part
@@ -83,7 +83,7 @@ class MarkovNetwork(FactoredModel):
 
     def __repr__(self) -> str:
         title = f"MarkovNetwork {self.name!r}" if self.name else "MarkovNetwork"
-        lines = [f"{title} of {len(self._variables)} variables and {len(self._factors)} factors"]
+        lines = [f"{title} of {counted(len(self._variables), 'variable')} and {counted(len(self._factors), 'factor')}"]
         for (called, values), scope in zip([*self._factors.items()][:40], self._scopes, strict=False):
             lines += [f"  {called}({', '.join(scope)}): {' x '.join(map(str, values.shape))}"]
         if len(self._given) > 40:

@@ -13,7 +13,7 @@ import numpy as np
 from . import marginals
 from .engines import Buffers, Engine
 from .evidence import Evidence
-from .exceptions import ConvergenceWarning, UnknownNameError, unknown_name, visible
+from .exceptions import ConvergenceWarning, UnknownNameError, counted, unknown_name, visible
 from .plan import Plan
 from .schedule import Programs
 from .settings import Name
@@ -100,10 +100,10 @@ class Messages:
         return {edge: slice(a, b) for edge, a, b in zip(self._shown.tolist(), starts, ends, strict=False)}
 
     def __repr__(self) -> str:
-        how = "two sweeps" if self.rounds is None else f"{self.rounds} rounds"
+        how = "two sweeps" if self.rounds is None else f"{counted(self.rounds, 'round')}"
         if not self.converged.all():
             how += ", not converged"
-        return f"Messages of {len(self.kept)} variables, {len(self._likelihood):,} rows ({how})"
+        return f"Messages of {counted(len(self.kept), 'variable')}, {counted(len(self._likelihood), 'row')} ({how})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +266,8 @@ def settled(
     if not joined.converged.all():
         count = int((~joined.converged).sum())
         warnings.warn(
-            f"The messages of {count:,} of {evidence.rows:,} rows had not come to rest after {most} rounds; their "
+            f"The messages of {count:,} of {counted(evidence.rows, 'row')} had not come to rest "
+            f"after {counted(most, 'round')}; their "
             f"beliefs are not to be trusted. Allow more rounds=, or more damping= (now {damping:g}).",
             ConvergenceWarning,
             stacklevel=3,

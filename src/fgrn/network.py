@@ -16,7 +16,7 @@ from . import em, engines, frames, messages, settings
 from .conflicts import explained
 from .counts import InMemory
 from .evidence import Evidence, encode
-from .exceptions import FgrnError, ImpossibleEvidence, WiringError, unknown_name, visible
+from .exceptions import FgrnError, ImpossibleEvidence, WiringError, counted, unknown_name, visible
 from .graph import SISO, Block, Diverter, Factor, Source, line
 from .learning import Learning
 from .marginals import refuse_impossible
@@ -135,10 +135,12 @@ class Network(Learning, Queries):
 
     def __repr__(self) -> str:
         shape = f"tree of diameter {self.diameter}" if self.is_tree else "with loops"
-        lines = [f"Network of {len(self.variables)} variables and {len(self.blocks)} blocks, {shape}"]
+        lines = [
+            f"Network of {counted(len(self.variables), 'variable')} and {counted(len(self.blocks), 'block')}, {shape}"
+        ]
         lines += [f"  {line(block)}" for block in self.blocks[:40]]
         if len(self.blocks) > 40:
-            lines.append(f"  ... {len(self.blocks) - 40:,} more blocks")
+            lines.append(f"  ... {counted(len(self.blocks) - 40, 'more block')}")
         return "\n".join(map(visible, lines))
 
     def _repr_html_(self) -> str:

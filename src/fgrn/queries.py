@@ -13,7 +13,7 @@ import numpy as np
 from . import explanation, frames, settings
 from .assignments import likeliest, max_marginals, sampled_given
 from .completion import completed
-from .exceptions import EvidenceError, FgrnError, ImpossibleEvidence
+from .exceptions import EvidenceError, FgrnError, ImpossibleEvidence, counted
 from .labels import Label, named
 from .sampling import sampled
 from .settings import Name
@@ -240,7 +240,7 @@ def _one(name: Name, column: Any) -> Any:
     """The only value of a column."""
     if isinstance(column, frames.Coded) or not frames.is_bare(column):
         if len(column) != 1:
-            raise EvidenceError(f"One row is explained at a time, and {name!r} has {len(column):,} values.")
+            raise EvidenceError(f"One row is explained at a time, and {name!r} has {counted(len(column), 'value')}.")
         return column if isinstance(column, frames.Coded) else column[0]
     return column
 

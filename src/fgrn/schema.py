@@ -20,6 +20,7 @@ from .exceptions import (
     EmptyColumnWarning,
     SchemaError,
     UnseenLevelWarning,
+    counted,
     shortened,
     unknown_name,
     visible,
@@ -221,7 +222,7 @@ class Schema(Mapping[str, Column]):
             rows.append(
                 [column.name, f"{len(column.levels):3}", kind, shortened(column.levels, 6) or "(nothing known)", codes]
             )
-        heading = f"Schema of {len(self)} columns"
+        heading = f"Schema of {counted(len(self), 'column')}"
         return "\n".join([heading, *([printing.aligned([], rows, 5, 2, printing.room())] if rows else [])])
 
     def _repr_html_(self) -> str:
@@ -238,7 +239,7 @@ class Schema(Mapping[str, Column]):
             for column in self.values()
         )
         head = "<tr><th>column</th><th>states</th><th>kind</th><th>levels</th><th>missing</th></tr>"
-        return f"<table><caption>Schema of {len(self)} columns</caption>{head}{rows}</table>"
+        return f"<table><caption>Schema of {counted(len(self), 'column')}</caption>{head}{rows}</table>"
 
 
 def _columns_of(data: Any, weights: Any) -> dict[str, Any]:
@@ -270,7 +271,7 @@ def _inferred(
     if isinstance(column, Distinct):
         rows, (column, weights) = column.rows, column.column
     if isinstance(column, np.ndarray) and column.ndim != 1 and column.size:
-        raise SchemaError(f"Column {name!r} has {column.ndim} dimensions, and a column of a table has one.")
+        raise SchemaError(f"Column {name!r} has {counted(column.ndim, 'dimension')}, and a column of a table has one.")
     found = _distinct(column, name, rows is None)
     if missing is None:
         missing = tuple(value for value in found if is_missing_word(value) and value not in (categories or ()))
@@ -295,7 +296,7 @@ def _inferred(
         what = "distinct values" if categories is None else "categories"
         looks = " looks like an identifier" if len(levels) > rows / 2 else " are many levels"
         raise SchemaError(
-            f"Column {name!r}: {len(levels):,} {what} in {rows:,} rows{looks}. Drop it, "
+            f"Column {name!r}: {len(levels):,} {what} in {counted(rows, 'row')}{looks}. Drop it, "
             f"{'' if len(found) == len(levels) else 'or the categories that no row has, '}or set "
             f"max_levels={len(levels)}."
         )

@@ -15,7 +15,7 @@ import numpy as np
 
 from . import settings
 from .chain import Chain
-from .exceptions import WiringError, shortened, unknown_name
+from .exceptions import WiringError, counted, shortened, unknown_name
 from .graph import SISO, Block, Diverter, Source
 from .labels import Label
 from .network import Network
@@ -193,7 +193,7 @@ def sequences(rows: Iterable[Mapping[str, Sequence[Any]]], length: int | None = 
     steps = max(lengths, default=0) if length is None else length
     for number, count in enumerate(lengths):
         if count > steps:
-            raise WiringError(f"Sequence {number} has {count} steps; the network has {steps}.")
+            raise WiringError(f"Sequence {number} has {counted(count, 'step')}; the network has {steps}.")
     table: dict[str, list[Any]] = {f"{name}[{t}]": [] for t in range(steps) for name in names}
     for row in rows:
         for name in names:

@@ -223,7 +223,7 @@ class Answer:
             yield f"probability of the evidence: {about}{plain(logarithm)} (log {logarithm:.6g})"
         if method == "loopy" and seen.rounds is not None:
             rest = "came to rest" if seen.converged.all() else "did NOT come to rest"
-            yield f"approximation: messages {rest} after {seen.rounds} rounds"
+            yield f"approximation: messages {rest} after {counted(seen.rounds, 'round')}"
         if self.known or not self._is_directed or method == "loopy":
             yield ""
 
@@ -257,7 +257,9 @@ class Answer:
         return [None if gone else share for share, gone in zip(column.tolist(), seen.impossible, strict=True)]
 
     def _write(self, columns: Mapping[str, Any]) -> None:
-        table_file.write({name: list(column) for name, column in columns.items()}, self.output or "-")
+        table = {name: list(column) for name, column in columns.items()}
+        table_file.write(table, self.output or "-")
+        common.confirm(self.output or "-", len(next(iter(table.values()), [])))
 
 
 def _logarithm(value: float) -> dict[str, float | None]:

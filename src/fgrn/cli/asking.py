@@ -53,6 +53,7 @@ def predict(
         )
         return
     word = estimator._y_name if hasattr(estimator, "classes_") else "cluster"
+    written = 0
     with writing(output) as out:
         for table, known in rows.matched(estimator, common.stream_for(estimator, data, **options)):
             beliefs = estimator.predict_proba(known)
@@ -62,6 +63,8 @@ def predict(
                 for position, label in enumerate(classes):
                     new[_free(f"P({word} = {label})", columns)] = beliefs[:, position]
             out.write({**columns, **new})
+            written += table.num_rows
+    common.confirm(output, written)
 
 
 def _free(name: str, columns: Any) -> str:
@@ -110,6 +113,7 @@ def complete(
         return
     source = common.stream_for(estimator, data, **options).again()
     broken = _with_fractions(estimator, source) if table_file.format_of(output) == "parquet" else frozenset()
+    written = 0
     with writing(output) as out:
         for table, known in rows.matched(estimator, source):
             filled, sure = estimator.complete(known, return_proba=True)
@@ -118,6 +122,8 @@ def complete(
             if proba:
                 columns |= {_free(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)}
             out.write(columns)
+            written += table.num_rows
+    common.confirm(output, written)
 
 
 def _replaced(table: Any, filled: Any) -> dict[str, Any]:
@@ -188,6 +194,7 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
         from .. import plots
 
         plots.save(plots.explanation(found), picture)
+        common.confirm(picture)
     if as_json:
         common.as_json({**found.__dict__})
     else:
@@ -243,6 +250,7 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
         from .. import plots
 
         plots.save(plots.prototypes(found), picture)
+        common.confirm(picture)
     if as_json:
         common.as_json({str(state): columns for state, columns in found.items()})
         return
@@ -304,7 +312,7 @@ def draw(
     else:
         _draw_network(model, output, given, as_json)
     if not as_json:
-        say(f"written: {output}", err=True)
+        common.confirm(output)
 
 
 def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool) -> None:

@@ -17,7 +17,7 @@ import click
 import numpy as np
 
 from .. import printing
-from ..exceptions import EvidenceError, FgrnError, SchemaError, TableFileError
+from ..exceptions import EvidenceError, FgrnError, SchemaError, TableFileError, counted, visible
 from ..io import table_file
 from .wording import say, tell
 
@@ -307,6 +307,12 @@ def aligned(
 ) -> str:
     """Columns for people, no wider than the terminal."""
     return printing.aligned(heads, rows, left, indent, printing.room(), bars)
+
+
+def confirm(path: str, rows: int | None = None) -> None:
+    """Say, beside the output, that a file was written, and how many rows it has; - is standard output."""
+    if path != "-":
+        say(visible(f"written: {path}" + ("" if rows is None else f" ({counted(rows, 'row')})")), err=True)
 
 
 def as_json(value: Any) -> None:

@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from ..checkpoints import EVERY, Checkpoint
-from ..exceptions import SchemaError
+from ..exceptions import SchemaError, counted
 from ..io.batches import BATCH, is_many
 from . import common
 from .rows import matched
@@ -174,7 +174,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         back[np.random.default_rng(seed).permutation(table.num_rows)[:count]] = True
         if not count or count == table.num_rows:
             raise click.UsageError(
-                f"--test {test:g} of {table.num_rows:,} rows leaves nothing to test on or learn from."
+                f"--test {test:g} of {counted(table.num_rows, 'row')} leaves nothing to test on or learn from."
             )
     learnt = table.filter(~back)
     with common.stoppable() as stopped:
@@ -197,7 +197,7 @@ def _kept_on_failure(estimator: Any, output: str) -> Iterator[None]:
     except BaseException:
         if hasattr(estimator, "network_"):
             estimator.save(output)
-            tell(f"{output!r} holds what was learnt from {estimator.n_rows_:,} rows before this:")
+            tell(f"{output!r} holds what was learnt from {counted(estimator.n_rows_, 'row')} before this:")
         raise
 
 
@@ -237,7 +237,8 @@ def _check_classes(name: str, classes: list[Any], most: int) -> None:
         )
     if len(known) > most:
         raise SchemaError(
-            f"{where}: {len(known):,} different values in {len(classes):,} rows are many classes. Choose another "
+            f"{where}: {len(known):,} different values in {counted(len(classes), 'row')} are many "
+            f"classes. Choose another "
             f"column, allow them with --max-levels {len(known)}, {otherwise}."
         )
 
@@ -308,17 +309,19 @@ def _told(estimator: Any, report: dict[str, Any]) -> str:
     if hasattr(estimator, "selection_"):
         lines += [str(estimator.selection_), ""]
     how = "converged" if report["converged"] else "interrupted" if report["interrupted"] else "all of them"
-    done, of_which = f"{report['epochs']} epochs ({how})", "a row"
+    done, of_which = f"{counted(report['epochs'], 'epoch')} ({how})", "a row"
     if "batches" in report:
         count = report["batches"]
         done = f"read once in {count} {'batch' if count == 1 else 'batches'}"
         of_which = "a row of the last one"
-    lines.append(f"{report['model']}: {report['rows']:,} rows, {done}, "
+    lines.append(f"{report['model']}: {counted(report['rows'], 'row')}, {done}, "
                  f"log-likelihood {report['log_likelihood_per_row']:.4f} {of_which}")  # fmt: skip
     for name, what in (("", "learnt from"), ("_on_rows_kept_back", "kept back")):
         if f"accuracy{name}" in report:
             share, largest = report[f"accuracy{name}"], report[f"largest_class{name}"]
             rows = report["rows" if not name else "rows_kept_back"]
-            lines.append(f"accuracy on {rows:,} rows {what}: {share:.1%} (always the largest class: {largest:.1%})")
+            lines.append(
+                f"accuracy on {counted(rows, 'row')} {what}: {share:.1%} (always the largest class: {largest:.1%})"
+            )
     lines.append(f"written: {report['file']}")
     return "\n".join(lines)

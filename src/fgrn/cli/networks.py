@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..exceptions import FgrnError, ImpossibleEvidence, NetworkFileError, WiringError, shortened, visible
+from ..exceptions import FgrnError, ImpossibleEvidence, NetworkFileError, WiringError, counted, shortened, visible
 from ..io.formats import EXTENSIONS, FORMATS
 from ..marginals import REMEDY
 from . import common
@@ -118,7 +118,10 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, as_jso
             {"written": target, "variables": len(document.states), "tables": len(document.factors), "left_out": lost}
         )
         return
-    say(f"written: {target} ({len(document.states):,} variables, {len(document.factors):,} tables)", err=True)
+    say(
+        f"written: {target} ({counted(len(document.states), 'variable')}, {counted(len(document.factors), 'table')})",
+        err=True,
+    )
     for one in lost:
         say(visible(f"left out: {one}"), err=True)
 
@@ -187,23 +190,28 @@ def _neighbours(model: FactoredModel) -> dict[str, list[str]]:
 
 def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
     title = f" {found['name']!r}" if found["name"] else ""
-    states = f"{found['variables']:,} variables with {found['states']:,} states, at most {found['most_states']:,} each"
+    states = (
+        f"{counted(found['variables'], 'variable')} with {counted(found['states'], 'state')}, "
+        f"at most {found['most_states']:,} each"
+    )
     if found["kind"] == "bayesian":
         yield f"Bayesian network{title}: {states}"
         yield (
-            f"{found['arcs']:,} arcs, at most {found['most_parents']} parents; {found['roots']:,} without parents, "
-            f"{found['leaves']:,} without children; {found['parameters']:,} free parameters"
+            f"{counted(found['arcs'], 'arc')}, at most {counted(found['most_parents'], 'parent')}; "
+            f"{found['roots']:,} without parents, "
+            f"{found['leaves']:,} without children; {counted(found['parameters'], 'free parameter')}"
         )
     else:
         yield f"factors without direction{title}: {states}"
         yield (
-            f"{found['factors']:,} factors with {found['numbers']:,} numbers, "
-            f"of at most {found['largest_factor']} variables"
+            f"{counted(found['factors'], 'factor')} with {counted(found['numbers'], 'number')}, "
+            f"of at most {counted(found['largest_factor'], 'variable')}"
         )
     if found["exact"]:
         names = shortened(found["largest_cluster"], 6)
         yield (
-            f"exact inference: {found['clusters']:,} clusters, {found['joint_states_in_all']:,} joint states; "
+            f"exact inference: {counted(found['clusters'], 'cluster')}, "
+            f"{counted(found['joint_states_in_all'], 'joint state')}; "
             f"the largest has {found['joint_states']:,}, of {names}"
         )
     else:

@@ -14,6 +14,7 @@ from typing import Any
 import click
 import numpy as np
 
+from ..exceptions import counted
 from . import common
 from .wording import say
 
@@ -63,7 +64,7 @@ def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) ->
     seconds(few, "cpu", None, 1)
     compiled = time.perf_counter() - begin
     results: dict[str, float] = {"seconds to compile or load kernels": compiled}
-    for name, threads in ((f"learning, {thread_count()} threads", None), ("learning, one thread", 1)):
+    for name, threads in ((f"learning, {counted(thread_count(), 'thread')}", None), ("learning, one thread", 1)):
         epoch = min(
             (seconds(data, "cpu", threads, epochs + 1) - seconds(data, "cpu", threads, 1)) / epochs for _ in range(3)
         )
@@ -78,7 +79,10 @@ def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) ->
     if as_json:
         common.as_json(results)
         return
-    say(f"{rows:,} random rows, {variables} variables of 4 states, {hidden} hidden states")
+    say(
+        f"{counted(rows, 'random row')}, {counted(variables, 'variable')} of 4 states, "
+        f"{counted(hidden, 'hidden state')}"
+    )
     lines = [[name, f"{value:,.1f}" if value < 100 else f"{value:,.0f}"] for name, value in results.items()]
     say(common.aligned(["what", ""], lines))
 
@@ -152,7 +156,7 @@ def doctor(as_json: bool) -> None:
 def _threads() -> str:
     from ..workers import thread_count
 
-    return f"{thread_count()} processors for this process"
+    return f"{counted(thread_count(), 'processor')} for this process"
 
 
 def _kernels() -> str:

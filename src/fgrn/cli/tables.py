@@ -202,6 +202,7 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int, smoothing
         from .. import plots
 
         plots.save(plots.selection(found), picture)
+        common.confirm(picture)
     if as_json:
         best = found.best.n_hidden
         common.as_json({"criterion": criterion, "best": best, "interrupted": interrupted, "tried": found.as_dicts()})

@@ -41,6 +41,7 @@ PHRASES = (
     (re.compile(r"\bresume=True\b"), "--resume"),
     (re.compile(r"missing=\(\) \(of an estimator, missing_values=\(\)\)"), "--missing ''"),
     (re.compile(r"missing_values=\(\)"), "--missing ''"),
+    (re.compile(r"Raise max_hidden=\d+, or set n_hidden\."), "Try more of them with `fgrn compare --sizes`."),
     (re.compile(r"header=False \(pandas: header=None\)"), "--no-header"),
     (re.compile(r"fgrn\.Stream\(\.\.\., cache=folder\)"), "--cache FOLDER"),
     (re.compile(r"Choose another cache=\."), "Choose another --cache."),

@@ -13,17 +13,15 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .. import frames, structures
-from ..criteria import Candidate, Fit, Selection, select, sizes
+from ..criteria import HELD_OUT, Candidate, Fit, Selection, select, sizes
 from ..em import History
+from ..exceptions import FgrnWarning, counted, warn
 from ..frames import Coded
 from ..network import Network
 from ..recorded import Recorded
 from ._base import LatentEstimator
 from ._streams import recorded
 from ._tables import Classes
-
-HELD_OUT = 5
-"""Every so manieth row is kept back where the number of hidden states is chosen by rows that were not learnt from."""
 
 ROWS_AT_ONCE = 2**16
 """Rows whose hidden states are in memory while a model is judged."""
@@ -103,7 +101,7 @@ class Choosing(LatentEstimator):
         def fit(size: int) -> Candidate:
             net, name = self._network(size), self._hidden_name()
             some = None if weights is None and learnt[1].strides == (0,) else learnt[1]
-            taught[size] = (net, self._teach(net, learnt[0], some, f"{size} hidden states"))
+            taught[size] = (net, self._teach(net, learnt[0], some, f"{counted(size, 'hidden state')}"))
             ask: dict[str, Any] = {"engine": self.engine, "impossible": "mark"}
 
             def fitted(rows: dict[str, Coded], weight: np.ndarray) -> Fit:
@@ -119,7 +117,15 @@ class Choosing(LatentEstimator):
             whole = reduce(operator.add, (fitted(*block) for block in _blocks(*learnt)))
             return Candidate.of(whole, net.free_parameters, held)
 
-        return select(fit, tried, self.criterion, patient, self._stopped)
+        found = select(fit, tried, self.criterion, patient, self._stopped)
+        if patient and not self._stopped() and found.best.n_hidden == max(sizes(self.max_hidden)) > 1:
+            warn(
+                f"The best number of hidden states is the largest that was tried, "
+                f"{found.best.n_hidden}, so that more may "
+                f"be better. Raise max_hidden={self.max_hidden}, or set n_hidden.",
+                FgrnWarning,
+            )
+        return found
 
 
 def _rows_of(data: Mapping[str, Coded]) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import settings
-from ..exceptions import FgrnError
+from ..exceptions import FgrnError, counted
 from ..explanation import CERTAIN, added
 from ..printing import told_apart
 from .style import (
@@ -151,7 +151,7 @@ def selection(selection: Selection, *, ax: Axes | None = None) -> Figure:
         axis.set_xlim(*axes[0].get_xlim())
     axes[-1].set_xlabel("hidden states")
     words = {"held_out": "held-out likelihood"}.get(selection.criterion, selection.criterion.upper())
-    title(figure, axes[0], f"{best.n_hidden} hidden states, chosen by {words}", [], ax is None)
+    title(figure, axes[0], f"{counted(best.n_hidden, 'hidden state')}, chosen by {words}", [], ax is None)
     return figure
 
 

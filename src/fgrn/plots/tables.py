@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import frames, settings
-from ..exceptions import FgrnError, shortened
+from ..exceptions import FgrnError, counted, shortened
 from ..printing import told_apart
 from .style import (
     AGAINST,
@@ -118,7 +118,7 @@ def prototypes(
     bar.ax.set_xticklabels(["≤¼", "½", "1", "2", "≥4"])
     bar.outline.set_visible(False)
     rest = [name for name in tables if name not in telling]
-    note = f"{len(rest):,} columns in which they differ less are left out: {shortened(map(readable, rest), 4)}."
+    note = f"Left out: {counted(len(rest), 'column')} in which they differ less: {shortened(map(readable, rest), 4)}."
     title(figure, axes, "What is typical of each state", [note] if rest else [], ax is None)
     return figure
 
@@ -216,7 +216,13 @@ def confusion(
     total = int(counts.sum())
     rate = f"{np.trace(counts) / total:.1%} of {total:,} rows are right" if total else "No rows"
     rest = len(true) - total
-    title(figure, axes, rate, [f"{rest:,} rows with unknown or other labels are left out."] if rest else [], ax is None)
+    title(
+        figure,
+        axes,
+        rate,
+        [f"Left out: {counted(rest, 'row')} with unknown or other labels."] if rest else [],
+        ax is None,
+    )
     return figure
 
 
@@ -276,9 +282,9 @@ def missingness(table: frames.Data, *, most_rows: int = 2000, ax: Axes | None = 
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.tick_params(axis="y", length=0, labelleft=axes is bars)
         axes.spines[["left", "bottom"]].set_visible(False)
-    notes = [f"{len(drawn):,} rows, evenly spaced, are drawn."] if len(drawn) < rows else []
+    notes = [f"{counted(len(drawn), 'row')}, evenly spaced, are drawn."] if len(drawn) < rows else []
     rest = len(columns) - len(names)
-    notes += [f"{rest:,} more columns, with no more unknown values than these, are left out."] if rest else []
+    notes += [f"Left out: {counted(rest, 'more column')}, with no more unknown values than these."] if rest else []
     for axes, head in ((bars, "share"), (image, "where"), (patterns, "which together")):
         axes.set_title(head, fontsize=8.5, weight="normal", color=GREY)
     total = f"{unknown.mean():.1%} of all values are unknown" if unknown.size else "No rows"
@@ -326,7 +332,7 @@ def _draw_patterns(axes: Axes, unknown: np.ndarray, order: np.ndarray) -> None:
         axes.plot(np.full(len(here), x), here, "o-", color=AGAINST, markersize=4, linewidth=1, gid=f"pattern {x}")
     labels = [f"{count:,}" for _, count in groups]
     if len(rest):
-        axes.text(len(groups), (len(order) - 1) / 2, f"{len(rest):,} other patterns", **written)
+        axes.text(len(groups), (len(order) - 1) / 2, f"{counted(len(rest), 'other pattern')}", **written)
         labels.append(f"{counts[rest].sum():,}")
     turned = max((width_of(label, 8) for label in labels), default=0) * len(labels) > 0.85 * axes.bbox.width / dpi
     axes.set_xticks(range(len(labels)), labels, rotation=90 if turned else 0)
