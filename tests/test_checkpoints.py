@@ -199,6 +199,7 @@ ESTIMATORS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:The best number of hidden states")
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda one: f"{type(one).__name__}-{one.get_params()}"[:40])
 def test_estimators_go_on(estimator: Any, tmp_path: Path) -> None:
     X, y = {name: [None if v == 2 else v for v in values] for name, values in table().items()}, table(1)["Y0"]

@@ -372,6 +372,7 @@ def test_stopping_keeps_the_best_that_was_learnt() -> None:
     assert model.n_hidden_ == 2
 
 
+@pytest.mark.filterwarnings("ignore:The best number of hidden states")
 def test_a_selection_does_not_outlive_its_fit() -> None:
     frame, _ = survey(100)
     model = LatentClassModel(n_hidden="auto", max_hidden=2, n_init=1, **QUICK).fit(frame)
