@@ -118,7 +118,10 @@ def prototypes(
     bar.ax.set_xticklabels(["≤¼", "½", "1", "2", "≥4"])
     bar.outline.set_visible(False)
     rest = [name for name in tables if name not in telling]
-    note = f"Left out: {counted(len(rest), 'column')} in which they differ less: {shortened(map(readable, rest), 4)}."
+    note = (
+        f"{counted(len(rest), 'column')} in which they differ less {_are(len(rest))} left out: "
+        f"{shortened(map(readable, rest), 4)}."
+    )
     title(figure, axes, "What is typical of each state", [note] if rest else [], ax is None)
     return figure
 
@@ -220,7 +223,7 @@ def confusion(
         figure,
         axes,
         rate,
-        [f"Left out: {counted(rest, 'row')} with unknown or other labels."] if rest else [],
+        [f"{counted(rest, 'row')} with unknown or other labels {_are(rest)} left out."] if rest else [],
         ax is None,
     )
     return figure
@@ -284,7 +287,11 @@ def missingness(table: frames.Data, *, most_rows: int = 2000, ax: Axes | None = 
         axes.spines[["left", "bottom"]].set_visible(False)
     notes = [f"{counted(len(drawn), 'row')}, evenly spaced, are drawn."] if len(drawn) < rows else []
     rest = len(columns) - len(names)
-    notes += [f"Left out: {counted(rest, 'more column')}, with no more unknown values than these."] if rest else []
+    notes += (
+        [f"{counted(rest, 'more column')}, with no more unknown values than these, {_are(rest)} left out."]
+        if rest
+        else []
+    )
     for axes, head in ((bars, "share"), (image, "where"), (patterns, "which together")):
         axes.set_title(head, fontsize=8.5, weight="normal", color=GREY)
     total = f"{unknown.mean():.1%} of all values are unknown" if unknown.size else "No rows"
@@ -339,3 +346,7 @@ def _draw_patterns(axes: Axes, unknown: np.ndarray, order: np.ndarray) -> None:
     axes.set_xlim(-0.6, max(len(labels), 1) - 0.4)
     axes.set_xlabel("rows")
     axes.tick_params(axis="x", length=0)
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
