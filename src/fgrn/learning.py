@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from . import checkpoints, em, frames, merging, settings
@@ -10,7 +11,7 @@ from .counts import InMemory
 from .evidence import Evidence, checked_weights
 from .exceptions import ImpossibleEvidence, LearningError
 from .layers import steps
-from .online import POWER, Decayed, Online, expected
+from .online import POWER, Decayed, Online, expected, without_smoothing
 from .parameters import Parameters, Smoothing, Specification
 from .recorded import Spread
 from .streams import located, recorded
@@ -28,6 +29,7 @@ class Learning:
     _spec: Specification
     _parameters: Parameters
     _trained: tuple[dict[str, Any], ...]
+    _counted: tuple[Parameters, Online] | None  # in batches, and the tables that were made of it
 
     propagate: Callable[..., Messages]
     _plan: Callable[[Collection[str]], Plan]
@@ -156,14 +158,18 @@ class Learning:
         self._parameters, history = learnt
         if batch is not None:
             batch.close()
+        self._counted = None if online is None else (self._parameters, replace(online))
         self._trained += (em.record(history, encoded.rows, rule, smoothing, holes),)
         return history
 
     def online(self, weight: float = 0.0, power: float = POWER, effective_size: float | None = None) -> Online:
         """What to pass to `learn` with every batch of rows that are seen once; see `Online` for the rule.
 
+        To go on where the last batch ended, also after `fgrn.load`, pass `online_state` instead.
+
         Args:
-            weight: how many rows the tables as they are stand for; 0 if the first batch is to begin anew.
+            weight: how many rows the tables as they are stand for, without the smoothing of the last time of learning,
+                which is not counted twice; 0 if the first batch is to begin anew.
             power: of the step by which old counts are forgotten, from 0.5 to 1.
             effective_size: how many rows of today those before stand for, at most, where what is learnt changes with
                 time; None if it does not.
@@ -172,9 +178,24 @@ class Learning:
         if not weight:
             return Online(power, effective_size)
         plan, values = self._plan(()), self._parameters.values
-        alone = self.propagate(None, parts=["marginal"])
+        alone = self.propagate(None, parts=["marginal"], engine="reference")  # the same bits every time
         running = expected(plan, values, [alone.marginal(name)[0] for name in plan.names])
+        if self._trained:
+            last = self._trained[-1]
+            rows = weight if effective_size is None else min(weight, last.get("weight", 0.0) + effective_size)
+            smoothing = Smoothing.of(self._spec, last.get("smoothing", 0.0))
+            running = without_smoothing(plan.layout, values, running, smoothing, rows)
         return Online(power, effective_size, 1, weight, running)
+
+    @property
+    def online_state(self) -> Online | None:
+        """What was counted in batches, if the tables were made of it: a copy, to go on with in `learn(online=)`.
+
+        It is saved with the network. None after any other way of learning.
+        """
+        if self._counted is None or self._counted[0] is not self._parameters:
+            return None
+        return replace(self._counted[1])
 
     def learn_by_layer(self, data: frames.Data, *, together: int = 0, **options: Any) -> list[em.History]:
         """Learn layer after layer from the bottom, as the paper does; then all together for `together` epochs.

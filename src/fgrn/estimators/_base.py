@@ -57,7 +57,6 @@ class LatentEstimator(TableEstimator):
     _power = POWER
     _least_prior = 0.0  # of a state that no row has had yet, in learning from batches
     _journal: Journal | None = None  # while `fit` is at it
-    _online: Online | None
     network_: Network
     schema_: Schema
     history_: History
@@ -128,7 +127,6 @@ class LatentEstimator(TableEstimator):
         if self.checkpoint is not None and not isinstance(self.random_state, Integral):
             raise LearningError("To be resumed, random starts have to be the same again: give random_state a number.")
         self._kind = kind
-        self._online = None
         if isinstance(data, (Recorded, Spread)):
             self.n_rows_, self.weight_ = data.rows, data.weight
         else:
@@ -141,7 +139,7 @@ class LatentEstimator(TableEstimator):
             self._journal = None
         self.n_iter_ = self.history_.epochs
         if batch:  # it comes again, to be counted
-            self._online, self.n_rows_ = self.network_.online(0.0, self._power), 0
+            self.n_rows_, self.weight_ = 0, 0.0
         return self
 
     def _learnable(
@@ -224,21 +222,25 @@ class LatentEstimator(TableEstimator):
 
     def _step(self, data: Mapping[str, Coded], weights: np.ndarray | None) -> Self:
         """A step of online EM; before the first one after `fit`, the model says itself what it expects."""
-        if self._online is None:
-            self._online = self.network_.online(self.weight_, self._power)
-        self._online.effective_size = self.effective_size
+        state = self._online or self.network_.online(self.weight_, self._power, self.effective_size)
+        state.effective_size = self.effective_size
         smoothing: Any = self.smoothing
         if self._least_prior:
             layout = self.network_._spec.layout
             smoothing = dict.fromkeys(layout.prior_names, self._least_prior)
             smoothing |= {group[0]: self.smoothing for group in layout.table_names}
         self.history_ = self.network_.learn(
-            data, epochs=1, smoothing=smoothing, weights=weights, engine=self.engine, online=self._online
+            data, epochs=1, smoothing=smoothing, weights=weights, engine=self.engine, online=state
         )
         self.n_rows_ += frames.row_count(data) if weights is None else int(np.count_nonzero(weights))
-        self.weight_ = self._online.weight
+        self.weight_ = state.weight
         self.n_iter_ += 1
         return self
+
+    @property
+    def _online(self) -> Online | None:
+        """What was counted in the batches so far, if the model was learnt in batches."""
+        return self.network_.online_state
 
     def save(self, path: Any) -> None:
         """Write the fitted estimator to a model file (`.fgrn`); `fgrn.load` reads it back.
