@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import checkpoints, em, frames, merging, settings
@@ -149,8 +150,9 @@ class Learning:
             checkpoints.of_table(data, encoded, rows.weights), rule,
             smoothing=smoothing, holes=holes, hold=hold, engine=rows.engine.name, merge=rows.merge,
         ) as keeper:  # fmt: skip
+            learn = partial(em.learn, batch or estep, spec, self._parameters, rule, smooth, watch, keeper)
             try:
-                learnt = em.learn(batch or estep, spec, self._parameters, rule, smooth, watch, keeper)
+                learnt = learn() if keeper is None else keeper.finished(learn)
             except ImpossibleEvidence as error:
                 if isinstance(data, Spread):  # told where it was found
                     raise

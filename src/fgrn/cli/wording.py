@@ -28,6 +28,8 @@ OPTIONS = {
 """The option for each parameter that a message may name."""
 
 PHRASES = (
+    (re.compile(r"\bcheckpoint=fgrn\.Checkpoint\('([^']*)', resume=True\)"), r"--checkpoint \1 --resume"),
+    (re.compile(r"\bfit with checkpoint='run\.ckpt'"), "fit with --checkpoint FILE"),
     (re.compile(r"\bDrop it\b"), "Leave it out with --drop"),
     (re.compile(r"\bLeave it out\.$"), "Leave it out with --drop."),
     (re.compile(r"\bAdd it to the missing codes\b"), "Say that it stands for unknown with --missing"),

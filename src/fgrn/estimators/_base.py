@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -14,11 +14,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .. import frames, outputs
-from ..checkpoints import Checkpoint, Journal, opened
+from ..checkpoints import Checkpoint, Journal, Result, opened
 from ..completion import filled
 from ..em import History
 from ..engines import NAMES
-from ..exceptions import ImpossibleEvidence, ImpossibleRowWarning, LearningError, warn
+from ..exceptions import FgrnWarning, ImpossibleEvidence, ImpossibleRowWarning, LearningError, warn
 from ..explanation import Explanation
 from ..frames import Coded
 from ..labels import Label
@@ -103,7 +103,7 @@ class LatentEstimator(TableEstimator):
             "tolerance": self.tol,
             "engine": self.engine,
             "checkpoint": self._journal,
-            "watch": Progress.of(self.verbose, self.n_epochs, self.n_init, what, self._stop),
+            "watch": Progress.of(self.verbose, self.n_epochs, self.n_init, what, self._stopped),
         }
 
     def _teach(self, net: Network, data: Mapping[str, Coded], weights: np.ndarray | None, what: str = "") -> History:
@@ -133,14 +133,32 @@ class LatentEstimator(TableEstimator):
             self.n_rows_ = frames.row_count(data)
             self.weight_ = float(self.n_rows_ if weights is None else weights.sum())
         try:
-            with opened(None if batch else self.checkpoint) as self._journal:
+            with nullcontext() if batch else opened(self.checkpoint, interruptible=True) as self._journal:
                 self._choose(data, weights)
+            if self._journal is not None and self._journal.interruption:
+                warn(self._interrupted(self._journal.interruption), FgrnWarning)
         finally:
             self._journal = None
         self.n_iter_ = self.history_.epochs
         if batch:  # it comes again, to be counted
             self.n_rows_, self.weight_ = 0, 0.0
         return self
+
+    def _stopped(self) -> bool:
+        """Whether learning is to end soon: somebody asked for it, or has interrupted it."""
+        asked = self._stop is not None and self._stop()
+        return asked or (self._journal is not None and bool(self._journal.interruption))
+
+    def _finished(self, work: Callable[[], Result]) -> Result:
+        """What comes of some work in `fit`, without which others would be lost: interrupted once, it is done again."""
+        return work() if self._journal is None else self._journal.finished(work)
+
+    def _interrupted(self, when: str) -> str:
+        told = f"fit was interrupted {when}; the best model so far is kept."
+        if self.checkpoint is None:
+            return f"{told} To be able to go on from there, fit with checkpoint='run.ckpt'."
+        path = self.checkpoint.path if isinstance(self.checkpoint, Checkpoint) else self.checkpoint
+        return f"{told} To go on from there, fit with checkpoint=fgrn.Checkpoint({str(path)!r}, resume=True)."
 
     def _learnable(
         self, X: Any, sample_weight: Any, classes: Classes | None
@@ -212,7 +230,7 @@ class LatentEstimator(TableEstimator):
                 with self._or_as_before():
                     data, weights = next(batches)
                     self._taught("pyarrow", data, weights, batch=True)._step(data, weights)
-            while not (self._stop is not None and self._stop()):
+            while not self._stopped():
                 told("rows learnt", self.n_rows_, 0)
                 found = next(batches, None)
                 if found is None:

@@ -35,7 +35,8 @@ class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc
             executor: a client of dask.distributed, whose workers keep the rows and count them; X is then a Dask
                 dataframe, or Parquet files that every worker can read.
 
-        If it fails, the model is as it was before.
+        If it fails, the model is as it was before. If it is interrupted, by Ctrl-C, the best model so far is kept, with
+        a warning; before the end of the first epoch, or interrupted once more, the model is as it was before.
         """
         self._validate_params()
         if executor is not None or frames.is_source(X):

@@ -81,17 +81,11 @@ def _model(stages: list[Stage]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     stage = next((one for one in reversed(stages) if isinstance(one.model, Network)), None)
     if stage is None:
         return {}, {}
-    tried = [start for start in stage.starts if start.epochs]
-    best = max(tried, key=_objective).parameters if tried else stage.began
+    best = stage.began if stage.best is None else stage.starts[stage.best].parameters
     try:
         return network_parts(stage.model, best)
     except Refused:  # a tree of clusters is no model of its own
         return {}, {}
-
-
-def _objective(start: Start) -> float:
-    """Of its parameters as they are, or else of those before the last update."""
-    return start.objectives[-1] if start.final is None else start.final
 
 
 def _stage_record(stage: Stage, name: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
