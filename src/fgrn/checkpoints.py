@@ -37,6 +37,9 @@ BYTES_AT_ONCE = 2**22
 MAY_GROW = ("epochs", "starts")
 """Settings that may be raised when learning goes on: what was learnt so far is a part of the longer run."""
 
+ADDED_LATER = {"accelerate": False}
+"""Settings that older checkpoints do not name, and what they were."""
+
 DIGESTS = {
     "network": "the network, or what of it is learnt, differs",
     "names": "the columns differ",
@@ -167,7 +170,7 @@ class Journal:
         found = differences(stage.about, about)
         if not found:
             frozen = ~spec.learnt
-            every = [stage.began, *(start.parameters for start in stage.starts)]
+            every = [stage.began, *(one for start in stage.starts for one in start.kept)]
             if len(stage.starts) > rule.starts or not all(_is_possible(one, spec) for one in every):
                 raise CheckpointError(
                     f"The checkpoint {str(self.path)!r} holds tables that are none of this network: it was altered. "
@@ -295,7 +298,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     for name in dict.fromkeys([*now, *before]):
         if apart and name in ("values", "weights"):
             continue
-        was, is_now = before.get(name), now.get(name)
+        was, is_now = (one.get(name, ADDED_LATER.get(name)) for one in (before, now))
         has_grown = name in MAY_GROW and type(was) is type(is_now) is int and was < is_now
         if was == is_now or has_grown:
             continue
