@@ -9,6 +9,7 @@ from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn import exceptions as sklearn_exceptions
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -18,7 +19,7 @@ from ..checkpoints import Checkpoint, Journal, opened
 from ..completion import filled
 from ..em import History
 from ..engines import NAMES
-from ..exceptions import ImpossibleEvidence, ImpossibleRowWarning, LearningError, warn
+from ..exceptions import ConvergenceWarning, ImpossibleEvidence, ImpossibleRowWarning, LearningError, warn
 from ..explanation import Explanation
 from ..frames import Coded
 from ..labels import Label
@@ -30,6 +31,10 @@ from ..recorded import Recorded, Spread
 from ..schema import UNSEEN, Schema
 from ._streams import online_batches, recorded
 from ._tables import Classes, Columns, TableEstimator, array_like, check_lengths, is_array
+
+
+class FitConvergenceWarning(ConvergenceWarning, sklearn_exceptions.ConvergenceWarning):  # type: ignore[misc]
+    """Learning that ended because its epochs were used up: a ConvergenceWarning of fgrn and of scikit-learn."""
 
 
 class LatentEstimator(TableEstimator):
@@ -102,6 +107,7 @@ class LatentEstimator(TableEstimator):
             "seed": self._seed(),
             "starts": self.n_init,
             "tolerance": self.tol,
+            "accelerate": self.cycles == 1,
             "engine": self.engine,
             "checkpoint": self._journal,
             "watch": Progress.of(self.verbose, self.n_epochs, self.n_init, what, self._stop),
@@ -142,7 +148,21 @@ class LatentEstimator(TableEstimator):
         self.n_iter_ = self.history_.epochs
         if batch:  # it comes again, to be counted
             self._online, self.n_rows_ = self.network_.online(0.0, self._power), 0
+        else:
+            self._warn_if_not_converged()
         return self
+
+    def _warn_if_not_converged(self) -> None:
+        """Warn if the epochs were used up before the tolerance was met; not if somebody asked to stop."""
+        history = self.history_
+        if not self.tol or history.converged or history.epochs < self.n_epochs or (self._stop and self._stop()):
+            return
+        gained = (history.objective[-1] - history.objective[-min(2, history.epochs)]) / max(history.weight, 1e-300)
+        warn(
+            f"{type(self).__name__} did not converge within n_epochs={self.n_epochs}: the last epoch still gained "
+            f"{gained:.2g} per row, and tol={self.tol:g}. Raise n_epochs, or tol if this is good enough.",
+            FitConvergenceWarning,
+        )
 
     def _learnable(
         self, X: Any, sample_weight: Any, classes: Classes | None
