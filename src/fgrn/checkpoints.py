@@ -26,7 +26,8 @@ from . import settings
 from .em import History, Rule, Start
 from .evidence import Evidence
 from .exceptions import CheckpointError, CheckpointWarning, LearningError, warn
-from .parameters import Parameters, Specification
+from .parameters import Parameters, Specification, named_lines
+from .plan import Layout
 from .recorded import Spread
 from .tables import ROW_SUM_TOLERANCE
 
@@ -43,6 +44,9 @@ BYTES_AT_ONCE = 2**22
 
 MAY_GROW = ("epochs", "starts")
 """Settings that may be raised when learning goes on: what was learnt so far is a part of the longer run."""
+
+ADDED_LATER = {"accelerate": False}
+"""Settings that older checkpoints do not name, and what they were."""
 
 DIGESTS = {
     "network": "the network, or what of it is learnt, differs",
@@ -95,15 +99,16 @@ class Stage:
         tried = [number for number, start in enumerate(self.starts) if start.epochs]
         return max(tried, key=lambda number: _objective(self.starts[number]), default=None)
 
-    def so_far(self) -> Learnt | None:
-        """What learning would end with, did it end here."""
+    def so_far(self, layout: Layout) -> Learnt | None:
+        """What learning would end with, did it end here; what is not estimated is known of a start that has ended."""
         if self.best is None:
             return None
         kept = self.starts[self.best]
-        finals = np.array([_objective(start) for start in self.starts if start.epochs])
         return kept.parameters, History(
-            np.array(kept.likelihoods), np.array(kept.objectives), kept.weight, kept.converged, self.best, finals
-        )
+            np.array(kept.likelihoods), np.array(kept.objectives), kept.weight, kept.converged, self.best,
+            np.array([_objective(start) for start in self.starts if start.epochs]),
+            named_lines(layout, kept.uncounted),
+        )  # fmt: skip
 
 
 def _objective(start: Start) -> float:
@@ -225,7 +230,7 @@ class Journal:
         found = differences(stage.about, about)
         if not found:
             frozen = ~spec.learnt
-            every = [stage.began, *(start.parameters for start in stage.starts)]
+            every = [stage.began, *(one for start in stage.starts for one in start.kept)]
             if len(stage.starts) > rule.starts or not all(_is_possible(one, spec) for one in every):
                 raise CheckpointError(
                     f"The checkpoint {str(self.path)!r} holds tables that are none of this network: it was altered. "
@@ -284,10 +289,11 @@ class StageKeeper:
     model: Any
     about: dict[str, Any]
     stage: Stage | None = None
+    layout: Layout | None = None
 
     def begun(self, spec: Specification, parameters: Parameters, rule: Rule) -> tuple[Parameters, list[Start]]:
         """See `em.Keeper`."""
-        self.stage = self.journal.begun(self, spec, parameters, rule)
+        self.stage, self.layout = self.journal.begun(self, spec, parameters, rule), spec.layout
         return self.stage.began, list(self.stage.starts)
 
     def keep(self, starts: Sequence[Start], ended: bool = False) -> None:
@@ -297,7 +303,10 @@ class StageKeeper:
 
     def finished(self, learn: Callable[[], Learnt]) -> Learnt:
         """What learning comes to, or has come to when it is interrupted: see `Journal.finished`."""
-        return self.journal.finished(learn, lambda: None if self.stage is None else self.stage.so_far())
+        return self.journal.finished(learn, self._so_far)
+
+    def _so_far(self) -> Learnt | None:
+        return None if self.stage is None or self.layout is None else self.stage.so_far(self.layout)
 
 
 Place: TypeAlias = str | os.PathLike[str] | Checkpoint | Journal | None
@@ -359,7 +368,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     for name in dict.fromkeys([*now, *before]):
         if apart and name in ("values", "weights"):
             continue
-        was, is_now = before.get(name), now.get(name)
+        was, is_now = (one.get(name, ADDED_LATER.get(name)) for one in (before, now))
         has_grown = name in MAY_GROW and type(was) is type(is_now) is int and was < is_now
         if was == is_now or has_grown:
             continue

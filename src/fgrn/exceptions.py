@@ -14,7 +14,7 @@
     └── CheckpointError        a checkpoint of learning that cannot be read or written
 
     FgrnWarning
-    ├── ConvergenceWarning     messages that were still moving when the rounds were used up
+    ├── ConvergenceWarning     messages, or tables, that were still moving when the rounds, or epochs, were used up
     ├── UnseenLevelWarning     a value, or a column, that was not there when the model was learnt
     ├── EmptyColumnWarning     a column without any known value, of which nothing is learnt
     ├── ImpossibleRowWarning   rows of probability zero, answered as if nothing were known of them
@@ -102,7 +102,7 @@ class FgrnWarning(UserWarning):
 
 
 class ConvergenceWarning(FgrnWarning):
-    """Messages that were still moving when the rounds were used up."""
+    """Messages or tables that were still changing when the rounds or epochs were used up."""
 
 
 class UnseenLevelWarning(FgrnWarning):

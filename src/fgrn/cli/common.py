@@ -338,3 +338,8 @@ def stoppable() -> Iterator[Callable[[], bool]]:
         yield lambda: asked
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def those_given(**settings: Any) -> dict[str, Any]:
+    """The settings that were given at the command line; the others are as the estimator has them."""
+    return {name: value for name, value in settings.items() if value is not None}

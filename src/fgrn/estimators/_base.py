@@ -9,6 +9,7 @@ from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn import exceptions as sklearn_exceptions
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -18,7 +19,14 @@ from ..checkpoints import Checkpoint, Journal, Result, opened
 from ..completion import filled
 from ..em import History
 from ..engines import NAMES
-from ..exceptions import FgrnWarning, ImpossibleEvidence, ImpossibleRowWarning, LearningError, warn
+from ..exceptions import (
+    ConvergenceWarning,
+    FgrnWarning,
+    ImpossibleEvidence,
+    ImpossibleRowWarning,
+    LearningError,
+    warn,
+)
 from ..explanation import Explanation
 from ..frames import Coded
 from ..labels import Label
@@ -30,6 +38,10 @@ from ..recorded import Recorded, Spread
 from ..schema import UNSEEN, Schema
 from ._streams import online_batches, recorded
 from ._tables import Classes, Columns, TableEstimator, array_like, check_lengths, is_array
+
+
+class FitConvergenceWarning(ConvergenceWarning, sklearn_exceptions.ConvergenceWarning):  # type: ignore[misc]
+    """Learning that ended because its epochs were used up: a ConvergenceWarning of fgrn and of scikit-learn."""
 
 
 class LatentEstimator(TableEstimator):
@@ -101,6 +113,7 @@ class LatentEstimator(TableEstimator):
             "seed": self._seed(),
             "starts": self.n_init,
             "tolerance": self.tol,
+            "accelerate": self.cycles == 1,
             "engine": self.engine,
             "checkpoint": self._journal,
             "watch": Progress.of(self.verbose, self.n_epochs, self.n_init, what, self._stopped),
@@ -135,13 +148,16 @@ class LatentEstimator(TableEstimator):
         try:
             with nullcontext() if batch else opened(self.checkpoint, interruptible=True) as self._journal:
                 self._choose(data, weights)
-            if self._journal is not None and self._journal.interruption:
-                warn(self._interrupted(self._journal.interruption), FgrnWarning)
+            interruption = "" if self._journal is None else self._journal.interruption
         finally:
             self._journal = None
         self.n_iter_ = self.history_.epochs
         if batch:  # it comes again, to be counted
             self.n_rows_, self.weight_ = 0, 0.0
+        elif interruption:
+            warn(self._interrupted(interruption), FgrnWarning)
+        else:
+            self._warn_if_not_converged()
         return self
 
     def _stopped(self) -> bool:
@@ -159,6 +175,18 @@ class LatentEstimator(TableEstimator):
             return f"{told} To be able to go on from there, fit with checkpoint='run.ckpt'."
         path = self.checkpoint.path if isinstance(self.checkpoint, Checkpoint) else self.checkpoint
         return f"{told} To go on from there, fit with checkpoint=fgrn.Checkpoint({str(path)!r}, resume=True)."
+
+    def _warn_if_not_converged(self) -> None:
+        """Warn if the epochs were used up before the tolerance was met; not if somebody asked to stop."""
+        history = self.history_
+        if not self.tol or history.converged or history.epochs < self.n_epochs or self._stopped():
+            return
+        gained = (history.objective[-1] - history.objective[-min(2, history.epochs)]) / max(history.weight, 1e-300)
+        warn(
+            f"{type(self).__name__} did not converge within n_epochs={self.n_epochs}: the last epoch still gained "
+            f"{gained:.2g} per row, and tol={self.tol:g}. Raise n_epochs, or tol if this is good enough.",
+            FitConvergenceWarning,
+        )
 
     def _learnable(
         self, X: Any, sample_weight: Any, classes: Classes | None

@@ -111,7 +111,8 @@ class LatentClassModel(DensityMixin, ChoosingTransformer):  # type: ignore[misc]
         cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
         smoothing: a Dirichlet count for every cell of every table; priors are as counted.
         n_init: random starts, of which the best is kept.
-        tol: learning ends when an epoch gains less log-likelihood per row.
+        tol: learning has converged when a round of accelerated EM (three epochs; one if cycles > 1) gains no more
+            log-likelihood per row. A ConvergenceWarning tells if n_epochs end it before.
         learn_prior: whether the prior of the hidden variable is learnt.
         criterion: for n_hidden="auto": "bic", "aic" or "held_out".
         max_hidden: for n_hidden="auto": the most states to try.
@@ -142,11 +143,11 @@ class LatentClassModel(DensityMixin, ChoosingTransformer):  # type: ignore[misc]
         self,
         n_hidden: int | str = 2,
         *,
-        n_epochs: int = 200,
+        n_epochs: int = 1000,
         cycles: int = 1,
         smoothing: float = 0.01,
         n_init: int = 4,
-        tol: float = 1e-6,
+        tol: float = 1e-8,
         learn_prior: bool = True,
         criterion: str = "bic",
         max_hidden: int = 64,
@@ -298,7 +299,8 @@ class DiscreteICA(LatentTransformer):
         cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
         smoothing: a Dirichlet count for every cell of every table; priors are as counted.
         n_init: random starts, of which the best is kept.
-        tol: learning ends when an epoch gains less log-likelihood per row.
+        tol: learning has converged when a round of accelerated EM (three epochs; one if cycles > 1) gains no more
+            log-likelihood per row. A ConvergenceWarning tells if n_epochs end it before.
         n_bins: bins of a column with many different numbers.
         max_levels: the most levels of a column of words or categories.
         missing_values: a value that means "unknown", or a list of them, beside None and NaN.
@@ -327,11 +329,11 @@ class DiscreteICA(LatentTransformer):
         self,
         n_hidden: Any = (2, 2),
         *,
-        n_epochs: int = 200,
+        n_epochs: int = 1000,
         cycles: int = 1,
         smoothing: float = 0.01,
         n_init: int = 4,
-        tol: float = 1e-6,
+        tol: float = 1e-8,
         n_bins: int = BINS,
         max_levels: int = MOST_LEVELS,
         missing_values: Any = None,
