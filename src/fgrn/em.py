@@ -290,7 +290,7 @@ def _has_converged(start: Start, objective: float, weight: float, rule: Rule) ->
     if not rule.tolerance or not start.epochs:
         return False
     if rule.accelerate and start.extrapolation.ahead is None:  # in the middle of a round, which has to gain something
-        return objective <= start.objectives[-1]
+        return bool(objective <= start.objectives[-1])
     gained = objective - start.objectives[-2 if rule.accelerate else -1]
     return bool(gained <= rule.tolerance * weight)
 
