@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .measure import Result, machine
+from .measure import FIRST_CALL, Result
 
 PROGRAMS = ("StepMix", "pomegranate", "NumPy", "hmmlearn", "pyAgrum", "pgmpy")
 
@@ -38,13 +38,22 @@ def growth_table(slopes: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def fill(page: Path, results: list[Result], slopes: list[dict[str, Any]]) -> None:
-    """Put the tables into the page, between its marks."""
+def first_calls_table(results: list[Result]) -> str:
+    """Markdown."""
+    lines = ["| the first call is | on a new machine | in later processes |", "|---|---|---|"]
+    lines += [f"| {result.what} | {result.ours:.1f} s | {result.theirs:.1f} s |" for result in results]
+    return "\n".join(lines)
+
+
+def fill(page: Path, here: dict[str, Any], results: list[Result], slopes: list[dict[str, Any]]) -> None:
+    """Put the machine and the tables into the page, between its marks."""
     text = page.read_text()
-    here = machine()
     where = f"{here['processor']}, {here['cores']} cores, Python {here['python']}, NumPy {here['numpy']}, "
     where += f"Numba {here['numba']}."
-    parts = {"machine": where, "results": table(results), "growth": growth_table(slopes)}
+    first = [result for result in results if result.name == FIRST_CALL]
+    others = [result for result in results if result.name != FIRST_CALL]
+    parts = {"machine": where, "results": table(others), "growth": growth_table(slopes)}
+    parts["first calls"] = first_calls_table(first)
     page.write_text(filled(text, parts))
 
 
