@@ -284,20 +284,24 @@ def _shares(estimator: Any, found: Any) -> dict[Any, float]:
 @click.option("--only", multiple=True, metavar="NAME", help="A variable to draw, of a network; may be repeated.")
 @click.option("--method", type=click.Choice(["exact", "loopy"]), default="exact", show_default=True,
               help="loopy approximates, for networks that are too wide.")  # fmt: skip
+@common.rescale_option
 @common.json_option
 def draw(
-    model: str, output: str, given: tuple[str, ...], detail: str, only: tuple[str, ...], method: str, as_json: bool
-) -> None:
+    model: str, output: str, given: tuple[str, ...], detail: str, only: tuple[str, ...], method: str, rescale: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Draw a model as a factor graph, with beliefs, and the two messages on each wire where something is known.
 
-    MODEL is a file written by `fgrn fit` or `Network.save`; or a network: BIF, XMLBIF, NET, XDSL or UAI, which is drawn
-    as a directed graph with a card for each variable. No other program is needed.
+    MODEL is a file written by `fgrn fit` or `Network.save`; or a network: BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE,
+    which is drawn as a directed graph with a card for each variable. No other program is needed.
     """
     from . import networks
 
     common.check_picture(output)
     if networks.is_network(model):
-        networks.draw_graph(model, output, given, detail=detail, variables=only or None, method=method, as_json=as_json)
+        networks.draw_graph(
+            model, output, given, as_json, rescale, method=method, detail=detail, variables=only or None
+        )
     elif only or detail != "auto" or method != "exact":
         raise click.UsageError("--only, --detail and --method are for Bayesian networks and factor graphs.")
     else:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...document import Document, Factor
 from ..container import shown
-from .builder import Builder
+from .builder import RESCALE, Builder
 from .markup import Element, parsed, written
 from .names import check_directed, check_names, is_plain, numbers_text
 
@@ -25,9 +25,9 @@ _DRAWN = {"name": "label", "position": "position"}
 _TABLES = ("cpt", "deterministic", "noisymax")
 
 
-def parse(text: str, file: str) -> Document:
+def parse(text: str, file: str, rescale: float | None = RESCALE) -> Document:
     """The network in an XDSL text."""
-    builder = Builder(file)
+    builder = Builder(file, len(text), rescale)
     root = parsed(text, builder, "smile")
     nodes = root.first("nodes")
     if nodes is None:
@@ -109,19 +109,12 @@ def _table(builder: Builder, node: Element) -> None:
 def _function(builder: Builder, name: str, parents: list[str], states: list[str], line: int) -> np.ndarray:
     """The table of a node that is a function of its parents: one of its states for each case."""
     what = f"the table of {shown(name)}"
-    *sizes, width = builder.sizes((*parents, name), line, what)
-    if len(states) != builder.product(sizes):
-        text = f"{what} has {len(states):,} resulting states; its parents have {builder.product(sizes):,} cases."
-        raise builder.error(line, text)
     codes = {label: code for code, label in enumerate(builder.states[name])}
     for state in states:
         if state not in codes:
             known = ", ".join(map(shown, builder.states[name][:8]))
             raise builder.error(line, f"{what}: {shown(state)} is no state of it (known: {known}).")
-    builder.expand(len(states) * width, line, what)
-    values = np.zeros((len(states), width))
-    values[np.arange(len(states)), [codes[state] for state in states]] = 1.0
-    return values.ravel()
+    return builder.function(name, parents, [codes[state] for state in states], line)
 
 
 def _orders(builder: Builder, words: list[str], sizes: list[int], line: int, name: str) -> list[list[int]]:
