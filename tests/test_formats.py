@@ -528,8 +528,6 @@ def test_a_chain_of_many_variables_is_no_cycle_and_no_recursion() -> None:
         ("xmlbif", "a", "\x00", "XMLBIF cannot carry"),
         ("net", "a b", "x", "Hugin NET cannot carry the name 'a b'.*BIF"),
         ("net", "node", "x", "Hugin NET cannot carry the name 'node'"),
-        ("xdsl", "a", "0-4", "XDSL cannot carry '0-4', a state of 'a'.*BIF"),
-        ("xdsl", "1a", "x", "XDSL cannot carry the name '1a'"),
     ],
 )
 def test_what_a_format_cannot_carry_is_refused(format: str, name: str, label: str, said: str) -> None:
@@ -662,7 +660,7 @@ def test_what_is_no_network_is_not_written(factors: list[Any], said: str, tmp_pa
 
 
 def test_an_older_file_stays_when_writing_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "file.xdsl"
+    path = tmp_path / "file.net"
     path.write_text("old")
     with pytest.raises(NetworkFileError):
         write_document(Document({"a b": ("x",)}, (Factor(("a b",), np.ones(1)),), True), path)

@@ -196,6 +196,12 @@ def test_evidence_of_many_samples_is_bounded_by_the_size_of_the_file() -> None:
         ("xmlbif", "<BIF><NETWORK>" + "<!-- " * 100_000),
         ("xdsl", "<smile>" + "<nodes/>" * 100_000),
         ("uai", "MARKOV\n" + "1 " * 400_000),
+        (
+            "xdsl",
+            '<smile><nodes><cpt id="a"><property id="fgrn_states">'
+            + "[" * 200_000
+            + "</property></cpt></nodes></smile>",
+        ),
         ("bif", "network n { " + "property " * 100_000),
         ("bif", "network n { " + "property / " * 50_000 + "/*"),
         ("bif", "x//y\n" * 100_000),

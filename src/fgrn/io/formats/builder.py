@@ -7,7 +7,7 @@ file, but for tables that a format may abbreviate, which together are limited by
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -150,6 +150,19 @@ class Builder:
     def add_property(self, name: str, key: str, value: str) -> None:
         """Something else that was said of a variable, or of the network, "", which is carried along."""
         self._properties.setdefault(name, {})[key] = value
+
+    def rename(self, names: Mapping[str, str], labels: Mapping[str, Mapping[str, str]]) -> None:
+        """Give variables, and states of each of them, the names that those of the file stand for."""
+        states, lines = self.states, self._lines
+        self.states, self._lines = {}, {}
+        for name, old in states.items():
+            meant = labels.get(name, {})
+            self.add_variable(names.get(name, name), [meant.get(label, label) for label in old], lines[name])
+        self._tables = {names.get(name, name): line for name, line in self._tables.items()}
+        self._factors = [
+            Factor(tuple(names.get(name, name) for name in factor.scope), factor.values) for factor in self._factors
+        ]
+        self._properties = {names.get(name, name): known for name, known in self._properties.items()}
 
     # Tables
 
