@@ -141,7 +141,7 @@ node xray {
     discrete = TRUE; states = (bad, good); parents = (smoke, lung);
     probs = (0.1, 0.9, 0.2, 0.8, 0.3, 0.7, 0.4, 0.6, 0.5, 0.5, 1, 0); /* flat */
     };
-node Note { kind = CONSTANT; discrete = FALSE; levels = (0, 1); parents = (); value = 1; };
+node Note { kind = CONSTANT; discrete = FALSE; levels = (0, 1, 2); parents = (); value = 1; };
 ElimOrder = (xray, lung, smoke);
 };
 """

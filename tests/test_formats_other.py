@@ -49,15 +49,21 @@ def test_functions_levels_and_numbers_of_states_in_dne() -> None:
     node A { kind = NATURE; discrete = FALSE; levels = (-INFINITY, 0, 2.5, INFINITY); probs = (0.2, 0.3, 0.5); };
     node B { discrete = TRUE; levels = (1, 0); parents = (A); chance = DETERMIN; functable = (1, #1, #0); };
     node C { discrete = TRUE; numstates = 2; parents = (); probs = (0.25, 0.75); };
+    node D { states = (only); evidence = only; };
+    node E { states = (x, y); parents = (C); probs = ((0.1, 0.9), (@imposs, @imposs)); };
     };"""
     document = dne.parse(text, "n.dne")
     assert document.states == {
         "A": ("-INFINITY to 0", "0 to 2.5", "2.5 to INFINITY"),
         "B": ("1", "0"),
         "C": ("s0", "s1"),
+        "D": ("only",),
+        "E": ("x", "y"),
     }
     assert document.factors[1] == Factor(("A", "B"), document.factors[1].values)
     assert document.factors[1].values.tolist() == [[1, 0], [0, 1], [1, 0]]
+    assert document.factors[3].values.tolist() == [1]
+    assert document.factors[4].values.tolist() == [[0.1, 0.9], [0.5, 0.5]]
 
 
 @pytest.mark.parametrize("format", READ_ONLY)

@@ -13,7 +13,8 @@
 
 Nodes of nature are read: with probabilities, or as a function of their parents (functable). A continuous node that
 Netica has cut into intervals has these as its states. The title of a node is read as its label, its centre as its
-position. Constants that no node depends on are passed over.
+position. Constants that no node depends on are passed over. In a case that Netica marks as one that cannot be, @imposs,
+all states are alike, which has no effect.
 """
 
 from __future__ import annotations
@@ -117,11 +118,14 @@ def _states(builder: Builder, tokens: Tokens, node: Block, name: str, line: int)
 def _table(builder: Builder, tokens: Tokens, node: Block) -> None:
     name, line = node.words[1].name, tokens.line(node.words[1].place)
     parents = [one.name for one in _list(tokens, node, "parents")]
+    states = len(builder.states[name])
     if "probs" in node.attributes:
-        numbers, first = tokens.numbers(node.attributes["probs"])
+        numbers, first = tokens.numbers(node.attributes["probs"], {"@imposs": 1 / states})
         builder.add_table(name, parents, numbers, first)
     elif "functable" in node.attributes:
         builder.add_table(name, parents, _function(builder, tokens, node, name, parents), line)
+    elif states == 1 and not parents:  # Netica writes no table where nothing is left open
+        builder.add_table(name, parents, [1.0], line)
     else:
         how = "an equation" if "equation" in node.attributes else "no table"
         raise builder.error(line, f"node {shown(name)} has {how} and no probs. Let Netica make its table, and save it.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ..container import shown
@@ -122,9 +122,11 @@ class Tokens:
 
         return self._comment.sub(blank, self.text[span.begin : span.end])
 
-    def numbers(self, span: Span) -> tuple[list[float], int]:
-        """The numbers of a list with any parentheses and commas, and the line of the first."""
+    def numbers(self, span: Span, words: Mapping[str, float] | None = None) -> tuple[list[float], int]:
+        """The numbers of a list with any parentheses and commas, some of which are words, and the line of the first."""
         raw = self.said(span).replace("(", " ").replace(")", " ")
+        for word, value in (words or {}).items():
+            raw = raw.replace(word, repr(value))
         line = self.line(span.begin)
         first = line + raw.count("\n", 0, len(raw) - len(raw.lstrip()))
         return self.builder.numbers(raw, line), first
