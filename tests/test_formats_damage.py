@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 import time
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,29 @@ def test_bytes_that_were_changed(format: str, data: st.DataObject, tmp_path_fact
         assert "file" in str(error)
     else:
         assert document.states
+
+
+@pytest.mark.parametrize("format", EXAMPLES)
+@given(data=st.data())
+def test_control_characters_of_a_file_are_not_in_messages(format: str, data: st.DataObject) -> None:
+    """Whatever is wrong, a terminal is not told to change its colours."""
+    hostile = data.draw(
+        st.sampled_from(["\x9b31m", "\u202e"] if format.startswith("x") else ["\x1b[31m", "\x07", "\x9b31m"])
+    )
+    text = EXAMPLES[format]
+    for word in ("smoke", "yes", "lung", "bad"):
+        text = text.replace(word, word + hostile) if data.draw(st.booleans()) else text
+    place = data.draw(st.integers(0, len(text) - 1))
+    text = text[:place] + data.draw(st.sampled_from(["", "9", hostile, "(", ";", "x"])) + text[place + 1 :]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            MODULES[format].parse(text, "file")
+            said = ""
+        except NetworkFileError as error:
+            said = str(error)
+    for one in (said, *(str(warning.message) for warning in caught)):
+        assert one.isprintable(), repr(one)
 
 
 @pytest.mark.parametrize("format", EXAMPLES)

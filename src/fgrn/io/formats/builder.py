@@ -171,7 +171,7 @@ class Builder:
         for name in scope:
             if name not in self.states:
                 # near names are sought among some of them only: hostile ones could be long and many
-                known = [other[:100] for other in islice(self.states, 2000)]
+                known = [legible(other[:100]) for other in islice(self.states, 2000)]
                 near = unknown_name("variable", name[:100], known)
                 raise self.error(line, f"{what} names {shown(name)}, which is not declared. {near}")
         if len(set(scope)) < len(scope):
