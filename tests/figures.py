@@ -13,6 +13,18 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+HOSTILE = (
+    "$x_1^2$",
+    "_leading",
+    "x" * 200,
+    "имя ✓",
+    "two\nlines\tand tabs",
+    "日本語",
+    "\x00\ud800",
+    "%s {} \\frac{1}{2}",
+)
+"""Names that pictures find hard."""
+
 
 def texts(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()]

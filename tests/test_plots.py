@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from figures import HOSTILE as NAMES
 from figures import assert_legible, drawn, named, names_of, shares, sides, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib import rcParams
-from matplotlib.collections import QuadMesh
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
@@ -36,16 +36,6 @@ from fgrn.plots.style import AGAINST, GREY, INK, fitted, percent, readable, widt
 
 pytestmark = pytest.mark.slow
 
-NAMES = (
-    "$x_1^2$",
-    "_leading",
-    "x" * 200,
-    "имя ✓",
-    "two\nlines\tand tabs",
-    "日本語",
-    "\x00\ud800",
-    "%s {} \\frac{1}{2}",
-)
 LEVELS = ("", "$a_b$", "c" * 90)
 
 
@@ -336,70 +326,6 @@ def test_percentages_do_not_look_certain(share: float) -> None:
     assert (percent(share) == "100%") == (share >= 1 - 1e-12)
 
 
-# Prototypes
-
-
-def distributions(states: int, columns: dict[str, int], seed: int = 0) -> dict[Any, dict[str, dict[Any, float]]]:
-    draw = np.random.default_rng(seed)
-    return {
-        state: {name: dict(enumerate(draw.dirichlet(np.ones(size)).tolist())) for name, size in columns.items()}
-        for state in range(states)
-    }
-
-
-def lifts(figure: Figure) -> dict[str, np.ndarray]:
-    meshes = [mesh for mesh in figure.findobj(QuadMesh) if str(mesh.get_gid()).startswith("lift ")]
-    return {mesh.get_gid().removeprefix("lift "): np.asarray(mesh.get_array()) for mesh in meshes}
-
-
-def test_prototypes_show_probabilities_and_lift() -> None:
-    given = distributions(4, {f"column {i}": 2 + i % 3 for i in range(8)})
-    figure = plots.prototypes(given)
-    found = lifts(figure)
-    assert list(found) == [f"column {i}" for i in range(8)]
-    for name, lift in found.items():
-        table = np.array([list(given[state][name].values()) for state in given]).T
-        np.testing.assert_allclose(lift, np.log2(table / table.mean(axis=1, keepdims=True)))
-        for value in table.ravel():
-            assert percent(value) in texts(figure)
-    assert_legible(figure)
-
-
-def test_prototypes_are_compared_with_a_given_base() -> None:
-    given = {"a": {"Y": {"no": 0.5, "yes": 0.5}}, "b": {"Y": {"no": 1.0}}}
-    lift = lifts(plots.prototypes(given, base={"Y": {"no": 0.25, "yes": 0.75}}))["Y"]
-    np.testing.assert_allclose(lift, [[1, 2], [np.log2(0.5 / 0.75), -2]])
-
-
-def test_the_most_telling_columns_are_kept() -> None:
-    given = distributions(3, {f"Y{i}": 2 for i in range(30)})
-    for state in given:
-        given[state] |= {f"Y{i}": {0: 0.5, 1: 0.5} for i in range(0, 30, 2)}
-    figure = plots.prototypes(given, most_columns=15)
-    assert list(lifts(figure)) == [f"Y{i}" for i in range(1, 30, 2)]
-    assert any(text.startswith("15 columns in which they differ less are left out: Y0, Y2") for text in texts(figure))
-
-
-def test_many_levels_are_pooled_and_still_sum_to_one() -> None:
-    given = distributions(2, {"zip": 40, "Y": 2})
-    figure = plots.prototypes(given)
-    assert len(lifts(figure)["zip"]) == 8
-    assert "33 others" in texts(figure)
-    assert_legible(figure)
-
-
-def test_prototypes_of_a_model_and_with_hostile_names() -> None:
-    net = taught(fgrn.lvm(dict.fromkeys(NAMES, LEVELS), hidden=2))
-    assert_legible(plots.prototypes({name * 3: net.prototype("S", state) for state, name in enumerate(NAMES[:2])}))
-    assert_legible(plots.prototypes({"only": {"Y": {"level": 1.0}}}))
-
-
-@pytest.mark.parametrize("nothing", [{}, {0: {}}])
-def test_no_prototypes_are_refused(nothing: dict[Any, Any]) -> None:
-    with pytest.raises(FgrnError, match="no prototypes"):
-        plots.prototypes(nothing)
-
-
 # Learning
 
 
@@ -670,7 +596,7 @@ def test_missingness_of_the_votes(shared_data: Path) -> None:
 PICTURES: list[Callable[..., Figure]] = [
     lambda **options: plots.network(asbestos(), {"cancer": ["yes"]}, **options),
     lambda **options: plots.graph(chest(), {"xray": ["yes"]}, **options),
-    lambda **options: plots.prototypes(distributions(2, {"Y": 2}), **options),
+    lambda **options: plots.prototypes({0: {"Y": [0.2, 0.8]}, 1: {"Y": [0.7, 0.3]}}, shares=[1, 3], **options),
     lambda **options: plots.convergence(history([-9, -5]), **options),
     lambda **options: plots.selection(selected("bic", -9), **options),
     lambda **options: plots.explanation(explained([1.0, -2.0]), **options),

@@ -12,8 +12,9 @@ from .. import frames
 from . import arcs
 from .charts import convergence, explanation, selection
 from .drawing import picture
+from .profiles import prototypes
 from .style import save, styled
-from .tables import confusion, missingness, prototypes
+from .tables import confusion, missingness
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -183,6 +183,11 @@ def label_ends(figure: Figure, axes: Axes, ends: Sequence[tuple[float, float, st
         axes.annotate(fitted(name, 1.9, 8), (x, y), (9, 72 * (label.x - at)), textcoords="offset points", **look)
 
 
+def write(axes: Axes, x: float, y: float, text: str, color: str, size: float = 7.5) -> None:
+    """Text in the middle of a cell."""
+    axes.text(x, y, text, ha="center", va="center", fontsize=size, color=color)
+
+
 def share_of(probability: float) -> str:
     """A probability with one digit after the point."""
     return f"{probability:.1%}" if 0.001 <= probability <= 0.999 else percent(probability)

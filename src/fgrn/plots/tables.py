@@ -1,15 +1,14 @@
-"""Tables of results as pictures: what is typical of each state, what is taken for what, where nothing is known."""
+"""Tables of results as pictures: which label is predicted for which, and where values are missing."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import frames, settings
-from ..exceptions import FgrnError, shortened
-from ..printing import told_apart
+from ..exceptions import FgrnError
 from .style import (
     AGAINST,
     GREY,
@@ -21,21 +20,17 @@ from .style import (
     fitted_names,
     panels,
     percent,
-    readable,
     room,
     share_of,
     styled,
     title,
     width_of,
-    wrapped,
+    write,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-MOST_LEVELS = 8
-"""Levels of a column that are shown; the others are shown as one."""
 
 MOST_PATTERNS = 8
 """Patterns of unknown values that are shown, the most frequent ones."""
@@ -45,118 +40,6 @@ MOST_COLUMNS = 40
 
 FEW_LABELS, MOST_LABELS = 12, 30
 """Labels of a confusion matrix up to which its cells hold counts and shares, and counts that are not zero."""
-
-
-@styled()
-def prototypes(
-    prototypes: Mapping[Any, Mapping[str, Mapping[Any, float]]],
-    *,
-    base: Mapping[str, Mapping[Any, float]] | None = None,
-    most_columns: int = 20,
-    ax: Axes | None = None,
-) -> Figure:
-    """What is typical of each state: the probability of every level, coloured by how much it differs from the base.
-
-    Args:
-        prototypes: for each state the distribution of every column, as `LatentClassModel.prototypes_` has it.
-        base: the distribution of every column in general; the mean over the states unless given.
-        most_columns: columns to show, those in which the states differ most; the picture says how many are left out.
-        ax: where to draw; a new figure unless given.
-    """
-    from matplotlib import colormaps
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-
-    settings.whole("most_columns", most_columns, 1)
-    states = list(prototypes)
-    if not states or not any(prototypes[state] for state in states):
-        raise FgrnError("There are no prototypes to draw: a mapping of states to columns to levels is wanted.")
-    tables = {name: _levels(prototypes, base, name) for name in dict.fromkeys(n for s in states for n in prototypes[s])}
-    telling = sorted(tables, key=lambda name: -_difference(*tables[name][1:]))[:most_columns]
-    shown = [name for name in tables if name in telling]
-    wide = max(0.62 if len(states) <= 8 else 0.42, *(min(width_of(readable(s), 8) + 0.16, 1.1) for s in states))
-    rows = sum(len(tables[name][0]) for name in shown)
-    gutter = max(width_of(label, 8) for name in shown for label in tables[name][0])
-    size = (max(wide * len(states) + gutter + 3.1, 4.2), 0.2 * rows + 0.1 * len(shown) + 1.4)
-    figure, (axes,) = panels(ax, size)
-    norm, shades, y = Normalize(-2, 2), colormaps["RdBu_r"], 0.0
-    ticks: list[tuple[float, str]] = []
-    beside = room(ax, 1.7)
-    apart = told_apart([readable(name) for name in shown], lambda name: tuple(wrapped(name, beside, 8, 2, "bold")))
-    for name, called in zip(shown, apart, strict=True):
-        labels, values, general = tables[name]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            lift = np.nan_to_num(np.log2(values / general[:, None]), nan=0, neginf=-2, posinf=2)
-        edges = y + np.arange(len(labels) + 1.0)
-        ticks += [(float(middle), label) for middle, label in zip(edges[:-1] + 0.5, labels, strict=True)]
-        axes.pcolormesh(
-            np.arange(len(states) + 1.0), edges, lift, cmap=shades, norm=norm, edgecolors=PAPER, linewidth=1,
-            gid=f"lift {readable(name)}",
-        )  # fmt: skip
-        dark = shades(norm(lift))[..., :3] @ (0.3, 0.59, 0.11) < 0.55
-        for at, row in enumerate(values):
-            for state, value in enumerate(row):
-                _write(axes, state + 0.5, edges[at] + 0.5, percent(value), PAPER if dark[at, state] else INK)
-            _write(axes, len(states) + 0.6, edges[at] + 0.5, percent(general[at]), GREY)
-        heading = "\n".join(wrapped(called, beside, 8, min(len(labels), 3), "bold"))
-        axes.annotate(
-            heading, (0, y + len(labels) / 2), (-72 * gutter - 16, 0), ("axes fraction", "data"), "offset points",
-            ha="right", va="center", fontsize=8, weight="bold",
-        )  # fmt: skip
-        y = edges[-1] + 0.5
-    axes.set(xlim=(0, len(states) + 1), ylim=(y - 0.5, 0))
-    axes.set_yticks([at for at, _ in ticks], [label for _, label in ticks])
-    names = [*(fitted(state, wide - 0.08, 8) for state in states), "in general"]
-    axes.set_xticks([*np.arange(len(states)) + 0.5, len(states) + 0.6], names)
-    axes.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False)
-    axes.get_xticklabels()[-1].set_color(GREY)
-    axes.spines[:].set_visible(False)
-    bar = figure.colorbar(
-        ScalarMappable(norm, shades), ax=axes, location="bottom", shrink=min(0.8, 3.2 / size[0]), aspect=24, pad=0.02,
-        ticks=[-2, -1, 0, 1, 2], label="times as likely as in general",
-    )  # fmt: skip
-    bar.ax.set_xticklabels(["≤¼", "½", "1", "2", "≥4"])
-    bar.outline.set_visible(False)
-    rest = [name for name in tables if name not in telling]
-    note = f"{len(rest):,} columns in which they differ less are left out: {shortened(map(readable, rest), 4)}."
-    title(figure, axes, "What is typical of each state", [note] if rest else [], ax is None)
-    return figure
-
-
-def _write(axes: Axes, x: float, y: float, text: str, color: str) -> None:
-    axes.text(x, y, text, ha="center", va="center", fontsize=7.5, color=color)
-
-
-def _levels(
-    prototypes: Mapping[Any, Mapping[str, Any]], base: Mapping[str, Any] | None, name: str
-) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """The levels of a column by name, their probabilities (levels, states), and those in general (levels,)."""
-    found = [_by_level(column.get(name, {})) for column in prototypes.values()]
-    levels = list(dict.fromkeys(level for column in found for level in column))
-    values = np.array([[float(column.get(level, 0)) for column in found] for level in levels])
-    general = values.mean(axis=1)
-    if base is not None and name in base:
-        given = _by_level(base[name])
-        general = np.array([float(given.get(level, 0)) for level in levels])
-    labels = [fitted(level, 1.3, 8) for level in levels]
-    if len(levels) > MOST_LEVELS:
-        order = np.argsort(-values.max(axis=1), kind="stable")
-        kept, others = np.sort(order[: MOST_LEVELS - 1]), order[MOST_LEVELS - 1 :]
-        values = np.concatenate([values[kept], values[others].sum(axis=0, keepdims=True)])
-        general = np.append(general[kept], general[others].sum())
-        labels = [*(labels[at] for at in kept), f"{len(others):,} others"]
-    return labels, values, general
-
-
-def _by_level(column: Any) -> Mapping[Any, float]:
-    return column if isinstance(column, Mapping) else dict(enumerate(column))
-
-
-def _difference(values: np.ndarray, general: np.ndarray) -> float:
-    """How much a column differs between states: the mean divergence from the base, in nats."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = values * np.log(values / general[:, None])
-    return float(np.nan_to_num(terms, nan=0, posinf=10).sum() / values.shape[1])
 
 
 @styled()
@@ -203,7 +86,7 @@ def confusion(
     for (row, column), count in np.ndenumerate(counts) if written else ():
         share = f"\n{percent(shares[row, column])}" if normalise and sums[row, 0] and few else ""
         shade = PAPER if colors[row, column] > 0.6 else INK if count else LINE
-        _write(axes, column + 0.5, row + 0.5, f"{count:,}{share}" if count or few else "", shade)
+        write(axes, column + 0.5, row + 0.5, f"{count:,}{share}" if count or few else "", shade)
     every = 1 if len(names) <= 60 else len(names) // 40
     at = np.arange(0, len(names), every) + 0.5
     axes.set_xticks(at, short[::every], rotation=90 if turned else 0)
