@@ -648,6 +648,13 @@ def test_pyplot_is_not_needed_and_matplotlib_only_when_drawing() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("draw", PICTURES)
+def test_notebooks_show_pictures_without_a_magic(draw: Callable[..., Figure]) -> None:
+    """That a kernel takes it so is in test_notebooks.py; this runs where there is none."""
+    figure: Any = draw()
+    assert figure._repr_png_().startswith(b"\x89PNG")
+
+
 def test_without_matplotlib_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(FgrnError, match="pip install matplotlib"):

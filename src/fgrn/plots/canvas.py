@@ -212,11 +212,11 @@ def evidence_key(kinds: Iterable[str]) -> list[tuple[str, str]]:
 
 def paper(ax: Axes | None, wide: float, high: float) -> tuple[Figure, Canvas]:
     """A figure of this size, or as much of an axes as it takes, with a canvas on it."""
-    from matplotlib.figure import Figure
+    from .figure import Picture
 
     scale = min(1.0, MOST_INCHES / max(wide, high))
     if ax is None:
-        ax = Figure(figsize=(wide * scale, high * scale)).add_axes((0, 0, 1, 1))
+        ax = Picture(figsize=(wide * scale, high * scale)).add_axes((0, 0, 1, 1))
     else:
         scale = min(ax.bbox.width / wide, ax.bbox.height / high) / ax.figure.dpi
     ax.set(xlim=(0, wide), ylim=(high, 0), aspect="equal")

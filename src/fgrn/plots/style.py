@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..exceptions import FgrnError, FgrnWarning
+from ..exceptions import FgrnError
 from ..labels import shown_number
 from ..printing import told_apart
 from .placement import Node, spread
@@ -128,14 +128,15 @@ def panels(
     ax: Axes | None, size: tuple[float, float], widths: Sequence[float] = (1,), heights: Sequence[float] = (1,)
 ) -> tuple[Figure, list[Axes]]:
     """A figure with panels, row by row; or the figure of an axes and that axes, divided into panels."""
-    from matplotlib.figure import Figure
     from matplotlib.gridspec import GridSpec
+
+    from .figure import Picture
 
     shape: dict[str, Any] = {
         "nrows": len(heights), "ncols": len(widths), "width_ratios": widths, "height_ratios": heights,
     }  # fmt: skip
     if ax is None:
-        figure: Any = Figure(figsize=size, layout="constrained")
+        figure: Any = Picture(figsize=size, layout="constrained")
         grid: Any = GridSpec(figure=figure, **shape)
     else:
         figure = ax.figure
@@ -219,6 +220,7 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 150) -> P
     import matplotlib
 
     from ..io.container import reason, write
+    from .figure import letters_told
 
     place = Path(path)
     kind, failed = place.suffix.lower(), f"The picture cannot be saved as {str(place)!r}"
@@ -227,13 +229,11 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 150) -> P
     check_name(place)
     buffer = io.BytesIO()
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(kind)  # the same picture, the same bytes
-    with matplotlib.rc_context({"svg.hashsalt": "fgrn"}), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with matplotlib.rc_context({"svg.hashsalt": "fgrn"}), letters_told(stacklevel=5):
         try:
             figure.savefig(buffer, format=kind[1:], dpi=dpi, metadata=undated)
         except (ValueError, MemoryError) as error:
             raise FgrnError(f"{failed}: {reason(error)}. Draw less, or lower dpi={dpi:g}.") from error
-    _tell(caught)
     try:
         write(place, buffer.getvalue())
     except (OSError, RuntimeError, ValueError) as error:
@@ -247,22 +247,3 @@ def as_svg(figure: Figure) -> str:
     figure.savefig(out, format="svg")
     text = out.getvalue()
     return text[text.index("<svg") :]
-
-
-def _tell(caught: Sequence[warnings.WarningMessage]) -> None:
-    """All letters that no font has in one warning; others as they are."""
-    letters: dict[str, None] = {}
-    for warning in caught:
-        found = re.match(r"Glyph (\d+) .* missing from", str(warning.message))
-        if found:
-            letters[chr(int(found[1]))] = None
-        else:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    if letters:
-        sample = " ".join(list(letters)[:12])
-        warnings.warn(
-            f"No font that matplotlib found has the letters {sample}; boxes are drawn instead. "
-            "Install a font that has them, such as Noto Sans CJK.",
-            FgrnWarning,
-            stacklevel=3,
-        )
