@@ -341,7 +341,7 @@ def test_convergence_shows_the_likelihood_of_every_epoch() -> None:
     np.testing.assert_allclose(named(figure, "history ").get_xydata(), [[1, -9], [2, -5], [3, -4]])
     np.testing.assert_allclose(named(figure, "objective").get_ydata(), [-9.7, -5.7, -4.7])
     np.testing.assert_allclose(named(figure, "starts").get_ydata(), [-4.7, -6])
-    assert {"Learning: converged after 3 epochs", "−4", "2 starts: −6 to −4.7"} <= set(texts(figure))
+    assert {"Learning converged after 3 epochs", "−4", "2 starts: −6 to −4.7"} <= set(texts(figure))
     assert_legible(figure)
 
 
@@ -357,11 +357,29 @@ def test_several_histories_are_named_at_their_ends() -> None:
 def test_learning_that_did_not_happen_is_drawn() -> None:
     assert "no epochs" in texts(plots.convergence(history([])))
     assert "no epochs" in texts(plots.convergence({}))
-    assert "Learning: 1 epoch" in texts(plots.convergence(history([-3], converged=False)))
+    assert "Learning did not converge in 1 epoch" in texts(plots.convergence(history([-3], converged=False)))
     drawn(plots.convergence(history([-np.inf, -3])))
     net = fgrn.lvm({"Y": 2, "Z": 3}, hidden=2)
     learnt = net.learn({"Y": [0, 1, 1], "Z": [2, 1, 0]}, epochs=4)
     np.testing.assert_allclose(named(plots.convergence(learnt), "history ").get_ydata(), learnt.per_row)
+
+
+def test_the_first_epochs_do_not_squash_the_others() -> None:
+    epochs = np.arange(50)
+    values = -10 * (4 + 30 * np.exp(-epochs) + 0.3 * np.exp(-epochs / 20))
+    figure = plots.convergence(history(values.tolist(), converged=False))
+    low, high = figure.axes[0].get_ylim()
+    later = values[5:] / 10
+    assert low < later.min() and later.max() < high
+    assert np.ptp(later) > 0.5 * (high - low)
+    below = int((values / 10 < low).sum())
+    assert f"Epochs 1 to {below} are below the axis; the lowest value is −34.3." in texts(figure)
+    assert "Learning did not converge in 50 epochs" in texts(figure)
+    assert_legible(figure)
+    several = plots.convergence({"short": history([-90, -50]), "long": history(values.tolist())})
+    assert several.axes[0].get_ylim()[0] < -5  # the end of every line is seen
+    even = plots.convergence(history((-10 - epochs[::-1]).tolist()))
+    assert even.axes[0].get_ylim()[0] < -5.9 and not any("below the axis" in text for text in texts(even))
 
 
 # Selection
@@ -384,6 +402,21 @@ def test_selection_shows_every_criterion_and_marks_the_best(criterion: str, best
         np.testing.assert_allclose(named(figure, field).get_xydata(), line)
     np.testing.assert_allclose(named(figure, "chosen").get_xydata(), [[best, getattr(selection.best, criterion)]])
     assert any(text.startswith(f"{best} hidden states, chosen by") for text in texts(figure))
+    assert_legible(figure)
+
+
+@pytest.mark.parametrize("sizes", [(1, 2, 3, 4, 6, 8, 11, 16, 22, 32, 45, 64), (5,), (2, 3), tuple(range(100, 131))])
+def test_the_axes_of_a_selection_have_plain_numbers_and_the_sizes_that_were_tried(sizes: tuple[int, ...]) -> None:
+    tried = [Candidate(k, -1.0, k, 2e6 + k, 2e6 + (k - 8) ** 2, np.nan, 0.5, (1 / k,) * k) for k in sizes]
+    figure = drawn(plots.selection(Selection("bic", tuple(tried))))
+    for axes in figure.axes:
+        assert axes.yaxis.get_offset_text().get_text() == ""
+        assert axes.get_xticks().tolist() == list(sizes) and not len(axes.get_xticks(minor=True))
+    ticks = [label.get_text() for label in figure.axes[-1].get_xticklabels()]
+    assert all(text in ("", str(size)) for text, size in zip(ticks, sizes, strict=True))
+    assert str(min(tried, key=lambda one: one.bic).n_hidden) in ticks
+    numbers = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert all("," in number and "e" not in number for number in numbers) and len(set(numbers)) == len(numbers)
     assert_legible(figure)
 
 
@@ -445,6 +478,20 @@ def test_an_explanation_is_legible(values: list[float]) -> None:
         assert "2 others" in texts(figure)
 
 
+def test_the_numbers_of_an_explanation_are_not_on_the_line_at_zero() -> None:
+    figure = drawn(plots.explanation(explained([2.0, -1.5, 1.0, -0.2, 0.1, 0.05])))
+    (axes,) = [axes for axes in figure.axes if axes.texts]
+    line = next(line for line in axes.lines if set(line.get_xdata()) == {0})
+    numbers = [text for text in axes.texts if text.get_text()[0] in "+−"]
+    crossing = [text.get_window_extent() for text in numbers]
+    zero = axes.transData.transform((0, 0))[0]
+    assert any(box.x0 < zero < box.x1 for box in crossing)  # else this test says nothing
+    for text in numbers:
+        patch = text.get_bbox_patch()
+        assert patch is not None and to_hex(patch.get_facecolor()) == "#ffffff"
+        assert text.get_zorder() > line.get_zorder()
+
+
 @pytest.mark.parametrize("share", [1.0, 0.5, -1.0])
 def test_what_is_certain_is_drawn_beside_what_is_not(share: float) -> None:
     prior, small = -0.4, [0.9, -0.3]
@@ -472,7 +519,7 @@ def test_an_explanation_of_a_network_is_drawn() -> None:
     found = net.explain({"fever": "high", "cough": "yes"}, "flu")
     figure = plots.explanation(found)
     assert steps(figure)[-1][1] == pytest.approx(found.log_odds)
-    assert {"fever = high", "cough = yes", "in general", "in this row"} <= set(texts(figure))
+    assert {"fever = high", "cough = yes", "baseline", "total: this row"} <= set(texts(figure))
 
 
 # Confusion
@@ -486,7 +533,7 @@ def test_confusion_counts_pairs() -> None:
     cells = np.asarray(named(figure, "confusion").get_array())
     for (row, column), share in np.ndenumerate(cells):
         assert share == pytest.approx(count[row, column] / (truth == row).sum())
-        assert f"{count[row, column]}\n{percent(share)}" in texts(figure)
+        assert not share or f"{count[row, column]}\n{percent(share)}" in texts(figure)
     assert f"{np.mean(truth == guess):.1%} of 200 rows are right" in texts(figure)
     plain = np.asarray(named(plots.confusion(truth, guess, normalise=False), "confusion").get_array())
     np.testing.assert_allclose(plain, [[count[r, c] / max(count.values()) for c in range(3)] for r in range(3)])
@@ -508,6 +555,31 @@ def test_confusion_keeps_the_order_of_labels_and_leaves_out_the_unknown() -> Non
 )
 def test_confusion_is_legible(labels: list[Any]) -> None:
     assert_legible(plots.confusion(labels, labels[::-1]))
+
+
+@pytest.mark.parametrize(("labels", "rows"), [(4, 40), (19, 400), (19, 200_000), (30, 400), (60, 4000), (100, 4000)])
+def test_confusion_writes_what_is_not_zero(labels: int, rows: int) -> None:
+    draw = np.random.default_rng(0)
+    truth = draw.integers(0, labels, rows)
+    guess = np.where(draw.random(rows) < 0.9, truth, draw.integers(0, labels, rows))
+    figure = plots.confusion([f"class {one}" for one in truth], [f"class {one}" for one in guess])
+    (axes,), pairs = figure.axes, Counter(zip(truth.tolist(), guess.tolist(), strict=True))
+    cells = [text.get_text() for text in axes.texts]
+    assert not any(cell.startswith("0") for cell in cells)
+    if labels <= 60:
+        assert sorted(cell.split("\n")[0] for cell in cells) == sorted(f"{count:,}" for count in pairs.values())
+        assert all(("%" in cell) == (labels <= 20) for cell in cells)
+    else:
+        assert not cells and any("most frequent mistakes" in text for text in texts(figure))
+        assert max(figure.get_size_inches()) < 11
+    assert_legible(figure)
+
+
+def test_confusion_writes_no_numbers_where_an_axes_has_no_room() -> None:
+    figure = Figure(figsize=(3, 3), layout="constrained")
+    plots.confusion(list(range(30)), list(range(30)), ax=figure.subplots())
+    assert not figure.axes[0].texts
+    assert any("no room for numbers" in text for text in texts(figure))
 
 
 def test_confusion_of_nothing_and_of_nonsense() -> None:

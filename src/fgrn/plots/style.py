@@ -24,6 +24,7 @@ from .placement import Node, spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 INK, GREY, LINE, PALE, PAPER = "#20262e", "#667080", "#9aa4b1", "#eef1f5", "#ffffff"
@@ -182,6 +183,20 @@ def label_ends(figure: Figure, axes: Axes, ends: Sequence[tuple[float, float, st
     for (x, y, name, color), label, at in zip(order, labels, wanted, strict=True):
         look: dict[str, Any] = {"va": "center", "fontsize": 8, "color": color}
         axes.annotate(fitted(name, 1.9, 8), (x, y), (9, 72 * (label.x - at)), textcoords="offset points", **look)
+
+
+def plain_numbers(axis: Axis) -> None:
+    """Numbers at the ticks as they are: with commas, as many digits as tell them apart, no offset and no exponent."""
+    from matplotlib.ticker import FuncFormatter
+
+    def shown(value: float, _: int | None) -> str:
+        steps = np.diff(axis.get_majorticklocs())
+        step = float(steps.min(initial=np.inf))
+        digits = int(np.clip(np.ceil(-np.log10(step) - 1e-9), 0, 12)) if 0 < step < np.inf else 2
+        digits += round(step * 10**digits, 6) % 1 > 0  # such as 0.25 or 2.5
+        return signed(value, f",.{digits}f") if abs(value) < 1e15 else signed(value, ".4g")
+
+    axis.set_major_formatter(FuncFormatter(shown))
 
 
 def write(axes: Axes, x: float, y: float, text: str, color: str, size: float = 7.5) -> None:

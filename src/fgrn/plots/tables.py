@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from .style import (
     AGAINST,
     GREY,
     INK,
-    LINE,
     PALE,
     PAPER,
     fitted,
@@ -38,8 +37,8 @@ MOST_PATTERNS = 8
 MOST_COLUMNS = 40
 """Columns of a table whose unknown values are shown, those with the most."""
 
-FEW_LABELS, MOST_LABELS = 12, 30
-"""Labels of a confusion matrix up to which its cells hold counts and shares, and counts that are not zero."""
+SHARES_UP_TO, COUNTS_UP_TO = 20, 60
+"""Labels of a confusion matrix up to which its cells hold counts and shares, and counts alone."""
 
 
 @styled()
@@ -52,6 +51,8 @@ def confusion(
     ax: Axes | None = None,
 ) -> Figure:
     """How often each label was predicted where each was true: counts, and shares of the true label.
+
+    A cell that is empty stands for zero.
 
     Args:
         truth: the true labels; rows where they are unknown are left out.
@@ -71,23 +72,21 @@ def confusion(
     for t, g in pairs:
         if t in index and g in index:
             counts[index[t], index[g]] += 1
-    sums = counts.sum(axis=1, keepdims=True)
-    shares = counts / np.maximum(sums, 1)
-    written = len(names) <= MOST_LABELS
-    side = max((0.52 if len(names) <= FEW_LABELS else 0.44 if written else 0.2) * len(names), 1.8)
-    cell = side / max(len(names), 1)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    cells = _cells(counts, normalise, ax)
+    side = max(cells.side * len(names), 1.8)
     short = [fitted(name, 1.2, 8) for name in names]
     longest = max((width_of(name, 8) for name in short), default=0)
-    turned = longest > cell - 0.06
+    turned = longest > side / max(len(names), 1) - 0.06
     figure, (axes,) = panels(ax, (max(side + longest + 0.7, 3.2), side + (longest if turned else 0.2) + 0.9))
     colors = shares if normalise else counts / max(counts.max(initial=0), 1)
-    axes.pcolormesh(colors, cmap="Blues", vmin=0, vmax=1.15, edgecolors=PAPER, linewidth=1, gid="confusion")
-    few = len(names) <= FEW_LABELS
-    for (row, column), count in np.ndenumerate(counts) if written else ():
-        share = f"\n{percent(shares[row, column])}" if normalise and sums[row, 0] and few else ""
-        shade = PAPER if colors[row, column] > 0.6 else INK if count else LINE
-        write(axes, column + 0.5, row + 0.5, f"{count:,}{share}" if count or few else "", shade)
-    every = 1 if len(names) <= 60 else len(names) // 40
+    gap = 1 if cells.side > 0.15 else 0
+    axes.pcolormesh(colors, cmap="Blues", vmin=0, vmax=1.15, edgecolors=PAPER, linewidth=gap, gid="confusion")
+    for row, column in np.argwhere(counts) if cells.size else ():
+        share = f"\n{percent(shares[row, column])}" if cells.shares else ""
+        shade = PAPER if colors[row, column] > 0.6 else INK
+        write(axes, column + 0.5, row + 0.5, f"{counts[row, column]:,}{share}", shade, cells.size)
+    every = max(int(np.ceil(0.16 / cells.side)), 1)
     at = np.arange(0, len(names), every) + 0.5
     axes.set_xticks(at, short[::every], rotation=90 if turned else 0)
     axes.set_yticks(at, short[::every])
@@ -99,8 +98,45 @@ def confusion(
     total = int(counts.sum())
     rate = f"{np.trace(counts) / total:.1%} of {total:,} rows are right" if total else "No rows"
     rest = len(true) - total
-    title(figure, axes, rate, [f"{rest:,} rows with unknown or other labels are left out."] if rest else [], ax is None)
+    notes = [f"{rest:,} rows with unknown or other labels are left out."] if rest else []
+    if not cells.size:
+        what = "shares of the true label" if normalise else "counts"
+        notes.append(f"There is no room for numbers: colours are {what}. {_mistakes(counts, names)}")
+    title(figure, axes, rate, notes, ax is None)
     return figure
+
+
+class Cells(NamedTuple):
+    """Of a confusion matrix: the side in inches, the size of numbers in points or 0, and whether shares are written."""
+
+    side: float
+    size: float
+    shares: bool
+
+
+def _cells(counts: np.ndarray, normalise: bool, ax: Axes | None) -> Cells:
+    """As large as the longest number needs; without numbers where there are too many labels, or no room in an axes."""
+    count = len(counts)
+    room = np.inf if ax is None else 0.75 * min(ax.bbox.width, ax.bbox.height) / ax.figure.dpi / max(count, 1)
+    written = [f"{counts.max(initial=0):,}"]
+    for size, least, most in ((7.5, 0.52, 12), (7.0, 0.4, SHARES_UP_TO), (6.0, 0.26, COUNTS_UP_TO)):
+        shares = normalise and most <= SHARES_UP_TO
+        needed = max(width_of(text, size) for text in [*written, *(["100%"] if shares else [])]) + 0.08
+        if count <= most and needed <= room:
+            return Cells(min(max(least, needed), room), size, shares)
+    return Cells(min(0.2, room, 8 / max(count, 1)), 0.0, False)
+
+
+def _mistakes(counts: np.ndarray, names: Sequence[Any]) -> str:
+    """The most frequent mistakes in words, where no cell has room for a number."""
+    wrong = counts * ~np.eye(len(counts), dtype=bool)
+    found = []
+    for at in np.argsort(-wrong, axis=None, kind="stable")[:3]:
+        true, guess = np.unravel_index(at, wrong.shape)
+        if wrong[true, guess]:
+            pair = (fitted(names[one], 0.9, 7.5) for one in (true, guess))
+            found.append(f"{' as '.join(pair)} ({wrong[true, guess]:,})")
+    return f"The most frequent mistakes: {', '.join(found)}." if found else ""
 
 
 def _labels(name: str, values: Any) -> list[Any]:
