@@ -31,7 +31,8 @@ from fgrn.criteria import Candidate, Selection
 from fgrn.em import History
 from fgrn.exceptions import FgrnWarning
 from fgrn.explanation import CERTAIN, Explanation
-from fgrn.plots.placement import layered, place, shown_blocks, spread
+from fgrn.plots.folding import Room, arranged
+from fgrn.plots.placement import place, shown_blocks, spread, stacked, wired
 from fgrn.plots.style import AGAINST, GREY, INK, fitted, percent, readable, width_of, wrapped
 
 pytestmark = pytest.mark.slow
@@ -114,9 +115,77 @@ def test_the_bars_of_a_network_are_its_beliefs_and_messages(kind: str, with_evid
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_text_of_a_network_is_legible(kind: str) -> None:
     net = KINDS[kind]()
-    assert_legible(plots.network(net))
-    if kind != "one wire":
-        assert_legible(plots.network(net, {net.observed[0]: [0]}))
+    for evidence in (None, {net.observed[0]: [0]}) if kind != "one wire" else (None,):
+        figure = plots.network(net, evidence)
+        assert_legible(figure)
+        assert_not_covered(figure)
+        assert smallest_text(figure) >= 7.5
+
+
+def smallest_text(figure: Figure) -> float:
+    """In pixels, on a page of 900 pixels, which shows a wider picture smaller."""
+    pixels = min(figure.get_figwidth() * 100, 900) / figure.get_figwidth()
+    return min(text.get_fontsize() / 72 * pixels for text in figure.findobj(Text) if text.get_text().strip())
+
+
+def assert_not_covered(figure: Figure) -> None:
+    """No text but that which is written on them lies on bars and headings."""
+    dark = [box.get_window_extent() for box in figure.findobj(FancyBboxPatch) if to_hex(box.get_facecolor()) == INK]
+    for text in figure.findobj(Text):
+        if text.get_text().strip() and to_hex(text.get_color()) != "#ffffff":
+            box = text.get_window_extent()
+            covers = [(min(box.x1, b.x1) - max(box.x0, b.x0), min(box.y1, b.y1) - max(box.y0, b.y0)) for b in dark]
+            assert all(across <= 1 or along <= 3 for across, along in covers), text.get_text()
+
+
+def spots(figure: Figure, names: list[str]) -> np.ndarray:
+    """Where the beliefs of variables are, in inches from the upper left corner: (names, 2)."""
+    return np.array([named(figure, f"belief {name}").get_paths()[0].vertices.min(axis=0) for name in names])
+
+
+@pytest.mark.parametrize(("steps", "columns"), [(3, 1), (6, 2), (12, 1), (40, 1)])
+def test_time_runs_sideways_in_lines(steps: int, columns: int) -> None:
+    net = fgrn.hmm({f"Y{i}": ["a", "b"] for i in range(columns)}, hidden=2, length=steps)
+    for evidence in (None, {"Y0[0]": ["a"]}):
+        figure = plots.network(net, evidence, most=80)
+        places = spots(figure, [f"S[{step}]" for step in range(steps)])
+        assert_legible(figure)
+        assert_not_covered(figure)
+        assert figure.get_figwidth() < 10
+        lines = 0
+        for one, other in pairwise(places):
+            beside = abs(other[1] - one[1]) < 1e-6 and other[0] > one[0] + 0.5
+            assert beside or (other[1] > one[1] + 1 and other[0] < places[:, 0].min() + 1)
+            lines += not beside
+        assert lines < steps / 2
+
+
+def test_steps_that_fill_a_line_each_are_folded() -> None:
+    net = fgrn.hmm({f"Y{i}": ["a", "b"] for i in range(14)}, hidden=2, length=3)
+    figure = plots.network(net, {"Y0[0]": ["a"]}, most=80)
+    assert (np.diff(spots(figure, ["S[0]", "S[1]", "S[2]"])[:, 1]) > 1).all()
+    assert figure.get_figwidth() < 10.5
+    assert_legible(figure)
+    assert_not_covered(figure)
+
+
+@pytest.mark.parametrize("columns", [7, 12, 13, 40])
+def test_many_columns_are_rows_that_a_page_has_room_for(columns: int) -> None:
+    net = fgrn.lvm({f"a column called {i}": 3 for i in range(columns)}, hidden=2)
+    figure = plots.network(net, {"a column called 1": [0]})
+    assert figure.get_figwidth() <= 9.2 and smallest_text(figure) >= 8
+    assert_legible(figure)
+
+
+def test_every_colour_of_a_message_is_in_the_key() -> None:
+    net = fgrn.hmm({"Y": ["a", "b"]}, hidden=2, length=3)
+    for evidence, uniform in (({"Y[0]": ["a"]}, {"forward", "backward"}), (None, set())):
+        figure = plots.network(net, evidence)
+        assert {way for way in ("forward", "backward") if f"uniform {way} message" in texts(figure)} == uniform
+        key = {to_hex(box.get_facecolor()) for box in figure.findobj(FancyBboxPatch)}
+        for bars in figure.findobj(lambda artist: str(artist.get_gid()).startswith(("forward ", "backward "))):
+            (red, green, blue, alpha), *_ = bars.get_facecolor()
+            assert to_hex([1 - alpha + alpha * part for part in (red, green, blue)]) in key
 
 
 def test_a_network_names_blocks_sizes_and_states() -> None:
@@ -125,7 +194,7 @@ def test_a_network_names_blocks_sizes_and_states() -> None:
     assert {"P(asbestos)", "2 states, fixed", "P(cancer |", "asbestos, smoking)", "4 × 2", "="} <= set(said)
     assert {"no", "yes", "100%", "0%"} <= set(said)
     assert said.count("2 → 4") == 2
-    assert {"↓ forward message", "↑ backward message", "belief", "evidence"} <= set(said)
+    assert {"forward message", "backward message", "belief", "evidence"} <= set(said)
     likelihood = asbestos().propagate({"cancer": ["yes"]}).log_likelihood[0]
     assert f"Row 0: log-likelihood {likelihood:.4g}.".replace(" -", " −") in said
     ties = plots.network(fgrn.hmm({"Y": 2}, hidden=2, length=2))
@@ -236,7 +305,8 @@ def test_a_row_of_a_frame_is_drawn() -> None:
 @given(network=st.one_of(networks(), loopy_networks()), data=st.data())
 @settings(max_examples=40)
 def test_placed_nodes_do_not_overlap_and_wires_lead_down(network: SmallNetwork, data: st.DataObject) -> None:
-    layers = layered(network.blocks, set())
+    room = Room(data.draw(st.sampled_from([2.0, 4.0, 100.0])), 1.0, 0.5)
+    layers = stacked(arranged(wired(network.blocks, set()), room))
     size = st.floats(0.1, 2)
     for node in (node for layer in layers for node in layer):
         node.width, node.height = data.draw(size), data.draw(size)

@@ -51,7 +51,8 @@ def network(
 
     Sources are on top, a Diverter is a bar, a SISO block a box, a variable a wire. Variables show their beliefs; with
     evidence, all wires the two messages on them, the forward one on the left and the backward one on the right. A
-    message is drawn at its own scale, and pale if it says nothing.
+    message is drawn at its own scale, and pale if it is uniform. What would be too wide for a page goes on below; the
+    steps of an unrolled `hmm` run sideways, in lines.
 
     Args:
         net: the network.
