@@ -31,8 +31,8 @@ from fgrn.criteria import Candidate, Selection
 from fgrn.em import History
 from fgrn.exceptions import FgrnWarning
 from fgrn.explanation import CERTAIN, Explanation
-from fgrn.plots.folding import Room, arranged
-from fgrn.plots.placement import place, shown_blocks, spread, stacked, wired
+from fgrn.plots.folding import Room, layered
+from fgrn.plots.placement import place, shown_blocks, spread
 from fgrn.plots.style import AGAINST, GREY, INK, fitted, percent, readable, width_of, wrapped
 
 pytestmark = pytest.mark.slow
@@ -306,7 +306,7 @@ def test_a_row_of_a_frame_is_drawn() -> None:
 @settings(max_examples=40)
 def test_placed_nodes_do_not_overlap_and_wires_lead_down(network: SmallNetwork, data: st.DataObject) -> None:
     room = Room(data.draw(st.sampled_from([2.0, 4.0, 100.0])), 1.0, 0.5)
-    layers = stacked(arranged(wired(network.blocks, set()), room))
+    layers = layered(network.blocks, set(), room)
     size = st.floats(0.1, 2)
     for node in (node for layer in layers for node in layer):
         node.width, node.height = data.draw(size), data.draw(size)

@@ -15,8 +15,8 @@ from ..graph import Block, Diverter, Factor, Source
 from ..printing import told_apart
 from ..variable import Variable
 from .canvas import NARROWEST, ROW, Canvas, Card, Legend, card_height, evidence_key, paper
-from .folding import Room, arranged
-from .placement import Node, is_straight, place, port, shown_blocks, stacked, wire_of, wired
+from .folding import Room, layered
+from .placement import Node, is_straight, place, port, shown_blocks, wire_of
 from .style import BACKWARD, BELIEF, FORWARD, GREY, INK, LINE, PALE, PAPER, fitted, readable, width_of, wrapped
 
 if TYPE_CHECKING:
@@ -258,11 +258,10 @@ def picture(
         gone=gone, known=kinds, called={}, values=values, messages=messages and evidence is not None,
         compact=len(set(names).intersection(net.observed)) > ROOMY,
     )  # fmt: skip
-    nodes = arranged(wired(blocks, gone), sketch.room)
-    if any(node.line for node in nodes) and not sketch.compact:  # more steps in a line
+    layers = layered(blocks, gone, sketch.room)
+    if any(node.line for layer in layers for node in layer) and not sketch.compact:  # more steps in a line
         sketch.compact = True
-        nodes = arranged(wired(blocks, gone), sketch.room)
-    layers = stacked(nodes)
+        layers = layered(blocks, gone, sketch.room)
     sketch.tell_apart([variable.name for variable in net.variables])
     sketch.measure(layers)
     wide, height = place(layers, NARROWEST)

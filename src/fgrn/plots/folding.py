@@ -5,12 +5,12 @@ This is decided before nodes have places, by how wide a column is; `placement` k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ..graph import SISO, Diverter, Source
-from .placement import GAP, Node, causes_first
+from ..graph import SISO, Block, Diverter, Source
+from .placement import GAP, Node, causes_first, stacked, wired
 
 FEWEST_STEPS = 3
 """Steps that make a sequence; fewer are drawn as what they are, a tree."""
@@ -60,14 +60,48 @@ class Shape:
     free: bool = True
 
 
-def arranged(nodes: list[Node], room: Room) -> list[Node]:
-    """The nodes, and those that had to be added, with what is too wide folded."""
+def layered(blocks: Sequence[Block], gone: set[str], room: Room) -> list[list[Node]]:
+    """The nodes of blocks and wires in layers, in an order that few wires cross; what is too wide is folded."""
+    whole: set[int] = set()  # Diverters that are not folded, as other nodes are beside them
+    while True:
+        layers = stacked(_arranged(wired(blocks, gone), room, whole))
+        crowded = _crowded(layers)
+        if not crowded:
+            return layers
+        whole |= crowded
+
+
+def _crowded(layers: Sequence[Sequence[Node]]) -> set[int]:
+    """The folded Diverters between whose bars are nodes that do not hang on them; a Diverter by its `id`."""
+    own: dict[int, set[Node]] = {}
+    for bar in (node for layer in layers for node in layer if node.follows):
+        own.setdefault(id(bar.item), set())
+    rows: dict[int, list[int]] = {}
+    for number, layer in enumerate(layers):
+        for node in layer:
+            if id(node.item) in own:
+                rows.setdefault(id(node.item), []).append(number)
+                stack = [node]
+                while stack:
+                    one = stack.pop()
+                    if one not in own[id(node.item)] and not one.line:
+                        own[id(node.item)].add(one)
+                        stack += one.below
+    return {
+        item
+        for item, numbers in rows.items()
+        if any(node not in own[item] for layer in layers[numbers[0] : numbers[-1] + 1] for node in layer)
+    }
+
+
+def _arranged(nodes: list[Node], room: Room, whole: Collection[int]) -> list[Node]:
+    """The nodes, and those that had to be added: what is too wide is folded, but for Diverters that are to be whole."""
     lines = [] if (steps := _steps(nodes)) is None else _lines(steps, room)
     breaks = {line[-1].link for line in lines} - {None}
     for step in (step for line in lines for step in line[:-1]):
         if step.link is not None:
             step.link.turn_round()
-    bars, shapes = _folded(causes_first(nodes), room, breaks)
+    bars, shapes = _folded(causes_first(nodes), room, breaks, whole)
     base = 0
     for number, line in enumerate(lines):
         for step in line:
@@ -137,7 +171,7 @@ def _lines(steps: Sequence[Step], room: Room) -> list[list[Step]]:
 
 
 def _folded(
-    order: Sequence[Node], room: Room, breaks: Iterable[Node | None]
+    order: Sequence[Node], room: Room, breaks: Iterable[Node | None], whole: Collection[int]
 ) -> tuple[list[Node], Mapping[Node, Shape]]:
     """Give Diverters with too much below them more bars, each with a row of it; the bars, those above before others."""
     shapes: dict[Node, Shape] = {}
@@ -148,7 +182,7 @@ def _folded(
         columns = sum(shapes[other].columns for other in below)
         free = len(node.above) <= 1 and not node.rising and all(shapes[other].free for other in below)
         shapes[node] = Shape(max(columns, 1), 1 + max((shapes[other].layers for other in below), default=0), free)
-        if isinstance(node.item, Diverter) and columns > room.columns:
+        if isinstance(node.item, Diverter) and columns > room.columns and id(node.item) not in whole:
             bars = _more_bars(node, below, room, shapes) + bars
     return bars, shapes
 
@@ -167,7 +201,7 @@ def _more_bars(node: Node, below: Sequence[Node], room: Room, shapes: dict[Node,
         for wire in last.below:
             wire.above = [last]
             node.below.remove(wire)
-    shapes[node].columns = max(sum(shapes[other].columns for other in row) for row in rows)
+    shapes[node].columns = room.columns  # nothing else is beside it
     shapes[node].layers = sum(1 + max((shapes[other].layers for other in row), default=0) for row in rows)
     return bars
 
