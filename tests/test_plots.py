@@ -143,7 +143,7 @@ def spots(figure: Figure, names: list[str]) -> np.ndarray:
     return np.array([named(figure, f"belief {name}").get_paths()[0].vertices.min(axis=0) for name in names])
 
 
-@pytest.mark.parametrize(("steps", "columns"), [(3, 1), (6, 2), (12, 1), (40, 1)])
+@pytest.mark.parametrize(("steps", "columns"), [(3, 1), (6, 2), (13, 1)])
 def test_time_runs_sideways_in_lines(steps: int, columns: int) -> None:
     net = fgrn.hmm({f"Y{i}": ["a", "b"] for i in range(columns)}, hidden=2, length=steps)
     for evidence in (None, {"Y0[0]": ["a"]}):
@@ -627,7 +627,7 @@ def test_confusion_is_legible(labels: list[Any]) -> None:
     assert_legible(plots.confusion(labels, labels[::-1]))
 
 
-@pytest.mark.parametrize(("labels", "rows"), [(4, 40), (19, 400), (19, 200_000), (30, 400), (60, 4000), (100, 4000)])
+@pytest.mark.parametrize(("labels", "rows"), [(4, 40), (19, 400), (19, 50_000), (30, 400), (60, 4000), (100, 4000)])
 def test_confusion_writes_what_is_not_zero(labels: int, rows: int) -> None:
     draw = np.random.default_rng(0)
     truth = draw.integers(0, labels, rows)
@@ -681,7 +681,7 @@ def test_missingness_counts_each_column() -> None:
     assert labels == ["$d_1$", "b", "a", "c"]
     unknown = [[True] * 6, np.isnan(TABLE["b"]), [value is None for value in TABLE["a"]], [False] * 6]
     np.testing.assert_array_equal(np.asarray(named(figure, "rows").get_array()) > 0.5, unknown)
-    assert f"{11 / 24:.1%} of all values are unknown" in texts(figure)
+    assert f"{11 / 24:.1%} of all values are missing" in texts(figure)
     assert_legible(figure)
 
 

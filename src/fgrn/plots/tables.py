@@ -19,6 +19,7 @@ from .style import (
     fitted_names,
     panels,
     percent,
+    plain_numbers,
     room,
     share_of,
     styled,
@@ -154,19 +155,20 @@ def _numbers_first(label: Any) -> tuple[bool, float, str]:
 
 @styled()
 def missingness(table: frames.Data, *, most_rows: int = 2000, ax: Axes | None = None) -> Figure:
-    """Which values of a table are unknown: how many in each column, where, and which ones together.
+    """Which values of a table are missing: how many in each column, where, and which ones together.
 
     Args:
-        table: a mapping of columns or a dataframe; None, NaN and whatever a frame calls missing are unknown.
+        table: a mapping of columns or a dataframe; None, NaN and whatever a frame calls missing are.
         most_rows: rows of the table that are drawn, evenly spaced; counts are of all rows.
         ax: where to draw; a new figure unless given.
     """
     from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.ticker import MaxNLocator
 
     settings.whole("most_rows", most_rows, 1)
     columns = frames.columns(table)
     if not columns:
-        raise FgrnError("There is no column in this table, so that nothing can be unknown.")
+        raise FgrnError("There is no column in this table, so that nothing can be missing.")
     rows = frames.row_count(columns)
     unknown = np.stack([_unknown(column, rows) for column in columns.values()], axis=1)
     share = unknown.mean(axis=0) if rows else np.zeros(len(columns))
@@ -190,6 +192,8 @@ def missingness(table: frames.Data, *, most_rows: int = 2000, ax: Axes | None = 
         aspect="auto", interpolation="nearest", extent=(0, max(rows, 1), len(names) - 0.5, -0.5), gid="rows",
     )  # fmt: skip  # the root, so that one among many is seen
     image.set_xlabel(f"row, of {rows:,}")
+    image.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
+    plain_numbers(image.xaxis)
     _draw_patterns(patterns, unknown, order)
     for axes in (bars, image, patterns):
         axes.set_ylim(len(names) - 0.5, -0.5)
@@ -197,10 +201,10 @@ def missingness(table: frames.Data, *, most_rows: int = 2000, ax: Axes | None = 
         axes.spines[["left", "bottom"]].set_visible(False)
     notes = [f"{len(drawn):,} rows, evenly spaced, are drawn."] if len(drawn) < rows else []
     rest = len(columns) - len(names)
-    notes += [f"{rest:,} more columns, with no more unknown values than these, are left out."] if rest else []
+    notes += [f"{rest:,} more columns, with no more missing values than these, are left out."] if rest else []
     for axes, head in ((bars, "share"), (image, "where"), (patterns, "which together")):
         axes.set_title(head, fontsize=8.5, weight="normal", color=GREY)
-    total = f"{unknown.mean():.1%} of all values are unknown" if unknown.size else "No rows"
+    total = f"{unknown.mean():.1%} of all values are missing" if unknown.size else "No rows"
     title(figure, bars, total, notes, ax is None, pad=22)  # above the titles of the panels
     return figure
 
@@ -238,7 +242,7 @@ def _draw_patterns(axes: Axes, unknown: np.ndarray, order: np.ndarray) -> None:
     for x, (pattern, _) in enumerate(groups):
         here = np.flatnonzero(pattern[order])
         if not len(here):
-            what = "in columns that are left out" if pattern.any() else "nothing unknown"
+            what = "in columns that are left out" if pattern.any() else "nothing missing"
             axes.text(x, (len(order) - 1) / 2, what, **written)
             continue
         axes.plot(np.full(len(order), x), np.arange(len(order)), "o", color=PALE, markersize=4, zorder=1)
