@@ -18,6 +18,7 @@
     ├── UnseenLevelWarning     a value, or a column, that was not there when the model was learnt
     ├── EmptyColumnWarning     a column without any known value, of which nothing is learnt
     ├── ImpossibleRowWarning   rows of probability zero, answered as if nothing were known of them
+    ├── RescaledTableWarning   a table in a file whose rows do not sum to one, and were divided by their sum
     └── CheckpointWarning      a checkpoint that could not be written while learning went on
 
 Messages say what, where, why and what to do. All errors but `UnknownNameError` (a `KeyError`) and those of files (an
@@ -115,6 +116,10 @@ class EmptyColumnWarning(FgrnWarning):
 
 class ImpossibleRowWarning(FgrnWarning):
     """Rows of probability zero, answered as if nothing were known of them."""
+
+
+class RescaledTableWarning(FgrnWarning):
+    """A table in a file whose rows do not sum to one, and were divided by their sum."""
 
 
 class CheckpointWarning(FgrnWarning):

@@ -40,6 +40,9 @@ stream_option = click.option(
     is_flag=True,
     help="Read in batches, from disk in every epoch: for tables larger than memory.",
 )
+rescale_option = click.option(
+    "--rescale", is_flag=True, help="Divide each row of a network's tables by its sum, whatever that is."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table for people.")
 
 

@@ -24,16 +24,17 @@ DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 @click.argument("data")
 @common.schema
 @common.reading
+@common.rescale_option
 @common.json_option
-def inspect(data: str, bins: int, max_levels: int, as_json: bool, **options: Any) -> None:
+def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool, **options: Any) -> None:
     """What is in a table: columns, levels, holes, and what looks odd; or in a Bayesian network.
 
-    DATA is a CSV, TSV or Parquet file, or - for standard input; or a network: BIF, XMLBIF, NET, XDSL or UAI.
+    DATA is a CSV, TSV or Parquet file, or - for standard input; or a network: BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE.
     """
     from . import networks
 
     if networks.is_network(data) and options["format_"] is None:
-        networks.summary(data, as_json)
+        networks.summary(data, as_json, rescale)
         return
     from .. import frames
     from ..schema import Schema

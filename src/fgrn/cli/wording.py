@@ -34,6 +34,7 @@ PHRASES = (
     (re.compile(r"\bLeave it out\.$"), "Leave it out with --drop."),
     (re.compile(r"\bAdd it to the missing codes\b"), "Say that it stands for unknown with --missing"),
     (re.compile(r"\bresume=True\b"), "--resume"),
+    (re.compile(r"\brescale=True\b"), "--rescale"),
     (re.compile(r"fgrn\.Stream\(\.\.\., cache=folder\)"), "--cache FOLDER"),
     (re.compile(r"Choose another cache=\."), "Choose another --cache."),
     (re.compile(r"say which encoding= it is"), "say which --encoding it is"),

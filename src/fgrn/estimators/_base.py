@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from numbers import Integral, Real
 from os import PathLike
@@ -34,6 +34,7 @@ from ..marginals import REMEDY
 from ..network import Network
 from ..online import POWER, Online
 from ..progress import Progress, Steps
+from ..prototypes import Prototypes
 from ..recorded import Recorded, Spread
 from ..schema import UNSEEN, Schema
 from ._streams import online_batches, recorded
@@ -359,15 +360,15 @@ class LatentEstimator(TableEstimator):
         """The columns with holes, filled; and how likely the level of each value is."""
         return filled(columns, data, self.schema_, lambda names: self._asked(data, names))
 
-    def _prototypes(self, name: str) -> list[dict[str, dict[Label, float]]]:
-        """For each state of a variable the distribution of every column, by level."""
+    def _prototypes(self, name: str, states: Iterable[Any]) -> Prototypes[Any]:
+        """For each state of a variable, called `states`, the distribution of every column, by level."""
         check_is_fitted(self, "network_")
         found = []
         for state in self.network_.variable(name).labels:
             beliefs = self.network_.prototype(name, state)
             levels = self.schema_.states.items()
             found.append({key: dict(zip(names, beliefs[key].tolist(), strict=True)) for key, names in levels})
-        return found
+        return Prototypes(states, found, self.network_.propagate(None, keep=[name]).marginal(name)[0])
 
     def _explain(self, row: Any, name: str, state: Any = None) -> Explanation:
         """Why a variable is in a state in one row, a mapping or a table of one row."""

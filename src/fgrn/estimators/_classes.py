@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_y, check_is_fitted, column_or_1d
 from .. import frames
 from ..explanation import Explanation
 from ..labels import Label
+from ..prototypes import Prototypes
 from ._base import LatentEstimator
 from ._tables import Classes
 
@@ -106,10 +107,10 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         return self._explain(row, self._class_name(), state)
 
     @property
-    def prototypes_(self) -> dict[Any, dict[str, dict[Label, float]]]:
-        """For each class the distribution of every column, by level."""
+    def prototypes_(self) -> Prototypes[Any]:
+        """For each class the distribution of every column, by level; a dict, with `shares` and `baseline`."""
         check_is_fitted(self, "network_")
-        return dict(zip(self.classes_, self._prototypes(self._class_name()), strict=True))
+        return self._prototypes(self._class_name(), self.classes_)
 
     def _code(self, target: Any) -> int:
         found = np.flatnonzero(self.classes_ == target)

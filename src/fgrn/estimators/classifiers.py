@@ -49,7 +49,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         network_: the Network.
         schema_: what the columns mean.
         classes_: the classes.
-        prototypes_: for each class the distribution of every column.
+        prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
         history_: what happened in learning.
         n_hidden_: the states of the hidden variable.
         selection_: what was tried, with n_hidden="auto".
@@ -137,7 +137,7 @@ class NaiveBayesClassifier(LatentClassifierBase):
         network_: the Network.
         schema_: what the columns mean.
         classes_: the classes.
-        prototypes_: for each class the distribution of every column.
+        prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
         history_: what happened in learning.
     """
 
@@ -217,7 +217,7 @@ class DeepLatentClassifier(LatentClassifierBase):
         network_: the Network.
         schema_: what the columns mean.
         classes_: the classes.
-        prototypes_: for each class the distribution of every column.
+        prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
         history_: what happened in learning all layers together.
     """
 

@@ -13,8 +13,8 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from .. import frames, outputs, structures
 from ..criteria import Selection, aic, bic, relative_entropy
 from ..explanation import Explanation
-from ..labels import Label
 from ..network import Network
+from ..prototypes import Prototypes
 from ..schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
 from ._choosing import Choosing
@@ -135,7 +135,8 @@ class LatentClassModel(DensityMixin, ChoosingTransformer):  # type: ignore[misc]
         history_: what happened in learning.
         n_hidden_: the states of the hidden variable.
         weights_: the share of each state.
-        prototypes_: for each state the distribution of every column.
+        prototypes_: for each state the distribution of every column (its class profile); a dict, with `shares` and
+            `baseline`.
         selection_: what was tried, with n_hidden="auto".
     """
 
@@ -191,9 +192,10 @@ class LatentClassModel(DensityMixin, ChoosingTransformer):  # type: ignore[misc]
         return self.network_.prior(self._hidden_name())
 
     @property
-    def prototypes_(self) -> dict[int, dict[str, dict[Label, float]]]:
-        """For each hidden state the distribution of every column, by level."""
-        return dict(enumerate(self._prototypes(self._hidden_name())))
+    def prototypes_(self) -> Prototypes[int]:
+        """For each hidden state the distribution of every column, by level; a dict, with `shares` and `baseline`."""
+        check_is_fitted(self, "network_")
+        return self._prototypes(self._hidden_name(), range(self.n_hidden_))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """How likely each row belongs to each cluster.
