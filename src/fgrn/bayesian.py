@@ -38,7 +38,7 @@ Arcs = Mapping[str, Sequence[str]] | Iterable[tuple[str, str]]
 """The parents of each variable that has some, or pairs (parent, child)."""
 
 
-OPTIONS = ("cycle_tolerance", "hold", "engine", "threads", "merge", "online")
+OPTIONS = ("accelerate", "cycle_tolerance", "hold", "engine", "threads", "merge", "online")
 """What `learn` hands on to `Network.learn`."""
 
 
@@ -229,7 +229,7 @@ class BayesianNetwork(FactoredModel):
         """Maximum likelihood from rows with hidden variables, holes and soft evidence; see `Network.learn`.
 
         Rows in which everything is known are counted in one pass, and no tree of clusters is needed. Other options are
-        those of `Network.learn`: cycle_tolerance, hold, engine, threads, merge, online.
+        those of `Network.learn`: accelerate, cycle_tolerance, hold, engine, threads, merge, online.
         """
         strange = [name for name in options if name not in OPTIONS]
         if strange:
@@ -243,7 +243,10 @@ class BayesianNetwork(FactoredModel):
         if not options.get("online") and self._is_complete(data, encoded):
             settings.choice("engine", options.get("engine", "auto"), ("auto", *engines.NAMES))
             settings.choice("merge", options.get("merge"), (True, False, None))
-            rule = em.Rule(epochs, cycles, tolerance, options.get("cycle_tolerance", 1e-10), starts, seed)
+            rule = em.Rule(
+                epochs, cycles, tolerance, options.get("cycle_tolerance", 1e-10), starts, seed,
+                options.get("accelerate", False),
+            )  # fmt: skip
             spec = self._spec if only is None else self._spec.restricted(settings.names("only", only))
             if not any(spec.learnt_tables):
                 raise LearningError("Nothing here may be learnt: every table is frozen.")

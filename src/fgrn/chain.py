@@ -50,7 +50,7 @@ class Chain(Network):
     def copy(self) -> Chain:
         """A chain with the same blocks and parameters, to be taught something else."""
         other = Chain(self.blocks, self.link, self.sequence)
-        other._parameters, other._trained = self._parameters, self._trained
+        other._parameters, other._trained, other._counted = self._parameters, self._trained, self._counted
         return other
 
     def __eq__(self, other: object) -> bool:
@@ -61,11 +61,11 @@ class Chain(Network):
     __hash__ = None  # learning changes it
 
     def __getstate__(self) -> Any:
-        return self.blocks, self._parameters, self.link, self.sequence, self._trained
+        return *super().__getstate__(), self.link, self.sequence
 
     def __setstate__(self, state: Any) -> None:
-        self.__init__(state[0], state[2], state[3])  # type: ignore[misc]
-        self._parameters, self._trained = state[1], state[4]
+        self.__init__(state[0], *state[4:])  # type: ignore[misc]
+        self._parameters, self._trained, self._counted = state[1:4]
 
     def __repr__(self) -> str:
         output, source = self.link

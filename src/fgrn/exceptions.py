@@ -14,11 +14,12 @@
     └── CheckpointError        a checkpoint of learning that cannot be read or written
 
     FgrnWarning
-    ├── ConvergenceWarning     messages that were still moving when the rounds were used up
+    ├── ConvergenceWarning     messages, or tables, that were still moving when the rounds, or epochs, were used up
     ├── TableWarning           a table that may not be what it seems: words for missing values, names that are values
     ├── UnseenLevelWarning     a value, or a column, that was not there when the model was learnt
     ├── EmptyColumnWarning     a column without any known value, of which nothing is learnt
     ├── ImpossibleRowWarning   rows of probability zero, answered as if nothing were known of them
+    ├── RescaledTableWarning   a table in a file whose rows do not sum to one, and were divided by their sum
     └── CheckpointWarning      a checkpoint that could not be written while learning went on
 
 Messages say what, where, why and what to do. All errors but `UnknownNameError` (a `KeyError`) and those of files (an
@@ -136,7 +137,7 @@ class FgrnWarning(UserWarning):
 
 
 class ConvergenceWarning(FgrnWarning):
-    """Messages that were still moving when the rounds were used up."""
+    """Messages or tables that were still changing when the rounds or epochs were used up."""
 
 
 class TableWarning(FgrnWarning):
@@ -153,6 +154,10 @@ class EmptyColumnWarning(FgrnWarning):
 
 class ImpossibleRowWarning(FgrnWarning):
     """Rows of probability zero, answered as if nothing were known of them."""
+
+
+class RescaledTableWarning(FgrnWarning):
+    """A table in a file whose rows do not sum to one, and were divided by their sum."""
 
 
 class CheckpointWarning(FgrnWarning):

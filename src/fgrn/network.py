@@ -49,6 +49,7 @@ class Network(Learning, Queries):
         self._parameters = initial(self._spec)
         self._plans: dict[frozenset[str], Plan] = {}
         self._trained: tuple[dict[str, Any], ...] = ()
+        self._counted = None
         self._work = 0.0  # table cells visited so far, call by call
         self._programs: dict[tuple[frozenset[str], frozenset[int]], Programs] = {}
 
@@ -112,7 +113,7 @@ class Network(Learning, Queries):
     def copy(self) -> Network:
         """A network with the same blocks and parameters, to be taught something else."""
         other = Network(self.blocks)
-        other._parameters, other._trained = self._parameters, self._trained
+        other._parameters, other._trained, other._counted = self._parameters, self._trained, self._counted
         return other
 
     def reset(self) -> None:
@@ -127,11 +128,11 @@ class Network(Learning, Queries):
     __hash__ = None  # type: ignore[assignment]  # learning changes it
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.blocks, self._parameters, self._trained
+        return self.blocks, self._parameters, self._trained, self._counted
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.__init__(state[0])  # type: ignore[misc]
-        self._parameters, self._trained = state[1:]
+        self._parameters, self._trained, self._counted = state[1:]
 
     def __repr__(self) -> str:
         shape = f"tree of diameter {self.diameter}" if self.is_tree else "with loops"

@@ -235,15 +235,14 @@ def _class_of(estimator: Any, text: str) -> Any:
 @click.option("--picture", metavar="FILE", help="Draw them, too (.svg, .png, .pdf).")
 @common.json_option
 def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> None:
-    """What is typical of each class or cluster: values more frequent there than in general, the most telling first.
+    """What is typical of each class or cluster: values more frequent there than in the baseline, most telling first.
 
-    MODEL is a file written by `fgrn fit`.
+    The baseline is the distribution of a column over all of them, weighted by their shares. MODEL is a file
+    written by `fgrn fit`.
     """
     common.check_picture(picture)
     estimator = common.estimator(model)
-    found = getattr(estimator, "prototypes_", None) or (
-        estimator.prototypes() if hasattr(estimator, "prototypes") else None
-    )
+    found = getattr(estimator, "prototypes_", None)
     if found is None:
         raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes or clusters.")
     if picture:
@@ -254,32 +253,21 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
     if as_json:
         common.as_json({str(state): columns for state, columns in found.items()})
         return
-    shares = _shares(estimator, found)
-    base = {
-        name: {level: sum(shares[s] * found[s][name][level] for s in found) for level in levels}
-        for name, levels in next(iter(found.values())).items()
-    }
     for state, columns in found.items():
-        say(f"{visible(str(state))}  ({shares[state]:.1%})")
+        say(f"{visible(str(state))}  ({found.shares[state]:.1%})")
         lines = []
         for name, beliefs in columns.items():
             for level, belief in beliefs.items():
-                lift = belief / base[name][level] if base[name][level] else 1.0
+                base = found.baseline[name][level]
+                lift = belief / base if base else 1.0
                 if lift > 1:
-                    telling = belief * np.log(lift)  # what the value adds to the divergence from the whole
+                    telling = belief * np.log(lift)  # what the value adds to the divergence from the baseline
                     lines.append((telling, (name, str(level)), [f"{belief:.1%}", f"{lift:.2f}"]))
         lines.sort(key=lambda line: -line[0])
         room = printing.room()
         names = printing.equations([pair for _, pair, _ in lines[:most]], None if room is None else room - BESIDE)
         shown = [[name, *cells] for name, (_, _, cells) in zip(names, lines[:most], strict=True)]
-        say(common.aligned(["value", "here", "times as in general"], shown, indent=2) + "\n")
-
-
-def _shares(estimator: Any, found: Any) -> dict[Any, float]:
-    network = estimator.network_
-    name = estimator._class_name() if hasattr(estimator, "classes_") else estimator._hidden_name()
-    belief = network.propagate(None, keep=[name]).marginal(name)[0]
-    return dict(zip(found, belief.tolist(), strict=True))
+        say(common.aligned(["value", "here", "times the baseline"], shown, indent=2) + "\n")
 
 
 @click.command(epilog="\b\nExamples\n  fgrn draw people.fgrn -o people.svg --given age=31\n"
@@ -293,20 +281,24 @@ def _shares(estimator: Any, found: Any) -> dict[Any, float]:
 @click.option("--only", multiple=True, metavar="NAME", help="A variable to draw, of a network; may be repeated.")
 @click.option("--method", type=click.Choice(["exact", "loopy"]), default="exact", show_default=True,
               help="loopy approximates, for networks that are too wide.")  # fmt: skip
+@common.rescale_option
 @common.json_option
 def draw(
-    model: str, output: str, given: tuple[str, ...], detail: str, only: tuple[str, ...], method: str, as_json: bool
-) -> None:
+    model: str, output: str, given: tuple[str, ...], detail: str, only: tuple[str, ...], method: str, rescale: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Draw a model as a factor graph, with beliefs, and the two messages on each wire where something is known.
 
-    MODEL is a file written by `fgrn fit` or `Network.save`; or a network: BIF, XMLBIF, NET, XDSL or UAI, which is drawn
-    as a directed graph with a card for each variable. No other program is needed.
+    MODEL is a file written by `fgrn fit` or `Network.save`; or a network: BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE,
+    which is drawn as a directed graph with a card for each variable. No other program is needed.
     """
     from . import networks
 
     common.check_picture(output)
     if networks.is_network(model):
-        networks.draw_graph(model, output, given, detail=detail, variables=only or None, method=method, as_json=as_json)
+        networks.draw_graph(
+            model, output, given, as_json, rescale, method=method, detail=detail, variables=only or None
+        )
     elif only or detail != "auto" or method != "exact":
         raise click.UsageError("--only, --detail and --method are for Bayesian networks and factor graphs.")
     else:

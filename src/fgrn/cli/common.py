@@ -41,6 +41,9 @@ stream_option = click.option(
     is_flag=True,
     help="Read in batches, from disk in every epoch: for tables larger than memory.",
 )
+rescale_option = click.option(
+    "--rescale", is_flag=True, help="Divide each row of a network's tables by its sum, whatever that is."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table for people.")
 
 
@@ -350,3 +353,8 @@ def stoppable() -> Iterator[Callable[[], bool]]:
         yield lambda: asked
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def those_given(**settings: Any) -> dict[str, Any]:
+    """The settings that were given at the command line; the others are as the estimator has them."""
+    return {name: value for name, value in settings.items() if value is not None}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..exceptions import FgrnError, ImpossibleEvidence, NetworkFileError, WiringError, counted, shortened, visible
-from ..io.formats import EXTENSIONS, FORMATS
+from ..io.formats import EXTENSIONS, FORMATS, READ_ONLY, READABLE, RESCALE, UNREADABLE
 from ..marginals import REMEDY
 from . import common
 from .answers import Answer
@@ -24,11 +24,15 @@ if TYPE_CHECKING:
 def is_network(path: str) -> bool:
     """Whether a file is that of a network of another program, by its name, or a model file with such a network."""
     if not path.endswith(".fgrn"):
-        return Path(path.removesuffix(".gz")).suffix.lower() in EXTENSIONS
+        return _ending(path) in READABLE or _ending(path) in UNREADABLE
     try:
         return _loaded(path) is not None
     except FgrnError:
         return False  # who reads it says why
+
+
+def _ending(path: str) -> str:
+    return Path(path.removesuffix(".gz")).suffix.lower()
 
 
 def _loaded(path: str) -> FactoredModel | None:
@@ -52,8 +56,8 @@ def worded() -> Iterator[None]:
         raise ImpossibleEvidence(str(error).replace(REMEDY, "Change or leave out a value."), error.rows) from None
 
 
-def model_of(path: str, format: str | None = None) -> FactoredModel:
-    """The network in a file."""
+def model_of(path: str, format: str | None = None, rescale: bool = False) -> FactoredModel:
+    """The network in a file; `rescale` divides each row of its tables by its sum, however far that is from one."""
     from .. import read
 
     if path.endswith(".fgrn"):
@@ -65,13 +69,13 @@ def model_of(path: str, format: str | None = None) -> FactoredModel:
             )
         return model
     with worded():
-        return read(path, format)
+        return read(path, format, rescale=rescale or RESCALE)
 
 
-def format_option(name: str, which: str) -> Callable[[common.Command], common.Command]:
+def format_option(name: str, which: str, known: tuple[str, ...]) -> Callable[[common.Command], common.Command]:
     """The option for the format of a file."""
     told = f"The format of {which}; else by the end of its name."
-    return click.option(f"--{name}", f"{name}_", type=click.Choice(FORMATS), help=told)
+    return click.option(f"--{name}", f"{name}_", type=click.Choice(known), help=told)
 
 
 # convert
@@ -80,25 +84,29 @@ def format_option(name: str, which: str) -> Callable[[common.Command], common.Co
 @click.command(epilog="\b\nExamples\n  fgrn convert alarm.bif alarm.xdsl\n  fgrn convert alarm.net.gz alarm.uai")
 @click.argument("source", metavar="IN")
 @click.argument("target", metavar="OUT")
-@format_option("from", "IN")
-@format_option("to", "OUT")
+@format_option("from", "IN", (*FORMATS, *READ_ONLY))
+@format_option("to", "OUT", FORMATS)
+@common.rescale_option
 @common.json_option
-def convert(source: str, target: str, from_: str | None, to_: str | None, as_json: bool) -> None:
+def convert(source: str, target: str, from_: str | None, to_: str | None, rescale: bool, as_json: bool) -> None:
     """Write a network in the format of another program.
 
-    IN and OUT are BIF, XMLBIF, Hugin NET, XDSL or UAI files, gzipped where the name ends in .gz. Numbers stay the same
-    to the last bit. A name that a format cannot carry is an error; properties that it cannot carry are left out, which
-    is told.
+    IN and OUT are BIF, XMLBIF, Hugin NET, XDSL or UAI files, gzipped where the name ends in .gz; IN may also be a DSC,
+    DNE or flat OOBN file. Numbers stay the same to the last bit, unless a row has to be divided by its sum. A name that
+    a format cannot carry is an error; properties that it cannot carry are left out, which is told.
     """
     from ..io.formats import read_document, write_document
 
-    if to_ is None and not is_network(target):
+    if to_ is None and _ending(target) not in EXTENSIONS:
         ends = ", ".join(EXTENSIONS)
         raise click.UsageError(f"OUT is {target!r}: its format is told by the end of its name ({ends}), or by --to.")
     if target != "-" and Path(target).exists() and Path(source).exists() and Path(target).samefile(source):
         raise click.UsageError(f"IN and OUT are one file, {source!r}, which would be overwritten. Name another OUT.")
     with worded():
-        document = model_of(source).to_document() if source.endswith(".fgrn") else read_document(source, from_)
+        if source.endswith(".fgrn"):
+            document = model_of(source).to_document()
+        else:
+            document = read_document(source, from_, rescale=rescale or RESCALE)
     write_document(document, target, to_)
     back = read_document(target, to_)
     lost = []
@@ -129,11 +137,11 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, as_jso
 # inspect
 
 
-def summary(path: str, as_json: bool) -> None:
+def summary(path: str, as_json: bool, rescale: bool = False) -> None:
     """What is in a network: variables, arcs, numbers, and how hard it is to ask."""
     from ..bayesian import BayesianNetwork
 
-    model = model_of(path)
+    model = model_of(path, rescale=rescale)
     found: dict[str, Any] = {"file": path, "name": model.name, "variables": len(model.variables)}
     states = [variable.cardinality for variable in model.variables]
     found |= {"states": sum(states), "most_states": max(states)}
@@ -245,20 +253,21 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
 @click.option(
     "-o", "--output", metavar="FILE", help="Write a table: CSV, TSV or Parquet by its name; - is standard output."
 )
-@format_option("from", "NETWORK")
+@format_option("from", "NETWORK", (*FORMATS, *READ_ONLY))
+@common.rescale_option
 @common.reading
 @common.json_option
 def query(
     network: str, given: tuple[str, ...], evidence: str | None, targets: tuple[str, ...], most_probable: bool,
     joint: str | None, samples: int | None, seed: int, method: str, output: str | None, from_: str | None,
-    as_json: bool, **options: Any,
+    rescale: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Ask a network: what is believed of its variables, given what is known, and how probable that is.
 
-    NETWORK is a BIF, XMLBIF, NET, XDSL or UAI file. Of one row of evidence, a table with bars is shown, or with -o
-    written (variable, state, probability). Rows of --evidence have an answer each, in columns, and a row that is
-    impossible has none; an empty cell is unknown, and cells may also be weights, [.2,.8], or !=state. Codes for missing
-    values that are states of the network, such as None, are states.
+    NETWORK is a BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE file. Of one row of evidence, a table with bars is shown, or
+    with -o written (variable, state, probability). Rows of --evidence have an answer each, in columns, and a row that
+    is impossible has none; an empty cell is unknown, and cells may also be weights, [.2,.8], or !=state. Codes for
+    missing values that are states of the network, such as None, are states.
     """
     asked = [
         option for option, on in (("--most-probable", most_probable), ("--joint", joint), ("--sample", samples)) if on
@@ -269,7 +278,7 @@ def query(
         raise click.UsageError(f"{asked[0]} needs --method exact.")
     if as_json and output:
         raise click.UsageError("--json prints to standard output; leave out -o, or leave out --json.")
-    model = model_of(network, from_)
+    model = model_of(network, from_, rescale)
     names = list(targets) or list(model.names)
     for name in names:
         model.variable(name)
@@ -302,11 +311,13 @@ def _names(model: FactoredModel, text: str) -> list[str]:
 # draw
 
 
-def draw_graph(path: str, output: str, given: tuple[str, ...], as_json: bool, method: str, **options: Any) -> None:
+def draw_graph(
+    path: str, output: str, given: tuple[str, ...], as_json: bool, rescale: bool, method: str, **options: Any
+) -> None:
     """Draw the graph of a network with its beliefs."""
     from .. import plots
 
-    model = model_of(path)
+    model = model_of(path, rescale=rescale)
     known = {name: [value] for name, value in known_of(model, given).items()}
     with worded():
         plots.save(plots.graph(model, known or None, method=method, **options), output)

@@ -28,16 +28,17 @@ DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 @click.argument("data")
 @common.schema
 @common.reading
+@common.rescale_option
 @common.json_option
-def inspect(data: str, bins: int, max_levels: int, as_json: bool, **options: Any) -> None:
+def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool, **options: Any) -> None:
     """What is in a table: columns, levels, holes, and what looks odd; or in a Bayesian network.
 
-    DATA is a CSV, TSV or Parquet file, or - for standard input; or a network: BIF, XMLBIF, NET, XDSL or UAI.
+    DATA is a CSV, TSV or Parquet file, or - for standard input; or a network: BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE.
     """
     from . import networks
 
     if networks.is_network(data) and options["format_"] is None:
-        networks.summary(data, as_json)
+        networks.summary(data, as_json, rescale)
         return
     from ..doubts import names_are_values
 
@@ -154,17 +155,9 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
 @click.option(
     "--criterion", type=click.Choice(["bic", "aic", "held_out"]), default="bic", show_default=True, help="What decides."
 )
-@click.option("--epochs", type=click.IntRange(1), default=200, show_default=True, help="The most epochs of learning.")
-@click.option(
-    "--smoothing",
-    type=click.FloatRange(0),
-    default=0.01,
-    show_default=True,
-    help="Count added to every cell of every table.",
-)
-@click.option(
-    "--starts", type=click.IntRange(1), default=4, show_default=True, help="Random starts of each; the best is kept."
-)
+@click.option("--epochs", type=click.IntRange(1), help="The most epochs of learning. [1000]")
+@click.option("--smoothing", type=click.FloatRange(0), help="Count added to every cell of every table. [0.01]")
+@click.option("--starts", type=click.IntRange(1), help="Random initialisations of each; the best is kept. [4]")
 @common.schema
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
 @click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
@@ -172,9 +165,9 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
 @common.stream_option
 @common.reading
 @common.json_option
-def compare(data: str, sizes: str | None, criterion: str, epochs: int, smoothing: float, starts: int, bins: int,
-            max_levels: int, seed: int, weights: str | None, picture: str | None, streamed: bool, as_json: bool,
-            **options: Any) -> None:  # fmt: skip
+def compare(data: str, sizes: str | None, criterion: str, epochs: int | None, smoothing: float | None,
+            starts: int | None, bins: int, max_levels: int, seed: int, weights: str | None, picture: str | None,
+            streamed: bool, as_json: bool, **options: Any) -> None:  # fmt: skip
     """How many hidden states a table asks for: likelihood, AIC, BIC, relative entropy, class sizes.
 
     DATA is a CSV, TSV or Parquet file, or - for standard input; a folder or a 'glob*' of files is read in batches, and
@@ -191,8 +184,8 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int, smoothing
         table, weight = common.weighted(common.read(data, **options), weights)
     tried = None if sizes is None else [common.whole(part, "--sizes") for part in sizes.split(",")]
     model = LatentClassModel(
-        n_epochs=epochs, smoothing=smoothing, n_init=starts, criterion=criterion, n_bins=bins, max_levels=max_levels,
-        random_state=seed, verbose=0 if as_json else 1,
+        criterion=criterion, n_bins=bins, max_levels=max_levels, random_state=seed, verbose=0 if as_json else 1,
+        **common.those_given(n_epochs=epochs, smoothing=smoothing, n_init=starts),
     )  # fmt: skip
     with common.stoppable() as stopped:
         model._stop = stopped

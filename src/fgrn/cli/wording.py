@@ -35,6 +35,8 @@ OPTIONS = {
 """The option for each parameter that a message may name."""
 
 PHRASES = (
+    (re.compile(r"\bcheckpoint=fgrn\.Checkpoint\('([^']*)', resume=True\)"), r"--checkpoint \1 --resume"),
+    (re.compile(r"\bfit with checkpoint='run\.ckpt'"), "fit with --checkpoint FILE"),
     (re.compile(r"\bDrop it\b"), "Leave it out with --drop"),
     (re.compile(r"\bLeave it out\.$"), "Leave it out with --drop."),
     (re.compile(r"\bAdd it to the missing codes\b"), "Say that it stands for unknown with --missing"),
@@ -43,6 +45,7 @@ PHRASES = (
     (re.compile(r"missing_values=\(\)"), "--missing ''"),
     (re.compile(r"Raise max_hidden=\d+, or set n_hidden\."), "Try more of them with `fgrn compare --sizes`."),
     (re.compile(r"header=False \(pandas: header=None\)"), "--no-header"),
+    (re.compile(r"\brescale=True\b"), "--rescale"),
     (re.compile(r"fgrn\.Stream\(\.\.\., cache=folder\)"), "--cache FOLDER"),
     (re.compile(r"Choose another cache=\."), "Choose another --cache."),
     (re.compile(r"say which encoding= it is"), "say which --encoding it is"),

@@ -15,6 +15,7 @@ from .. import frames
 from ..exceptions import SchemaError, TableWarning, counted, shortened, warn
 from ..explanation import Explanation
 from ..labels import Label, is_missing_word, is_text
+from ..prototypes import Prototypes
 from ._base import LatentEstimator
 from ._tables import Classes
 
@@ -37,7 +38,8 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
             executor: a client of dask.distributed, whose workers keep the rows and count them; X is then a Dask
                 dataframe, or Parquet files that every worker can read, and y and sample_weight names of columns.
 
-        If it fails, the model is as it was before.
+        If it fails, the model is as it was before. If it is interrupted, by Ctrl-C, the best model so far is kept, with
+        a warning; before the end of the first epoch, or interrupted once more, the model is as it was before.
         """
         self._validate_params()
         if executor is not None or frames.is_source(X):
@@ -107,10 +109,10 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         return self._explain(row, self._class_name(), state)
 
     @property
-    def prototypes_(self) -> dict[Any, dict[str, dict[Label, float]]]:
-        """For each class the distribution of every column, by level."""
+    def prototypes_(self) -> Prototypes[Any]:
+        """For each class the distribution of every column, by level; a dict, with `shares` and `baseline`."""
         check_is_fitted(self, "network_")
-        return dict(zip(self.classes_, self._prototypes(self._class_name()), strict=True))
+        return self._prototypes(self._class_name(), self.classes_)
 
     def _code(self, target: Any) -> int:
         found = np.flatnonzero(self.classes_ == target)
