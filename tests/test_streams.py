@@ -540,6 +540,7 @@ def test_a_bayesian_network_is_made_of_arcs_and_a_file(holes: float, tmp_path: P
         sure.learn(tmp_path / "b.csv")
 
 
+@pytest.mark.filterwarnings("ignore:The best number of hidden states")
 @pytest.mark.parametrize("criterion", ["bic", "held_out"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_number_of_hidden_states_is_chosen_on_disk_as_in_memory(

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from .. import labels
 from ..exceptions import FgrnError, TableFileError, first_line
 from . import container
 from .text_header import check_names
@@ -31,8 +32,7 @@ FORMATS = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A")
-"""What stands for unknown in files, unless said otherwise."""
+MISSING = labels.MISSING
 
 INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")
 """What frames call an index without a name in Parquet files."""
