@@ -16,10 +16,10 @@ RECORDED := pyproject.toml src/fgrn/_version.py
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test demo bench docs lint wheel check clean
+.PHONY: help venv test demo bench docs outputs lint wheel check clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s  %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s  %s\n", $$1, $$2}' Makefile
 
 venv: $(DEV) ## .venv with the package (editable) and all tools
 
@@ -32,9 +32,12 @@ demo: $(PLAIN) ## the demonstration
 bench: $(BENCH) ## speed beside other programs (15 minutes; BENCH_ARGS=--quick to see that it runs)
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
-docs: $(DEV) ## the documentation, as pages in build/docs; warnings are errors
-	@$(BIN)/python -m sphinx -q -W --keep-going docs build/docs
+docs: $(DEV) ## the documentation, as pages in build/docs; what has not changed is kept; warnings are errors
+	@$(BIN)/python -m sphinx -W --keep-going -j auto -d build/doctrees docs build/docs
 	@echo "build/docs/index.html"
+
+outputs: $(DEV) ## run the code of the documentation, and write what it prints into the pages
+	@$(BIN)/python docs/outputs.py
 
 lint: $(DEV) ## style, format and types; changes nothing
 	@$(BIN)/python -m ruff check --quiet .

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from . import growth, little, networks, report, stars, streams, trees
-from .measure import Result, write
+from .measure import Result, read, write
 
 ROOT = Path(__file__).parents[1]
 CASES = {
@@ -26,11 +26,16 @@ CASES = {
 
 
 def main() -> int:
-    """Run, print, and (with all cases, at full size) write the page, the picture and the figures."""
+    """Run, print, and (at full size, all cases or those to record) write the page, the picture and the figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("cases", nargs="*", metavar="case", help=f"some of {', '.join([*CASES, 'growth'])}; else all")
     parser.add_argument("--quick", action="store_true", help="a twentieth of the rows, to see that everything runs")
+    parser.add_argument("--redraw", action="store_true", help="the page and the picture from what was measured last")
+    parser.add_argument("--record", action="store_true", help="write the figures of some cases, too; others stay")
     options = parser.parse_args()
+    if options.redraw:
+        publish()
+        return 0
     unknown = set(options.cases) - {*CASES, "growth"}
     if unknown:
         parser.error(f"there is no case {', '.join(sorted(unknown))}")
@@ -48,15 +53,21 @@ def main() -> int:
     slopes = growth.slopes(options.quick) if "growth" in chosen else []
     for line in slopes:
         print(f"  time grows with the power {line['power']:.2f} of the {line['what']}")
-    if not options.cases and not options.quick:
-        write(ROOT / "benchmarks" / "results.json", results, {"growth": slopes})
-        report.fill(ROOT / "docs" / "speed.md", results, slopes)
-        report.picture(ROOT / "docs" / "speed.svg", results)
-        print("written: benchmarks/results.json, docs/speed.md, docs/speed.svg")
+    if not options.quick and (options.record or not options.cases):
+        write(ROOT / "benchmarks" / "results.json", results, {"growth": slopes}, whole=not options.cases)
+        publish()
     missed = [result.name for result in results if result.met is False]
     if missed:
         print(f"{len(missed)} goals were missed: {', '.join(missed)}")
     return 0
+
+
+def publish() -> None:
+    """Write the page and the picture from the figures."""
+    here, results, slopes = read(ROOT / "benchmarks" / "results.json")
+    report.fill(ROOT / "docs" / "speed.md", here, results, slopes)
+    report.picture(ROOT / "docs" / "speed.svg", results)
+    print("written: docs/speed.md, docs/speed.svg")
 
 
 if __name__ == "__main__":

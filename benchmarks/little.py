@@ -1,4 +1,4 @@
-"""Small things: import, the first fit with caches cold and warm, one row."""
+"""Small things: import, the first call with caches cold and warm, one row."""
 
 from __future__ import annotations
 
@@ -8,29 +8,63 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
-from .measure import Result, seconds
+from .measure import FIRST_CALL, Result, seconds
 
 IMPORT = "import time; t = time.perf_counter(); import fgrn; print(time.perf_counter() - t)"
-FIRST_FIT = """
-import sys, time
+FIRST = """
+import time
 import numpy as np
 import fgrn
 codes = np.random.default_rng(0).integers(0, 4, (500, 10))
 data = {f"Y{i}": codes[:, i] for i in range(10)}
-net = fgrn.lvm(dict.fromkeys(data, 4), hidden=20)
 begin = time.perf_counter()
-net.learn(data, epochs=20, engine=sys.argv[1])
+"""
+LAST = """
 print(time.perf_counter() - begin)
 """
+REFERENCE = """
+fgrn.lvm(dict.fromkeys(data, 4), hidden=20).learn(data, epochs=20, engine="reference")
+"""
+HIDDEN = """
+net = fgrn.lvm(dict.fromkeys(data, 4), hidden=20)
+net.learn(data, epochs=20, engine="cpu")
+"""
+CHAIN = """
+chain = fgrn.hmm(dict.fromkeys(data, 4), hidden=5)
+chain.learn(data, epochs=20, engine="cpu")
+"""
+BAYESIAN = """
+arcs = [(f"Y{i}", f"Y{j}") for i in range(10) for j in (i + 1, i + 2) if j < 10]
+model = fgrn.BayesianNetwork(dict.fromkeys(data, 4), arcs)
+model.learn({**data, "Y3": [None] * 500}, epochs=20, engine="cpu")
+model.propagate({"Y0": data["Y0"]}, engine="cpu")
+"""
+REST = """
+soft = {**data, "Y0": np.full((500, 4), 0.25)}
+net.learn(soft, epochs=2, engine="cpu")
+net.learn(data, epochs=2, cycles=3, engine="cpu")
+net.propagate(data, engine="cpu")
+fgrn.stack(dict.fromkeys(data, 4), hidden=[3, 3]).learn(data, epochs=2, engine="cpu")
+fgrn.dica(dict.fromkeys(data, 4), hidden=[3, 2]).learn(data, epochs=2, engine="cpu")
+chain.propagate(data, engine="cpu")
+model.joint({"Y0": data["Y0"]}, ["Y1", "Y2"])
+model.most_probable({"Y0": data["Y0"]})
+model.sample(10, seed=0)
+"""
+FIRST_CALLS = {
+    "learning from a small table (the reference engine compiles nothing)": REFERENCE,
+    "learning with one hidden variable": HIDDEN,
+    "learning a chain (a hidden Markov model)": CHAIN,
+    "learning a Bayesian network with a hidden variable, and its posteriors": BAYESIAN,
+    "all of these, and layers, product spaces, soft evidence, all messages, samples": HIDDEN + CHAIN + BAYESIAN + REST,
+}
 
 
-def _fresh(code: str, *arguments: str, cache: str | None = None) -> float:
+def _fresh(code: str, cache: str | None = None) -> float:
     environment = dict(os.environ)
     if cache is not None:
         environment["NUMBA_CACHE_DIR"] = cache
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True, env=environment
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     return float(done.stdout.split()[-1])
 
 
@@ -38,13 +72,11 @@ def little(quick: bool) -> Iterator[Result]:
     """Seconds that people wait; goals are times, so the peer is the goal."""
     took = min(_fresh(IMPORT) for _ in range(5))
     yield Result("import fgrn", "in a new process", took, 0.3, "0.3 s", 1.0, note=f"{took:.3f} s")
-    for engine in ("reference", "cpu"):
+    for what, code in FIRST_CALLS.items():
         with tempfile.TemporaryDirectory() as cache:
-            cold = _fresh(FIRST_FIT, engine, cache=cache)
-            warm = min(_fresh(FIRST_FIT, engine, cache=cache) for _ in range(3))
-            what = f"500 rows, N=10, |S|=20, 20 epochs, engine={engine!r}, in a new process"
-            yield Result("first fit, caches cold", what, cold, warm, "caches warm", note=f"{cold:.2f} s")
-            yield Result("first fit, caches warm", what, warm, warm, "itself", note=f"{warm:.2f} s")
+            cold = _fresh(FIRST + code + LAST, cache=cache)
+            warm = min(_fresh(FIRST + code + LAST, cache=cache) for _ in range(3))
+        yield Result(FIRST_CALL, what, cold, warm, "later processes")
     import fgrn
 
     net = fgrn.lvm({f"Y{i}": 4 for i in range(50)}, hidden=20)

@@ -8,7 +8,7 @@ import os
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ import numpy as np
 import fgrn
 
 THREADS = 2
+FIRST_CALL = "first call"
+"""The name of results that are times of the first call on a machine, which compiles."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,22 @@ def machine() -> dict[str, Any]:
     }
 
 
-def write(path: Path, results: list[Result], extra: dict[str, Any]) -> None:
-    """All that was measured, as JSON."""
+def write(path: Path, results: list[Result], extra: dict[str, Any], whole: bool = True) -> None:
+    """All that was measured, as JSON. Unless all was measured, results of other names stay in the file."""
     rows = [{**asdict(result), "ratio": result.ratio, "met": result.met} for result in results]
+    if not whole:
+        old = json.loads(path.read_text())
+        names = {result.name for result in results}
+        place = next((at for at, row in enumerate(old["results"]) if row["name"] in names), len(old["results"]))
+        after = [row for row in old["results"][place:] if row["name"] not in names]
+        rows = [*old["results"][:place], *rows, *after]
+        extra = {key: value or old[key] for key, value in extra.items()}
     path.write_text(json.dumps({"machine": machine(), "results": rows, **extra}, indent=1) + "\n")
+
+
+def read(path: Path) -> tuple[dict[str, Any], list[Result], list[dict[str, Any]]]:
+    """What `write` wrote: the machine, the results, and how times grow."""
+    found = json.loads(path.read_text())
+    names = [field.name for field in fields(Result)]
+    results = [Result(**{name: row[name] for name in names}) for row in found["results"]]
+    return found["machine"], results, found["growth"]

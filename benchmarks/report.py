@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .measure import Result, machine
+from fgrn.plots.style import AGAINST, FOR, LINE, PAPER, save, styled
+
+from .measure import FIRST_CALL, Result
 
 PROGRAMS = ("StepMix", "pomegranate", "NumPy", "hmmlearn", "pyAgrum", "pgmpy")
 
@@ -17,17 +19,22 @@ def _seconds(value: float) -> str:
     return f"{value * 1e9:.3g} ns"
 
 
+def _times(ratio: float) -> str:
+    """A ratio with three digits at least, and without an exponent."""
+    digits = 0 if ratio >= 100 else 1 if ratio >= 10 else 2
+    return f"{ratio:,.{digits}f}" if ratio < 1000 else f"{round(ratio, -len(str(int(ratio))) + 3):,.0f}"
+
+
 def table(results: list[Result]) -> str:
-    """Markdown."""
-    lines = ["| what | | ours | beside | theirs | ratio | goal |", "|---|---|---|---|---|---|---|"]
+    """Markdown. What was measured against a limit, and not against another side, has no ratio."""
+    lines = ["| what | | ours | beside | theirs | ratio |", "|---|---|---|---|---|---|"]
     for result in results:
-        goal = "" if result.goal is None else f"{'≤' if result.at_most else '≥'} {result.goal:g} "
-        goal += {True: "met", False: "**missed**", None: ""}[result.met]
-        sides = [_seconds(result.ours), result.peer, _seconds(result.theirs)]
+        cells = [_seconds(result.ours), result.peer, _seconds(result.theirs), _times(result.ratio)]
         if result.note:
-            sides = [result.note, result.peer, ""]
+            alone = result.goal == 1 or result.peer == "itself"
+            cells = [result.note, *(["", "", ""] if alone else [result.peer, "", _times(result.ratio)])]
         what = result.what.replace("|", r"\|")
-        lines.append(f"| {result.name} | {what} | {' | '.join(sides)} | {result.ratio:.3g} | {goal} |")
+        lines.append(f"| {result.name} | {what} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -38,13 +45,22 @@ def growth_table(slopes: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def fill(page: Path, results: list[Result], slopes: list[dict[str, Any]]) -> None:
-    """Put the tables into the page, between its marks."""
+def first_calls_table(results: list[Result]) -> str:
+    """Markdown."""
+    lines = ["| the first call is | on a new machine | in later processes |", "|---|---|---|"]
+    lines += [f"| {result.what} | {result.ours:.1f} s | {result.theirs:.1f} s |" for result in results]
+    return "\n".join(lines)
+
+
+def fill(page: Path, here: dict[str, Any], results: list[Result], slopes: list[dict[str, Any]]) -> None:
+    """Put the machine and the tables into the page, between its marks."""
     text = page.read_text()
-    here = machine()
     where = f"{here['processor']}, {here['cores']} cores, Python {here['python']}, NumPy {here['numpy']}, "
     where += f"Numba {here['numba']}."
-    parts = {"machine": where, "results": table(results), "growth": growth_table(slopes)}
+    first = [result for result in results if result.name == FIRST_CALL]
+    others = [result for result in results if result.name != FIRST_CALL]
+    parts = {"machine": where, "results": table(others), "growth": growth_table(slopes)}
+    parts["first calls"] = first_calls_table(first)
     page.write_text(filled(text, parts))
 
 
@@ -57,27 +73,46 @@ def filled(text: str, parts: dict[str, str]) -> str:
 
 
 def picture(path: Path, results: list[Result]) -> None:
-    """Ratios to peers, longest bar first, on a logarithmic axis; the goals as ticks."""
-    import matplotlib as mpl
+    """How many times as long other programs take, by what was measured, on a logarithmic axis."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
 
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    shown = [result for result in results if result.peer.split(",")[0].split(" ")[0] in PROGRAMS]
-    shown.sort(key=lambda result: result.ratio)
-    figure, axes = plt.subplots(figsize=(9, 0.42 * len(shown) + 1.2), layout="constrained")
-    places = range(len(shown))
-    axes.barh(places, [r.ratio for r in shown], color="#3b6ea5", height=0.62)
-    for place, result in zip(places, shown, strict=True):
-        axes.text(result.ratio * 1.06, place, f"{result.ratio:.3g}", va="center", fontsize=9, color="#222222")
-        if result.goal is not None:
-            axes.plot([result.goal] * 2, [place - 0.38, place + 0.38], color="#d1495b", linewidth=2.5)
-    axes.set_yticks(places, [f"{r.name}: {r.peer}" for r in shown], fontsize=9)
-    axes.set_xscale("log")
-    axes.set_xlim(0.8, max(r.ratio for r in shown) * 2.5)
-    axes.set_xlabel("times as fast as the peer (red: the goal)")
-    axes.set_title("Learning and inference, measured side by side", loc="left", fontsize=11)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    axes.xaxis.set_major_formatter("{x:g}")
-    figure.savefig(path)
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        if result.peer.split(",")[0].split(" ")[0] in PROGRAMS:
+            named = result.what.partition(":")[0] in result.name  # the network is in both
+            groups.setdefault(result.what if named else f"{result.name}: {result.what}", []).append(result)
+    with styled():
+        lines = sum(1 + len(group) for group in groups.values()) + 0.4 * len(groups)
+        figure = Figure(figsize=(8.6, 0.235 * lines + 1.0), layout="constrained")
+        axes = figure.add_subplot()
+        axes.set_xscale("log")
+        y, ticks = 0.0, []
+        for heading, group in groups.items():
+            axes.annotate(
+                heading, (0, y), (0, 0), ("axes fraction", "data"), "offset points", va="center", fontsize=8,
+                weight="bold", bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 1}, zorder=3,
+            )  # fmt: skip
+            for result in sorted(group, key=lambda one: -one.ratio):
+                y += 1
+                faster = result.ratio >= 1
+                axes.barh(y, result.ratio - 1, 0.66, left=1, color=FOR if faster else AGAINST)
+                axes.annotate(
+                    f"{_times(result.ratio)} ×", (max(result.ratio, 1), y), (4, 0), textcoords="offset points",
+                    va="center_baseline", fontsize=8,
+                )  # fmt: skip
+                ticks.append((y, result.peer))
+            y += 1.4
+        most = max(result.ratio for group in groups.values() for result in group)
+        axes.set(xlim=(0.5, 4 * most), ylim=(y - 0.7, -0.7), xlabel="times as long as fgrn takes for the same work")
+        axes.axvline(1, color=LINE, linewidth=0.8, zorder=0)
+        powers = [10**power for power in range(len(str(int(most))))]
+        axes.set_xticks(powers, [f"{power:,}" for power in powers])
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_yticks([at for at, _ in ticks], [peer for _, peer in ticks])
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        axes.grid(axis="x")
+        heading = "Time of other programs, as a multiple of that of fgrn"
+        figure.suptitle(heading, x=0.01, ha="left", fontsize=10, weight="bold")
+    save(figure, path)

@@ -1,13 +1,17 @@
-"""How the documentation is built: `sphinx-build -W --keep-going docs build/docs`. Needs no network."""
+"""How the documentation is built: `make docs`. Needs no network."""
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.errors import ExtensionError
+from sphinx.search.en import SearchEnglish
+from sphinx.util import logging
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -20,9 +24,9 @@ project = "fgrn"
 author = "the fgrn developers"
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "sphinx_design"]
 exclude_patterns = ["_pictures", "paper.md"]  # the second is included by results.md
-myst_enable_extensions = ["dollarmath", "deflist"]
+myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 napoleon_use_ivar = True
 myst_heading_anchors = 3
 default_role = "code"  # docstrings write names in single backticks
@@ -33,6 +37,7 @@ autodoc_type_aliases = {"ArrayLike": "ArrayLike"}
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 100
 python_use_unqualified_type_names = True
+toc_object_entries_show_parents = "hide"
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"fgrn {__version__}"
@@ -41,17 +46,41 @@ html_show_sphinx = False
 html_show_copyright = False
 html_copy_source = False
 html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["fgrn.css"]
+copybutton_selector = "div[class*=highlight-]:not(.highlight-text) pre"  # outputs are not to be copied
+copybutton_prompt_text = "$ "
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": True,
     "footer_start": [],
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 5,
+    "show_toc_level": 2,
 }
 
-pictures.draw(HERE / "_pictures")
-pictures.include(HERE / "paper.md", HERE / "_pictures" / "paper.md")
+SEARCHED = ("missing", "impute", "imputation", "viterbi", "decode", "calibration", "latent class", "junction", "hmm")
+"""Words of the field that the search of the site must find."""
+
+
+def prepared(app: object) -> None:
+    """Pictures, and the page that is included by another."""
+    pictures.draw(HERE / "_pictures", logging.getLogger(__name__).info)
+    pictures.include(HERE / "paper.md", HERE / "_pictures" / "paper.md")
+
+
+def searchable(app: object, exception: Exception | None) -> None:
+    """An error if the search of the site does not find the words of the field."""
+    index = Path(app.outdir) / "searchindex.js"
+    if exception is not None or app.builder.name != "html" or not index.is_file():
+        return
+    found = json.loads(index.read_text(encoding="utf-8").removeprefix("Search.setIndex(").rstrip().removesuffix(")"))
+    stem = SearchEnglish({}).stem
+    known = {*found["terms"], *found["titleterms"]}
+    lost = [word for words in SEARCHED for word in words.split() if stem(word) not in known]
+    if lost:
+        raise ExtensionError(f"The search of the site does not find {', '.join(lost)}: say it on a page.")
 
 
 def inline_math(writer: object, node: nodes.math) -> None:
@@ -91,6 +120,13 @@ def plain(app: object, what: str, name: str, obj: object, options: object, lines
         lines[number] = code.replace(COLON, ":")
 
 
+def ours(app: object, what: str, name: str, obj: object, skip: bool, options: object) -> bool | None:
+    """Leave out what a class inherits from other packages: scikit-learn documents its own methods."""
+    module = getattr(getattr(obj, "fget", None) or obj, "__module__", None)
+    inherited = isinstance(module, str) and not module.startswith("fgrn")
+    return True if inherited or (name.startswith("set_") and name.endswith("_request")) else None
+
+
 def signature(
     app: object, what: str, name: str, obj: object, options: object, arguments: str | None, returns: str | None
 ) -> tuple[str | None, str | None]:
@@ -101,6 +137,9 @@ def signature(
 def setup(app: object) -> dict[str, bool]:
     """What Sphinx asks for."""
     app.add_html_math_renderer("mathml", (inline_math, None), (block_math, None))
+    app.connect("builder-inited", prepared)
+    app.connect("build-finished", searchable)
+    app.connect("autodoc-skip-member", ours)
     app.connect("autodoc-process-signature", signature)
     app.connect("autodoc-process-docstring", guarded, priority=400)  # before napoleon
     app.connect("autodoc-process-docstring", plain, priority=600)

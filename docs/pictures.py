@@ -1,30 +1,56 @@
-"""The pictures of the documentation, drawn when it is built: each is what the code draws today."""
+"""The pictures of the documentation, drawn when it is built and kept until the code that draws them changes."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import re
+import tempfile
+from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+import outputs  # beside this file
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable, datasets, plots
 
+HERE = Path(__file__).parent
 QUESTIONS = ("residence", "cars", "travels_by")
 """Of the survey: few enough to see every message."""
 
 
-def draw(folder: Path) -> None:
-    """All pictures, as SVG files in a folder."""
+def draw(folder: Path, tell: Callable[[str], None] = print) -> None:
+    """All pictures, as SVG files in a folder; those whose sources have not changed are left as they are."""
     folder.mkdir(exist_ok=True)
-    for name, figure in {**ten(), **gallery()}.items():
-        plots.save(figure, folder / f"{name}.svg")
+    code = [*Path(fgrn.__file__).parent.rglob("*.py"), Path(__file__), Path(outputs.__file__)]
+    for name, figures, sources in (("ten", ten, []), ("gallery", gallery, [HERE / "gallery.md"])):
+        key, kept = _key([*code, *sources]), folder / f"{name}.key"
+        if kept.is_file() and kept.read_text() == key:
+            tell(f"pictures: {name}: up to date")
+            continue
+        tell(f"pictures: {name}: computing")
+        for picture, figure in figures().items():
+            tell(f"pictures: {name}: {picture}.svg")
+            plots.save(figure, folder / f"{picture}.svg")
+        kept.write_text(key)
+
+
+def _key(sources: list[Path]) -> str:
+    found = hashlib.sha256(" ".join(version(name) for name in ("numpy", "matplotlib")).encode())
+    for path in sorted(sources):
+        found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()
 
 
 def include(page: Path, target: Path) -> None:
     """A page that may not be there, without its title; or a line that says so."""
     text = page.read_text(encoding="utf-8") if page.is_file() else "The tables are not in this copy of the site.\n"
     lines = text.splitlines()
-    target.write_text("\n".join(lines[1:] if lines[0].startswith("# ") else lines) + "\n", encoding="utf-8")
+    wanted = "\n".join(lines[1:] if lines[0].startswith("# ") else lines) + "\n"
+    if not target.is_file() or target.read_text(encoding="utf-8") != wanted:  # else the page would be read again
+        target.write_text(wanted, encoding="utf-8")
 
 
 def ten() -> dict[str, Any]:
@@ -87,34 +113,12 @@ def survey() -> tuple[dict[str, list[Any]], Network]:
 
 
 def gallery() -> dict[str, Any]:
-    """One picture of each kind, as the page of the gallery has the code."""
-    table = datasets.load("survey").frame()
-    rows = table.drop(columns="travels_by")
-    train, test = table[:900], table[900:]
-    model = fgrn.LatentClassifier(8, random_state=0).fit(train.drop(columns="travels_by"), train["travels_by"])
-    types = fgrn.LatentClassModel(4, random_state=0).fit(rows)
-    sizes = fgrn.LatentClassModel(random_state=0, criterion="bic").compare(rows, sizes=[1, 2, 3, 4, 5, 6])
-    unknown = test.drop(columns="travels_by")
-    _, few = survey()
-    chest, symptoms = diagnosis(), {"smoking": "yes", "short of breath": "yes"}
-    return {
-        "network": plots.network(few, {"cars": ["none"]}),
-        "graph": plots.graph(chest),
-        "graph-symptoms": plots.graph(chest, symptoms),
-        "graph-diagnosis": plots.graph(chest, {**symptoms, "x-ray": "yes"}),
-        "prototypes": plots.prototypes(types.prototypes_),
-        "convergence": plots.convergence(types.history_),
-        "selection": plots.selection(sizes),
-        "explanation": plots.explanation(model.explain(unknown.iloc[[0]])),
-        "confusion": plots.confusion(test["travels_by"], model.predict(unknown)),
-        "missingness": plots.missingness(table),
-    }
-
-
-def diagnosis() -> fgrn.BayesianNetwork:
-    """The network of the gallery's diagnosis, by the code on its page."""
-    page = Path(__file__).with_name("gallery.md").read_text(encoding="utf-8")
-    code = re.search(r"^## Diagnosis$.*?^```python$(.*?)^```$", page, re.M | re.S)[1]
-    names: dict[str, Any] = {"fgrn": fgrn, "plots": plots}
-    exec(code, names)
-    return names["chest"]
+    """The pictures of the gallery: each is the value of the last block of code above it on the page."""
+    page = (HERE / "gallery.md").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        values = {ran.line: ran.value for ran in outputs.run(page, "gallery.md")}
+    pictures = {}
+    for found in re.finditer(r"^!\[.*\]\(_pictures/([\w-]+)\.svg\)$", page, re.M):
+        line = page.count("\n", 0, found.start())
+        pictures[found[1]] = values[max(above for above in values if above < line)]
+    return pictures

@@ -82,3 +82,69 @@ def example() -> Document:
     states = {"smoke": ("yes", "no"), "lung": ("a", "b", "c"), "xray": ("bad", "good")}
     properties = {"smoke": {"position": "(25 275)", "label": "Smokes?"}, "": {"author": "somebody"}}
     return Document(states, tuple(factors), True, "chest", properties)
+
+
+DSC = """// as MSBN writes it
+belief network "chest"
+properties { creator is "somebody", { a }; }
+node smoke
+{
+    name: "Smokes?";
+    type: discrete[2] = { "yes", "no" };
+    position: (25, 275);
+    category: "habit";
+}
+node lung { name: "lung"; type : discrete [ 3 ] = { "a", "b", "c", }; }   /* no more */
+node xray { type: discrete[2] = { bad, "good; {really}" }; }
+probability ( xray | smoke, lung )
+{
+    (1, 2): 1.0, 0.0;
+    default: 0.5, 0.5;
+    (0, 0) : 0.1, 0.9; // first
+    (0, 1) : 0.2, 0.8; (0, 2) : 0.3, 0.7; (1, 0) : 0.4,
+      0.6;
+}
+probability(smoke) { 0.5, 0.5; }
+probability(lung | smoke) { (0): 0.1, 0.2, 0.7; (1): 0.01, 0.09, 0.9; }
+"""
+
+DNE = r"""// ~->[DNET-1]->~
+
+// File created by hand.
+bnet chest {
+autoupdate = TRUE;
+title = "A chest";
+visual V1 { nodefont = font {shape= "Arial"; size= 9;}; windowposn = (25, 25, 1220, 502);
+    NodeSet Node {BuiltIn = 1; Color = 0x00E1E1E1;}; };
+node smoke {
+    kind = NATURE;
+    discrete = TRUE;
+    chance = CHANCE;
+    states = (yes, no);
+    parents = ();
+    probs =
+        // yes    no
+          (0.5,   0.5);
+    title = "Smokes?";
+    comment = "he said \"never\", \
+        and\tcoughed;";
+    visual V1 { center = (25, 275); link 1 { path = ((1, 2), (3, 4)); }; };
+    };
+node lung {
+    states = (a, b, c); parents = (smoke); title = "lung";
+    probs =
+        // a     b     c       // smoke
+        ((0.1,   0.2,  0.7),   // yes ;
+         (0.01,  0.09, 0.9));  // no  ;
+    };
+node xray {
+    discrete = TRUE; states = (bad, good); parents = (smoke, lung);
+    probs = (0.1, 0.9, 0.2, 0.8, 0.3, 0.7, 0.4, 0.6, 0.5, 0.5, 1, 0); /* flat */
+    };
+node Note { kind = CONSTANT; discrete = FALSE; levels = (0, 1, 2); parents = (); value = 1; };
+ElimOrder = (xray, lung, smoke);
+};
+"""
+
+TEXTS = {"dsc": DSC, "dne": DNE}
+"""The same network in formats that are read and not written."""

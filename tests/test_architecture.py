@@ -31,7 +31,7 @@ ROOT = Path(fgrn.__file__).parent
 SOURCES = {path.relative_to(ROOT).as_posix(): path for path in sorted(ROOT.rglob("*.py"))}
 FLOW = (
     "evidence", "messages", "marginals", "counts", "chains", "parameters", "em", "online", "sampling",
-    "assignments", "tally",
+    "assignments", "tally", "acceleration",
 )  # fmt: skip
 FLOW_MAY_KNOW = {
     *FLOW,

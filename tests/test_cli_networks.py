@@ -291,7 +291,7 @@ def test_properties_that_are_left_out_are_told(tmp_path: Path, capsys: Any) -> N
     [
         (circle(), "bif", ["factors without a direction", "UAI"]),
         (BayesianNetwork({"a b": ["no", "yes"]}), "net", ["'a b'"]),
-        (BayesianNetwork({"a": ["no way", "yes"]}), "xdsl", ["'no way'"]),
+        (BayesianNetwork({"a": [" no way", "yes"]}), "xml", ["' no way'"]),
     ],
 )
 def test_what_a_format_cannot_carry_is_told(

@@ -30,6 +30,8 @@ def test_the_code_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert completed["fever"].tolist()[4] == "high"
     assert completed["cough"].tolist()[6] == "yes"
     assert namespace["model"].predict({"fever": [None], "cough": ["yes"], "age": [60]}).tolist() == ["yes"]
+    states = ["well", "well", "worn", "worn", "well", "well", "well"]
+    assert namespace["chain"].most_probable(namespace["log"]).labels["S"].tolist() == states
     assert Path("flu.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 

@@ -13,6 +13,8 @@ import pytest
 import fgrn
 from fgrn.io import estimator_file, model_file
 
+pytestmark = pytest.mark.filterwarnings("ignore:The best number of hidden states")
+
 
 @pytest.fixture(scope="module")
 def fitted() -> fgrn.LatentClassifier:

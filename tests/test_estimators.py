@@ -370,6 +370,7 @@ def test_stopping_keeps_the_best_that_was_learnt() -> None:
     assert model.n_hidden_ == 2
 
 
+@pytest.mark.filterwarnings("ignore:The best number of hidden states")
 def test_a_selection_does_not_outlive_its_fit() -> None:
     frame, _ = survey(100)
     model = LatentClassModel(n_hidden="auto", max_hidden=2, n_init=1, **QUICK).fit(frame)
@@ -505,3 +506,38 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was(estimator: Any) -> None:
     with pytest.raises(KeyboardInterrupt):
         model.fit(frame, answer)
     assert model.network_._parameters is tables
+
+
+# Learning to the end
+
+
+def answers() -> tuple[dict[str, list[int]], list[int]]:
+    """Four questions answered by 216 people in 16 ways, and how many answered so (Stouffer and Toby, 1951)."""
+    people = [42, 23, 6, 25, 6, 24, 7, 38, 1, 4, 1, 6, 2, 9, 2, 20]
+    return {name: [number >> place & 1 for number in range(16)] for place, name in enumerate("dcba")}, people
+
+
+def test_default_settings_reach_the_maximum() -> None:
+    rows, people = answers()
+    found = []
+    for seed in range(3):
+        model = fgrn.LatentClassModel(2, smoothing=0.0, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.fit(rows, sample_weight=people)
+        assert model.history_.converged
+        assert model.history_.log_likelihood[-1] == pytest.approx(-504.46767, abs=2e-4)  # as poLCA reports it
+        found.append(np.sort(model.weights_))
+    np.testing.assert_allclose(found, [[0.2792, 0.7208]] * 3, atol=2e-3)
+
+
+def test_epochs_that_are_used_up_are_told_as_scikit_learn_does() -> None:
+    from sklearn.exceptions import ConvergenceWarning
+
+    rows, people = answers()
+    with pytest.warns(ConvergenceWarning, match=r"n_epochs=3: the last epoch still gained .* tol=1e-08") as told:
+        fgrn.LatentClassModel(2, n_epochs=3, random_state=0).fit(rows, sample_weight=people)
+    assert issubclass(told[0].category, fgrn.ConvergenceWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # who wants all epochs is not told
+        fgrn.LatentClassModel(2, n_epochs=3, tol=0.0, random_state=0).fit(rows, sample_weight=people)

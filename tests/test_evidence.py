@@ -451,7 +451,7 @@ def test_a_distribution_of_zeros_is_impossible_and_its_row_named(column: Any, ro
     ("value", "words"),
     [
         ([0.1, 0.2, 0.7], r"a distribution of 3 weights, but it has 2 states \(no, yes\)"),
-        ([0.5], "a distribution of 1 weights, but it has 2 states"),
+        ([0.5], "a distribution of 1 weight, but it has 2 states"),
         ([], "a distribution of 0 weights, but it has 2 states"),
         ((1, 0, 0), "a distribution of 3 weights, but it has 2 states"),
         ([-0.1, 1.1], r"finite and not negative. Got \[-0.1, 1.1\]"),
@@ -479,7 +479,7 @@ def test_a_distribution_has_a_weight_for_every_state_finite_and_not_negative(val
     ("array", "words"),
     [
         (np.ones((2, 3)), r"Column 'Y': its distributions have 3 weights; it has 2 states \(no, yes\)"),
-        (np.ones((2, 1)), "Column 'Y': its distributions have 1 weights; it has 2 states"),
+        (np.ones((2, 1)), "Column 'Y': its distributions have 1 weight; it has 2 states"),
         (np.ones((2, 0)), "Column 'Y': its distributions have 0 weights; it has 2 states"),
         (np.array([[1, 1], [-1, 2]]), "Row 1, 'Y': .*finite and not negative"),
         (np.array([[1, 1], [NAN, 2]]), "Row 1, 'Y': .*finite and not negative"),

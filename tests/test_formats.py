@@ -117,6 +117,47 @@ def test_a_slash_in_a_name_or_an_address_begins_no_comment() -> None:
     assert document.properties == {"": {"url": "http://a.b/c"}}
 
 
+@pytest.mark.parametrize(
+    "comment", ["/* c */", "/**/", "/* a\n b */", "// c\n", "//c\n", '// "c"\n', "// {;\n", "//\n"]
+)
+def test_a_comment_may_be_glued_to_any_word(comment: str) -> None:
+    text = """network s {}
+    variable a { type discrete [ 2 ] { yes, no}; property url = http://x.y/z; }
+    variable b { type discrete [ 3 ] { x , y, z }; property p = "//"; }
+    probability ( a ) { table 0.5, 0.5; }
+    probability ( b | a ) { ( yes) 0.5, 0.25, 0.25; ( no ) 0.25, 0.5, 0.25; }"""
+    document = bif.parse(text, "plain")
+    assert document.properties == {"a": {"url": "http://x.y/z"}, "b": {"p": '"//"'}}
+    ends = [match.end() for match in re.finditer(r"property[^;]*;|[a-z0-9.]+|[^\sa-z0-9.]", text)]
+    for end in ends:
+        assert bif.parse(text[:end] + comment + text[end:], "commented") == document, text[:end]
+
+
+def test_the_error_of_a_file_with_comments_is_that_of_the_reading_that_came_further() -> None:
+    text = "variable a { type discrete [ 2 ] { x//y, z }; }\nprobability ( a ) { table 0.5, 0.4; }"
+    with pytest.raises(NetworkFileError, match=r"line 2: the table of 'a' sums to 0\.9"):
+        bif.parse(text, "file")
+    text = "variable a { type discrete [ 2 ] { x//y\n, z }; }\nprobability ( a ) { table 0.5, 0.4; }"
+    with pytest.raises(NetworkFileError, match=r"line 3: the table of 'a' sums to 0\.9"):
+        bif.parse(text, "file")
+
+
+def test_labels_and_names_may_have_blanks_without_quotation_marks() -> None:
+    text = """variable has PMF { type discrete [ 2 ] { No PMF, PMF }; }
+    variable "x" { type discrete [ 3 ] { "a b", c d, e }; }
+    variable one { type discrete [ 1 ] { the only one }; }
+    probability ( has PMF ) { table 0.5, 0.5; }
+    probability ( one | has PMF ) { (No PMF) 1; ( PMF ) 1; }
+    probability ( x | has PMF, one ) { (No PMF, the only one) 0.41, 0.09, 0.5; (PMF, the only one) 0.5 0.25 0.25; }"""
+    document = bif.parse(text, "file")
+    assert document.states == {"has PMF": ("No PMF", "PMF"), "x": ("a b", "c d", "e"), "one": ("the only one",)}
+    assert table_of(document, "x").scope == ("has PMF", "one", "x")
+    assert table_of(document, "x").values.tolist() == [[[0.41, 0.09, 0.5]], [[0.5, 0.25, 0.25]]]
+    assert bif.parse(bif.serialise(document), "again") == document
+    with pytest.raises(NetworkFileError, match="'No PMFs' is no state of 'has PMF'"):
+        bif.parse(text.replace("(No PMF) 1", "(No PMFs) 1"), "file")
+
+
 def test_names_are_quoted_only_where_they_must_be() -> None:
     text = bif.serialise(example())
     assert '"' not in text
@@ -175,6 +216,66 @@ def test_net() -> None:
         "HR_Notes": '("x" "y")',
     }
     assert net.parse(net.serialise(document), "again") == document
+
+
+def test_slashes_begin_a_comment_in_net() -> None:
+    text = """/// written by hand
+    // twice
+    net { } // here
+    node A { states = ("a//b" "c"); // and here
+      label = "x // y"; url = http://x.y; }
+    potential (A) { data = // there
+      ( 0.25// first
+        0.75 ); }//"""
+    document = net.parse(text, "n.net")
+    assert document.states == {"A": ("a//b", "c")}
+    assert document.properties == {"A": {"label": "x // y", "url": "http://x.y"}}
+    assert table_of(document, "A").values.tolist() == [0.25, 0.75]
+
+
+OOBN = """class Flat
+{
+    inputs = ();
+    outputs = (B);
+    node_size = (80 40);
+    node A { states = ("a" "b"); }
+    node B { states = ("u" "v" "w"); }
+    potential (A) { data = (0.25 0.75); }
+    potential (B | A) { data = ((0.1 0.2 0.7)(0.3 0.3 0.4)); }
+}
+"""
+
+
+def test_a_class_without_instances_is_read_as_a_network(tmp_path: Path) -> None:
+    path = tmp_path / "flat.oobn"
+    path.write_text(OOBN)
+    document = read_document(path)
+    assert document.name == "Flat"
+    assert document.states == {"A": ("a", "b"), "B": ("u", "v", "w")}
+    assert table_of(document, "B").values.tolist() == [[0.1, 0.2, 0.7], [0.3, 0.3, 0.4]]
+    assert document.properties[""] == {"inputs": "()", "outputs": "(B)", "node_size": "(80 40)"}
+    path.rename(tmp_path / "file")
+    assert read_document(tmp_path / "file") == document
+    with pytest.raises(NetworkFileError, match=r"\.oobn is read, and not written"):
+        write_document(document, tmp_path / "new.oobn")
+
+
+@pytest.mark.parametrize(
+    ("more", "line", "said"),
+    [
+        ("}\n", 11, "more follows the class"),
+        ("class Other { }\n", 11, "more follows the class"),
+        ("}", None, "more follows the class"),
+    ],
+)
+def test_more_than_one_class_is_refused(more: str, line: int | None, said: str) -> None:
+    with pytest.raises(NetworkFileError, match=said):
+        net.parse(OOBN + more, "n.oobn")
+    for block, what in (("instance I : Other (A) { }", "an instance"), ("temporal T : A { }", "a temporal clone")):
+        with pytest.raises(NetworkFileError, match=f"line 6: here is {what}"):
+            net.parse(OOBN.replace("    node A", f"    {block}\n    node A"), "n.oobn")
+    with pytest.raises(NetworkFileError, match="the file ends"):
+        net.parse(OOBN.rstrip()[:-1], "n.oobn")
 
 
 XDSL = """<?xml version="1.0" encoding="ISO-8859-1"?>
@@ -427,8 +528,6 @@ def test_a_chain_of_many_variables_is_no_cycle_and_no_recursion() -> None:
         ("xmlbif", "a", "\x00", "XMLBIF cannot carry"),
         ("net", "a b", "x", "Hugin NET cannot carry the name 'a b'.*BIF"),
         ("net", "node", "x", "Hugin NET cannot carry the name 'node'"),
-        ("xdsl", "a", "0-4", "XDSL cannot carry '0-4', a state of 'a'.*BIF"),
-        ("xdsl", "1a", "x", "XDSL cannot carry the name '1a'"),
     ],
 )
 def test_what_a_format_cannot_carry_is_refused(format: str, name: str, label: str, said: str) -> None:
@@ -561,7 +660,7 @@ def test_what_is_no_network_is_not_written(factors: list[Any], said: str, tmp_pa
 
 
 def test_an_older_file_stays_when_writing_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "file.xdsl"
+    path = tmp_path / "file.net"
     path.write_text("old")
     with pytest.raises(NetworkFileError):
         write_document(Document({"a b": ("x",)}, (Factor(("a b",), np.ones(1)),), True), path)

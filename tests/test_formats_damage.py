@@ -5,24 +5,29 @@ from __future__ import annotations
 import gzip
 import random
 import time
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from documents import documents, example
+from documents import TEXTS, documents, example
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fgrn.document import Document, Factor
 from fgrn.exceptions import NetworkFileError
 from fgrn.io import formats
-from fgrn.io.formats import FORMATS, read_document, uai
+from fgrn.io.formats import FORMATS, READ_ONLY, builder, read_document, uai
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::fgrn.RescaledTableWarning"),
+]  # a changed digit, and a sum
 
-MODULES: dict[str, Any] = {name: import_module(f"fgrn.io.formats.{name}") for name in FORMATS}
+MODULES: dict[str, Any] = {name: import_module(f"fgrn.io.formats.{name}") for name in (*FORMATS, *READ_ONLY)}
+EXAMPLES = {name: MODULES[name].serialise(example()) for name in FORMATS} | TEXTS
 
 
 def survives(format: str, text: str) -> Document | None:
@@ -39,14 +44,15 @@ def survives(format: str, text: str) -> Document | None:
     return document
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", EXAMPLES)
 def test_a_file_that_was_cut_anywhere(format: str) -> None:
-    text = MODULES[format].serialise(example())
-    assert survives(format, text) is not None
+    text = EXAMPLES[format]
+    whole = survives(format, text)
+    assert whole is not None
     for end in range(len(text)):
         found = survives(format, text[:end])
         if found is not None:  # only an end that says nothing, or the last digits, can be missing
-            assert list(found.states) == list(survives(format, text).states)  # type: ignore[union-attr]
+            assert list(found.states) == list(whole.states)
 
 
 @pytest.mark.parametrize("name", ["alarm", "child", "water", "hepar2"])
@@ -65,10 +71,10 @@ def test_a_problem_of_the_competition_that_was_cut(name: str, shared_data: Path)
         survives("uai", text[: random.randrange(len(text))])
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", EXAMPLES)
 @given(data=st.data())
 def test_bytes_that_were_changed(format: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
-    raw = bytearray(MODULES[format].serialise(example()).encode())
+    raw = bytearray(EXAMPLES[format].encode())
     for _ in range(data.draw(st.integers(1, 4))):
         place = data.draw(st.integers(0, len(raw) - 1))
         raw[place : place + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
@@ -82,10 +88,33 @@ def test_bytes_that_were_changed(format: str, data: st.DataObject, tmp_path_fact
         assert document.states
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", EXAMPLES)
+@given(data=st.data())
+def test_control_characters_of_a_file_are_not_in_messages(format: str, data: st.DataObject) -> None:
+    """Whatever is wrong, a terminal is not told to change its colours."""
+    hostile = data.draw(
+        st.sampled_from(["\x9b31m", "\u202e"] if format.startswith("x") else ["\x1b[31m", "\x07", "\x9b31m"])
+    )
+    text = EXAMPLES[format]
+    for word in ("smoke", "yes", "lung", "bad"):
+        text = text.replace(word, word + hostile) if data.draw(st.booleans()) else text
+    place = data.draw(st.integers(0, len(text) - 1))
+    text = text[:place] + data.draw(st.sampled_from(["", "9", hostile, "(", ";", "x"])) + text[place + 1 :]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            MODULES[format].parse(text, "file")
+            said = ""
+        except NetworkFileError as error:
+            said = str(error)
+    for one in (said, *(str(warning.message) for warning in caught)):
+        assert one.isprintable(), repr(one)
+
+
+@pytest.mark.parametrize("format", EXAMPLES)
 @given(data=st.data())
 def test_pieces_in_any_order(format: str, data: st.DataObject) -> None:
-    text = MODULES[format].serialise(data.draw(documents(directed=format != "uai")) if format == "uai" else example())
+    text = MODULES[format].serialise(data.draw(documents(directed=False))) if format == "uai" else EXAMPLES[format]
     lines = text.split("\n")
     survives(format, "\n".join(data.draw(st.lists(st.sampled_from(lines), max_size=len(lines)))))
     survives(format, "\n".join(data.draw(st.permutations(lines))))
@@ -111,6 +140,12 @@ MANY = ", ".join(f"v{n}" for n in range(1, 40))
         ("uai", "MARKOV\n1000000000\n2 2\n1\n", "the number of variables is 1,000,000,000"),
         ("uai", f"MARKOV\n{HUGE}\n2 2\n1\n", "more than 10"),
         ("uai", "MARKOV\n2\n1000000000 2\n1\n1 0\n1000000000\n1 1\n", "too few numbers"),
+        ("uai", "MARKOV\n2\n70000 2\n1\n1 1\n2\n1 1\n", "variable 0 has 70,000 states"),
+        ("dne", f"bnet n {{ node a {{ numstates = {HUGE}; probs = (1); }}; }};", "has no states"),
+        ("dne", "bnet n { node a { numstates = 99999999; probs = (1); }; };", "has no states"),
+        ("dsc", f"node a {{ type: discrete[{HUGE}] = {{ x }}; }}", "but 1 are named"),
+        ("dsc", "".join(f"node v{n} {{ type: discrete[4] = {{ a, b, c, d }}; }}\n" for n in range(40))
+         + f"probability ( v0 | {MANY} ) {{ default: 0.25, 0.25, 0.25, 0.25; }}", "does not hold"),
         ("uai", "MARKOV\n2\n10000 10000\n1\n2 0 1\n100000000\n1 1\n", "only 2 follow"),
         ("uai", "MARKOV\n2\n2 2\n999999999\n1 0\n", "the number of factors is 999,999,999"),
         ("uai", "MARKOV\n2\n2 2\n1\n999999999 0\n", "the number of variables of factor 1 is 999,999,999"),
@@ -132,11 +167,41 @@ def test_a_large_claim_in_a_small_file_fails_quickly(format: str, text: str, sai
 
 def test_abbreviated_tables_share_one_limit() -> None:
     """Each of them is small; all of them are not."""
-    tables = "".join(
-        f"probability ( v{n} | {MANY.split(', v10')[0]} ) {{ default 1, 0, 0, 0; }}\n" for n in range(10, 40)
-    )
+    parents = ", ".join(f"v{n}" for n in range(1, 10))
+    tables = [f"probability ( v{n} | {parents} ) {{ default 1, 0, 0, 0; }}\n" for n in range(10, 40)]
     with pytest.raises(NetworkFileError, match="all such tables together"):
-        MODULES["bif"].parse(BIF_HEAD + tables.replace("1, 0, 0, 0", "1,0,0,0"), "claim")
+        MODULES["bif"].parse(BIF_HEAD + "".join(tables), "claim")
+    with pytest.raises(NetworkFileError, match="variable 'v0' has no table"):
+        MODULES["bif"].parse(BIF_HEAD + tables[0], "claim")
+
+
+@pytest.mark.parametrize("more", [0, 10_000, 10**6])
+def test_what_a_file_may_leave_unwritten_grows_with_its_size(more: int) -> None:
+    """A table of 2^21 values is refused from a file of two kilobytes, and read from a larger one."""
+    head = "".join(f"variable v{n} {{ type discrete [ 2 ] {{ a, b }}; }}\n" for n in range(21))
+    head += "".join(f"probability ( v{n} ) {{ table 1, 0; }}\n" for n in range(20))
+    text = f"{head}probability ( v20 | {', '.join(f'v{n}' for n in range(20))} ) {{ default 1, 0; }}" + " " * more
+    room = min(builder.EXPANSION_BASE + builder.EXPANSION_SHARE * len(text), builder.EXPANSION_LIMIT)
+    if room < 2**21:
+        with pytest.raises(
+            NetworkFileError, match=rf"2,097,152 values that the file does not hold.*may have {room:,}\."
+        ):
+            MODULES["bif"].parse(text, "claim")
+    else:
+        assert MODULES["bif"].parse(text, "claim").factors[-1].values.size == 2**21
+
+
+def test_evidence_of_many_samples_is_bounded_by_the_size_of_the_file() -> None:
+    count = 4000
+    sparse = f"{count}\n" + "".join(f"1 {n} 0\n" for n in range(count))
+    with pytest.raises(NetworkFileError, match=r"4,000 samples name 4,000 variables, a table of 16,000,000 cells"):
+        uai.parse_evidence(sparse, "claim")
+    few = uai.parse_evidence("1000\n" + "".join(f"1 {n} 0\n" for n in range(1000)), "few")
+    assert len(few) == 1000
+    rows = [f"20 {' '.join(f'{n} 0' for n in range(first, first + 20))}\n" for first in range(0, 300, 20)]
+    dense = uai.parse_evidence(f"{count}\n" + "".join(rows[n % len(rows)] for n in range(count)), "dense")
+    assert sum(state is not None for states in dense.values() for state in states) == 20 * count
+    assert len(dense) * count > uai.CELLS_BASE
 
 
 @pytest.mark.parametrize(
@@ -155,6 +220,30 @@ def test_abbreviated_tables_share_one_limit() -> None:
         ("xmlbif", "<BIF><NETWORK>" + "<!-- " * 100_000),
         ("xdsl", "<smile>" + "<nodes/>" * 100_000),
         ("uai", "MARKOV\n" + "1 " * 400_000),
+        (
+            "xdsl",
+            '<smile><nodes><cpt id="a"><property id="fgrn_states">'
+            + "[" * 200_000
+            + "</property></cpt></nodes></smile>",
+        ),
+        ("bif", "network n { " + "property " * 100_000),
+        ("bif", "network n { " + "property / " * 50_000 + "/*"),
+        ("bif", "x//y\n" * 100_000),
+        ("bif", "probability ( " + "a | " * 200_000),
+        ("bif", "probability ( " + '"a" ' * 100_000 + ") {}"),
+        ("net", "/" * 400_000),
+        ("net", "net { a = " + "/ " * 200_000),
+        ("net", "class C { " + "a = 1; " * 50_000),
+        ("dne", "bnet n " + "{ a " * 100_000),
+        ("dne", "bnet n { a = " + "{ b = " * 100_000),
+        ("dne", "bnet n { a = " + "/* " * 50_000),
+        ("dne", "bnet n { a = b; c /*" + " /*" * 50_000),
+        ("dne", "bnet n { a = " + '"' * 400_001),
+        ("dne", "bnet n { " + "a " * 50_000),
+        ("dsc", "node a " + "{ " * 50_000),
+        ("dsc", "other " + "{ " * 50_000),
+        ("dsc", "/* " * 50_000),
+        ("dsc", "probability ( a | " + "a, " * 50_000),
         ("uai", "MARKOV 100000 " + "1 " * 400_000 + "x"),
     ],
 )

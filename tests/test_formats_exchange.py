@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from itertools import product
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from fgrn.document import Document, Factor
 from fgrn.exceptions import NetworkFileError
 from fgrn.io.formats import FORMATS, read_document, write_document
+from fgrn.io.formats.names import is_plain
 
 pytestmark = pytest.mark.slow
 
@@ -61,6 +63,87 @@ def test_labels_may_be_nearly_anything(format: str, document: Document) -> None:
     if format == "xmlbif" and any(label != label.strip() for label in labels):
         return
     assert without_properties(module.parse(module.serialise(document), "file")) == without_properties(document)
+
+
+ALIKE = [
+    "a b",
+    "a_b",
+    "a-b",
+    "a_b_2",
+    "A b",
+    "\u00e4 b",
+    "0-4",
+    "x0_4",
+    "_",
+    "",
+    " ",
+    "x",
+    "\x00",
+    "\x1f",
+    "\n",
+    "\ud800",
+    "\ufffe",
+    "\x85",
+]
+ANYTHING = st.sampled_from([*ALIKE, "y" * 200, "é" * 200]) | st.text(st.characters(exclude_categories=()), max_size=8)
+
+
+@given(document=documents(ANYTHING, ANYTHING))
+def test_xdsl_carries_any_name_and_any_label(document: Document) -> None:
+    """Of each that is no identifier the file has one, and a note of what it stands for."""
+    if not is_plain(document.name):
+        document = Document(document.states, document.factors, True, "", document.properties)
+    text = MODULES["xdsl"].serialise(document)
+    again = MODULES["xdsl"].parse(text, "file")
+    assert without_properties(again) == without_properties(document)
+    assert is_part_of(again, document)
+    text.encode("utf-8")
+    for found in re.findall(r'id="([^"]*)"', text):
+        assert re.fullmatch("[A-Za-z][A-Za-z0-9_]*", found)
+
+
+def test_a_state_that_was_renamed_elsewhere_keeps_its_new_name() -> None:
+    values = np.array([0.25, 0.25, 0.5])
+    document = Document({"my name": ("0-4", "5 +", "c")}, (Factor(("my name",), values),), True)
+    text = MODULES["xdsl"].serialise(document)
+    assert MODULES["xdsl"].parse(text, "file") == document
+    assert '<state id="x0_4" />' in text
+    state = text.replace('<state id="x0_4" />', '<state id="few" />')
+    assert MODULES["xdsl"].parse(state, "file").states == {"my name": ("few", "5 +", "c")}
+    node = text.replace('id="my_name"', 'id="Mine"')
+    assert MODULES["xdsl"].parse(node, "file").states == {"Mine": ("0-4", "5 +", "c")}
+    twice = text.replace('"0-4"', '"5 +"')
+    with pytest.raises(NetworkFileError, match=r"has the state '5 \+' twice"):
+        MODULES["xdsl"].parse(twice, "file")
+
+
+@pytest.mark.parametrize("note", ["", "low", "[1]", '{"x": 1}', "{", "[" * 5000, "9" * 5000, '{"a": ""}'])
+def test_a_property_that_is_no_note_is_a_property(note: str) -> None:
+    document = Document({"a": ("x", "y")}, (Factor(("a",), np.array([0.5, 0.5])),), True)
+    text = MODULES["xdsl"].serialise(document)
+    for key in ("fgrn_name", "fgrn_states"):
+        written = text.replace(
+            "      <probabilities>", f'      <property id="{key}">{note}</property>\n      <probabilities>'
+        )
+        again = MODULES["xdsl"].parse(written, "file")
+        assert without_properties(again) == without_properties(document)
+        assert again.properties == ({} if note == '{"a": ""}' else {"a": {key: note}})
+
+
+def test_labels_of_genie_stay_apart_from_names() -> None:
+    """A label that is like the name, or like its identifier, is still a label."""
+    values = np.array([1.0])
+    for label in ("a b", "a_b", "A label", ""):
+        document = Document({"a b": ("x",)}, (Factor(("a b",), values),), True, "", {"a b": {"label": label}})
+        assert MODULES["xdsl"].parse(MODULES["xdsl"].serialise(document), "file") == document
+
+
+def test_the_networks_of_the_repository_come_back_from_xdsl(shared_data: Path, tmp_path: Path) -> None:
+    for path in sorted((shared_data / "bif").glob("*.bif")):
+        document = read_document(path)
+        target = tmp_path / f"{path.stem}.xdsl"
+        write_document(document, target)
+        assert read_document(target) == document
 
 
 @given(document=documents(PLAIN, PLAIN), path=st.lists(st.sampled_from(NAMED), min_size=1, max_size=4))
@@ -151,6 +234,18 @@ def test_pyagrum_reads_what_is_written(format: str, tmp_path: Path) -> None:
     write_document(document, path)
     network = pyagrum.loadBN(str(path))
     assert_same_tables(example(), network, format, 1e-7)  # some of its readers take single precision
+
+
+def test_pyagrum_reads_xdsl_with_names_that_are_no_identifiers(tmp_path: Path) -> None:
+    pyagrum = pytest.importorskip("pyagrum")
+    values = np.array([[0.25, 0.75], [0.5, 0.5]])
+    states = {"my name": ("0-4", "x0_4"), "b": ("<1", "y")}
+    document = Document(states, (Factor(("my name",), values[1]), Factor(("my name", "b"), values)), True)
+    write_document(document, tmp_path / "file.xdsl")
+    network = pyagrum.loadBN(str(tmp_path / "file.xdsl"))
+    assert len(network.names()) == 2
+    assert tuple(network.variable("b").labels()) == ("x1", "y")
+    assert sorted(value for row in network.cpt("b").tolist() for value in row) == sorted(values.ravel())
 
 
 @pytest.mark.parametrize("format", PYAGRUM)

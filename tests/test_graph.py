@@ -872,7 +872,7 @@ def test_the_repr_of_a_large_network_is_short_and_counts_the_rest() -> None:
     legs = [Variable(f"S{number}", 2) for number in range(500)]
     leaves = [SISO(leg, Variable(f"Y{number}", 2)) for number, leg in enumerate(legs)]
     text = repr(Network([Source(S), Diverter([S], legs), *leaves]))
-    assert "1001 variables and 502 blocks" in text
+    assert "1,001 variables and 502 blocks" in text
     assert "S -> S0, S1, S2, S3, S4, S5, ... (494 more)" in text
     assert len(text.splitlines()) < 60
     shown = len(text.splitlines()) - 2

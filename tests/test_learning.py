@@ -343,3 +343,57 @@ def test_an_impossible_row_is_named_as_in_the_table_if_rows_are_merged() -> None
         net.learn(data, merge=False)
     assert str(raised.value) == str(expected.value)
     assert raised.value.rows == (2,)
+
+
+# What no row of the data tells anything of
+
+
+def never_together() -> tuple[fgrn.BayesianNetwork, dict[str, list[str]]]:
+    """A network whose node C has parents A and B, and rows in which A=1 never comes with B=1."""
+    states = {"A": ["0", "1"], "B": ["0", "1"], "C": ["no", "yes"]}
+    rows = {"A": ["0", "0", "1", "0"], "B": ["0", "1", "0", "1"], "C": ["no", "yes", "yes", "no"]}
+    return fgrn.BayesianNetwork(states, [("A", "C"), ("B", "C")]), rows
+
+
+@pytest.mark.parametrize("hole", [False, True])
+@pytest.mark.parametrize("settings", [{}, {"starts": 3}, {"accelerate": True}, {"cycles": 3}])
+def test_what_was_not_estimated_is_uniform_for_every_seed_and_told(hole: bool, settings: dict) -> None:
+    tables = []
+    for seed in (0, 1, 2):
+        net, rows = never_together()
+        if hole:  # messages instead of one pass of counting
+            rows["C"].append(None)
+            rows |= {name: [*rows[name], "0"] for name in "AB"}
+        history = net.learn(rows, epochs=40, seed=seed, **settings)
+        assert history.not_estimated == {"C": (3,)}
+        assert "1 row of a table was not estimated" in repr(history) and "C (1)" in repr(history)
+        assert net.trained[-1]["not_estimated"] == 1
+        tables.append(net.table("C"))
+        np.testing.assert_array_equal(net.table("C")[3], [0.5, 0.5])
+    np.testing.assert_allclose(tables[0], tables[1], atol=1e-6)
+    np.testing.assert_allclose(tables[0], tables[2], atol=1e-6)
+
+
+def test_what_is_not_estimated_stays_as_it_was_learnt_before() -> None:
+    net, rows = never_together()
+    first = {"A": ["1"] * 4 + ["0"], "B": ["1"] * 4 + ["0"], "C": ["no", "no", "no", "yes", "no"]}
+    net.learn(first, epochs=2, only=["C"], smoothing={"A": 1.0})
+    history = net.learn(rows, epochs=2, seed=5)
+    assert history.not_estimated == {"C": (3,)}
+    np.testing.assert_array_equal(net.table("C")[3], [0.75, 0.25])
+
+
+def test_smoothing_estimates_everything() -> None:
+    net, rows = never_together()
+    history = net.learn(rows, epochs=2, smoothing=0.5)
+    assert history.not_estimated == {} and "not estimated" not in repr(history)
+    np.testing.assert_array_equal(net.table("C")[3], [0.5, 0.5])
+
+
+def test_a_hidden_state_that_no_row_needs_is_told() -> None:
+    S, wires = Variable("S", 2), [Variable("S1", 2), Variable("S2", 2)]
+    blocks = [Source(S, [1.0, 0.0], learn=False), Diverter([S], wires)]
+    net = Network([*blocks, SISO(wires[0], Variable("Y", 2)), SISO(wires[1], Variable("Z", 3))])
+    history = net.learn({"Y": [0, 1, 1], "Z": [0, 2, 1]}, epochs=3, seed=9)
+    assert history.not_estimated == {"Y": (1,), "Z": (1,)}
+    np.testing.assert_allclose(net.table("Z")[1], 1 / 3)

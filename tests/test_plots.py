@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from figures import HOSTILE as NAMES
 from figures import assert_legible, drawn, named, names_of, shares, sides, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib import rcParams
-from matplotlib.collections import QuadMesh
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
@@ -31,19 +31,10 @@ from fgrn.criteria import Candidate, Selection
 from fgrn.em import History
 from fgrn.exceptions import FgrnWarning
 from fgrn.explanation import CERTAIN, Explanation
-from fgrn.plots.placement import layered, place, shown_blocks, spread
+from fgrn.plots.folding import Room, layered
+from fgrn.plots.placement import place, shown_blocks, spread
 from fgrn.plots.style import AGAINST, GREY, INK, fitted, percent, readable, width_of, wrapped
 
-NAMES = (
-    "$x_1^2$",
-    "_leading",
-    "x" * 200,
-    "имя ✓",
-    "two\nlines\tand tabs",
-    "日本語",
-    "\x00\ud800",
-    "%s {} \\frac{1}{2}",
-)
 LEVELS = ("", "$a_b$", "c" * 90)
 
 
@@ -122,9 +113,77 @@ def test_the_bars_of_a_network_are_its_beliefs_and_messages(kind: str, with_evid
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_text_of_a_network_is_legible(kind: str) -> None:
     net = KINDS[kind]()
-    assert_legible(plots.network(net))
-    if kind != "one wire":
-        assert_legible(plots.network(net, {net.observed[0]: [0]}))
+    for evidence in (None, {net.observed[0]: [0]}) if kind != "one wire" else (None,):
+        figure = plots.network(net, evidence)
+        assert_legible(figure)
+        assert_not_covered(figure)
+        assert smallest_text(figure) >= 7.5
+
+
+def smallest_text(figure: Figure) -> float:
+    """In pixels, on a page of 900 pixels, which shows a wider picture smaller."""
+    pixels = min(figure.get_figwidth() * 100, 900) / figure.get_figwidth()
+    return min(text.get_fontsize() / 72 * pixels for text in figure.findobj(Text) if text.get_text().strip())
+
+
+def assert_not_covered(figure: Figure) -> None:
+    """No text but that which is written on them lies on bars and headings."""
+    dark = [box.get_window_extent() for box in figure.findobj(FancyBboxPatch) if to_hex(box.get_facecolor()) == INK]
+    for text in figure.findobj(Text):
+        if text.get_text().strip() and to_hex(text.get_color()) != "#ffffff":
+            box = text.get_window_extent()
+            covers = [(min(box.x1, b.x1) - max(box.x0, b.x0), min(box.y1, b.y1) - max(box.y0, b.y0)) for b in dark]
+            assert all(across <= 1 or along <= 3 for across, along in covers), text.get_text()
+
+
+def spots(figure: Figure, names: list[str]) -> np.ndarray:
+    """Where the beliefs of variables are, in inches from the upper left corner: (names, 2)."""
+    return np.array([named(figure, f"belief {name}").get_paths()[0].vertices.min(axis=0) for name in names])
+
+
+@pytest.mark.parametrize(("steps", "columns"), [(3, 1), (6, 2), (13, 1)])
+def test_time_runs_sideways_in_lines(steps: int, columns: int) -> None:
+    net = fgrn.hmm({f"Y{i}": ["a", "b"] for i in range(columns)}, hidden=2, length=steps)
+    for evidence in (None, {"Y0[0]": ["a"]}):
+        figure = plots.network(net, evidence, most=80)
+        places = spots(figure, [f"S[{step}]" for step in range(steps)])
+        assert_legible(figure)
+        assert_not_covered(figure)
+        assert figure.get_figwidth() < 10
+        lines = 0
+        for one, other in pairwise(places):
+            beside = abs(other[1] - one[1]) < 1e-6 and other[0] > one[0] + 0.5
+            assert beside or (other[1] > one[1] + 1 and other[0] < places[:, 0].min() + 1)
+            lines += not beside
+        assert lines < steps / 2
+
+
+def test_steps_that_fill_a_line_each_are_folded() -> None:
+    net = fgrn.hmm({f"Y{i}": ["a", "b"] for i in range(14)}, hidden=2, length=3)
+    figure = plots.network(net, {"Y0[0]": ["a"]}, most=80)
+    assert (np.diff(spots(figure, ["S[0]", "S[1]", "S[2]"])[:, 1]) > 1).all()
+    assert figure.get_figwidth() < 10.5
+    assert_legible(figure)
+    assert_not_covered(figure)
+
+
+@pytest.mark.parametrize("columns", [7, 12, 13, 40])
+def test_many_columns_are_rows_that_a_page_has_room_for(columns: int) -> None:
+    net = fgrn.lvm({f"a column called {i}": 3 for i in range(columns)}, hidden=2)
+    figure = plots.network(net, {"a column called 1": [0]})
+    assert figure.get_figwidth() <= 9.2 and smallest_text(figure) >= 8
+    assert_legible(figure)
+
+
+def test_every_colour_of_a_message_is_in_the_key() -> None:
+    net = fgrn.hmm({"Y": ["a", "b"]}, hidden=2, length=3)
+    for evidence, uniform in (({"Y[0]": ["a"]}, {"forward", "backward"}), (None, set())):
+        figure = plots.network(net, evidence)
+        assert {way for way in ("forward", "backward") if f"uniform {way} message" in texts(figure)} == uniform
+        key = {to_hex(box.get_facecolor()) for box in figure.findobj(FancyBboxPatch)}
+        for bars in figure.findobj(lambda artist: str(artist.get_gid()).startswith(("forward ", "backward "))):
+            (red, green, blue, alpha), *_ = bars.get_facecolor()
+            assert to_hex([1 - alpha + alpha * part for part in (red, green, blue)]) in key
 
 
 def test_a_network_names_blocks_sizes_and_states() -> None:
@@ -133,7 +192,7 @@ def test_a_network_names_blocks_sizes_and_states() -> None:
     assert {"P(asbestos)", "2 states, fixed", "P(cancer |", "asbestos, smoking)", "4 × 2", "="} <= set(said)
     assert {"no", "yes", "100%", "0%"} <= set(said)
     assert said.count("2 → 4") == 2
-    assert {"↓ forward message", "↑ backward message", "belief", "evidence"} <= set(said)
+    assert {"forward message", "backward message", "belief", "evidence"} <= set(said)
     likelihood = asbestos().propagate({"cancer": ["yes"]}).log_likelihood[0]
     assert f"Row 0: log-likelihood {likelihood:.4g}.".replace(" -", " −") in said
     ties = plots.network(fgrn.hmm({"Y": 2}, hidden=2, length=2))
@@ -244,7 +303,8 @@ def test_a_row_of_a_frame_is_drawn() -> None:
 @given(network=st.one_of(networks(), loopy_networks()), data=st.data())
 @settings(max_examples=40)
 def test_placed_nodes_do_not_overlap_and_wires_lead_down(network: SmallNetwork, data: st.DataObject) -> None:
-    layers = layered(network.blocks, set())
+    room = Room(data.draw(st.sampled_from([2.0, 4.0, 100.0])), 1.0, 0.5)
+    layers = layered(network.blocks, set(), room)
     size = st.floats(0.1, 2)
     for node in (node for layer in layers for node in layer):
         node.width, node.height = data.draw(size), data.draw(size)
@@ -334,70 +394,6 @@ def test_percentages_do_not_look_certain(share: float) -> None:
     assert (percent(share) == "100%") == (share >= 1 - 1e-12)
 
 
-# Prototypes
-
-
-def distributions(states: int, columns: dict[str, int], seed: int = 0) -> dict[Any, dict[str, dict[Any, float]]]:
-    draw = np.random.default_rng(seed)
-    return {
-        state: {name: dict(enumerate(draw.dirichlet(np.ones(size)).tolist())) for name, size in columns.items()}
-        for state in range(states)
-    }
-
-
-def lifts(figure: Figure) -> dict[str, np.ndarray]:
-    meshes = [mesh for mesh in figure.findobj(QuadMesh) if str(mesh.get_gid()).startswith("lift ")]
-    return {mesh.get_gid().removeprefix("lift "): np.asarray(mesh.get_array()) for mesh in meshes}
-
-
-def test_prototypes_show_probabilities_and_lift() -> None:
-    given = distributions(4, {f"column {i}": 2 + i % 3 for i in range(8)})
-    figure = plots.prototypes(given)
-    found = lifts(figure)
-    assert list(found) == [f"column {i}" for i in range(8)]
-    for name, lift in found.items():
-        table = np.array([list(given[state][name].values()) for state in given]).T
-        np.testing.assert_allclose(lift, np.log2(table / table.mean(axis=1, keepdims=True)))
-        for value in table.ravel():
-            assert percent(value) in texts(figure)
-    assert_legible(figure)
-
-
-def test_prototypes_are_compared_with_a_given_base() -> None:
-    given = {"a": {"Y": {"no": 0.5, "yes": 0.5}}, "b": {"Y": {"no": 1.0}}}
-    lift = lifts(plots.prototypes(given, base={"Y": {"no": 0.25, "yes": 0.75}}))["Y"]
-    np.testing.assert_allclose(lift, [[1, 2], [np.log2(0.5 / 0.75), -2]])
-
-
-def test_the_most_telling_columns_are_kept() -> None:
-    given = distributions(3, {f"Y{i}": 2 for i in range(30)})
-    for state in given:
-        given[state] |= {f"Y{i}": {0: 0.5, 1: 0.5} for i in range(0, 30, 2)}
-    figure = plots.prototypes(given, most_columns=15)
-    assert list(lifts(figure)) == [f"Y{i}" for i in range(1, 30, 2)]
-    assert any(text.startswith("15 columns in which they differ less are left out: Y0, Y2") for text in texts(figure))
-
-
-def test_many_levels_are_pooled_and_still_sum_to_one() -> None:
-    given = distributions(2, {"zip": 40, "Y": 2})
-    figure = plots.prototypes(given)
-    assert len(lifts(figure)["zip"]) == 8
-    assert "33 others" in texts(figure)
-    assert_legible(figure)
-
-
-def test_prototypes_of_a_model_and_with_hostile_names() -> None:
-    net = taught(fgrn.lvm(dict.fromkeys(NAMES, LEVELS), hidden=2))
-    assert_legible(plots.prototypes({name * 3: net.prototype("S", state) for state, name in enumerate(NAMES[:2])}))
-    assert_legible(plots.prototypes({"only": {"Y": {"level": 1.0}}}))
-
-
-@pytest.mark.parametrize("nothing", [{}, {0: {}}])
-def test_no_prototypes_are_refused(nothing: dict[Any, Any]) -> None:
-    with pytest.raises(FgrnError, match="no prototypes"):
-        plots.prototypes(nothing)
-
-
 # Learning
 
 
@@ -413,7 +409,7 @@ def test_convergence_shows_the_likelihood_of_every_epoch() -> None:
     np.testing.assert_allclose(named(figure, "history ").get_xydata(), [[1, -9], [2, -5], [3, -4]])
     np.testing.assert_allclose(named(figure, "objective").get_ydata(), [-9.7, -5.7, -4.7])
     np.testing.assert_allclose(named(figure, "starts").get_ydata(), [-4.7, -6])
-    assert {"Learning: converged after 3 epochs", "−4", "2 starts: −6 to −4.7"} <= set(texts(figure))
+    assert {"Learning converged after 3 epochs", "−4", "2 starts: −6 to −4.7"} <= set(texts(figure))
     assert_legible(figure)
 
 
@@ -429,11 +425,29 @@ def test_several_histories_are_named_at_their_ends() -> None:
 def test_learning_that_did_not_happen_is_drawn() -> None:
     assert "no epochs" in texts(plots.convergence(history([])))
     assert "no epochs" in texts(plots.convergence({}))
-    assert "Learning: 1 epoch" in texts(plots.convergence(history([-3], converged=False)))
+    assert "Learning did not converge in 1 epoch" in texts(plots.convergence(history([-3], converged=False)))
     drawn(plots.convergence(history([-np.inf, -3])))
     net = fgrn.lvm({"Y": 2, "Z": 3}, hidden=2)
     learnt = net.learn({"Y": [0, 1, 1], "Z": [2, 1, 0]}, epochs=4)
     np.testing.assert_allclose(named(plots.convergence(learnt), "history ").get_ydata(), learnt.per_row)
+
+
+def test_the_first_epochs_do_not_squash_the_others() -> None:
+    epochs = np.arange(50)
+    values = -10 * (4 + 30 * np.exp(-epochs) + 0.3 * np.exp(-epochs / 20))
+    figure = plots.convergence(history(values.tolist(), converged=False))
+    low, high = figure.axes[0].get_ylim()
+    later = values[5:] / 10
+    assert low < later.min() and later.max() < high
+    assert np.ptp(later) > 0.5 * (high - low)
+    below = int((values / 10 < low).sum())
+    assert f"Epochs 1 to {below} are below the axis; the lowest value is −34.3." in texts(figure)
+    assert "Learning did not converge in 50 epochs" in texts(figure)
+    assert_legible(figure)
+    several = plots.convergence({"short": history([-90, -50]), "long": history(values.tolist())})
+    assert several.axes[0].get_ylim()[0] < -5  # the end of every line is seen
+    even = plots.convergence(history((-10 - epochs[::-1]).tolist()))
+    assert even.axes[0].get_ylim()[0] < -5.9 and not any("below the axis" in text for text in texts(even))
 
 
 # Selection
@@ -456,6 +470,21 @@ def test_selection_shows_every_criterion_and_marks_the_best(criterion: str, best
         np.testing.assert_allclose(named(figure, field).get_xydata(), line)
     np.testing.assert_allclose(named(figure, "chosen").get_xydata(), [[best, getattr(selection.best, criterion)]])
     assert any(text.startswith(f"{best} hidden states, chosen by") for text in texts(figure))
+    assert_legible(figure)
+
+
+@pytest.mark.parametrize("sizes", [(1, 2, 3, 4, 6, 8, 11, 16, 22, 32, 45, 64), (5,), (2, 3), tuple(range(100, 131))])
+def test_the_axes_of_a_selection_have_plain_numbers_and_the_sizes_that_were_tried(sizes: tuple[int, ...]) -> None:
+    tried = [Candidate(k, -1.0, k, 2e6 + k, 2e6 + (k - 8) ** 2, np.nan, 0.5, (1 / k,) * k) for k in sizes]
+    figure = drawn(plots.selection(Selection("bic", tuple(tried))))
+    for axes in figure.axes:
+        assert axes.yaxis.get_offset_text().get_text() == ""
+        assert axes.get_xticks().tolist() == list(sizes) and not len(axes.get_xticks(minor=True))
+    ticks = [label.get_text() for label in figure.axes[-1].get_xticklabels()]
+    assert all(text in ("", str(size)) for text, size in zip(ticks, sizes, strict=True))
+    assert str(min(tried, key=lambda one: one.bic).n_hidden) in ticks
+    numbers = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert all("," in number and "e" not in number for number in numbers) and len(set(numbers)) == len(numbers)
     assert_legible(figure)
 
 
@@ -517,6 +546,20 @@ def test_an_explanation_is_legible(values: list[float]) -> None:
         assert "2 others" in texts(figure)
 
 
+def test_the_numbers_of_an_explanation_are_not_on_the_line_at_zero() -> None:
+    figure = drawn(plots.explanation(explained([2.0, -1.5, 1.0, -0.2, 0.1, 0.05])))
+    (axes,) = [axes for axes in figure.axes if axes.texts]
+    line = next(line for line in axes.lines if set(line.get_xdata()) == {0})
+    numbers = [text for text in axes.texts if text.get_text()[0] in "+−"]
+    crossing = [text.get_window_extent() for text in numbers]
+    zero = axes.transData.transform((0, 0))[0]
+    assert any(box.x0 < zero < box.x1 for box in crossing)  # else this test says nothing
+    for text in numbers:
+        patch = text.get_bbox_patch()
+        assert patch is not None and to_hex(patch.get_facecolor()) == "#ffffff"
+        assert text.get_zorder() > line.get_zorder()
+
+
 @pytest.mark.parametrize("share", [1.0, 0.5, -1.0])
 def test_what_is_certain_is_drawn_beside_what_is_not(share: float) -> None:
     prior, small = -0.4, [0.9, -0.3]
@@ -544,7 +587,7 @@ def test_an_explanation_of_a_network_is_drawn() -> None:
     found = net.explain({"fever": "high", "cough": "yes"}, "flu")
     figure = plots.explanation(found)
     assert steps(figure)[-1][1] == pytest.approx(found.log_odds)
-    assert {"fever = high", "cough = yes", "in general", "in this row"} <= set(texts(figure))
+    assert {"fever = high", "cough = yes", "baseline", "total: this row"} <= set(texts(figure))
 
 
 # Confusion
@@ -558,7 +601,7 @@ def test_confusion_counts_pairs() -> None:
     cells = np.asarray(named(figure, "confusion").get_array())
     for (row, column), share in np.ndenumerate(cells):
         assert share == pytest.approx(count[row, column] / (truth == row).sum())
-        assert f"{count[row, column]}\n{percent(share)}" in texts(figure)
+        assert not share or f"{count[row, column]}\n{percent(share)}" in texts(figure)
     assert f"{np.mean(truth == guess):.1%} of 200 rows are right" in texts(figure)
     plain = np.asarray(named(plots.confusion(truth, guess, normalise=False), "confusion").get_array())
     np.testing.assert_allclose(plain, [[count[r, c] / max(count.values()) for c in range(3)] for r in range(3)])
@@ -580,6 +623,31 @@ def test_confusion_keeps_the_order_of_labels_and_leaves_out_the_unknown() -> Non
 )
 def test_confusion_is_legible(labels: list[Any]) -> None:
     assert_legible(plots.confusion(labels, labels[::-1]))
+
+
+@pytest.mark.parametrize(("labels", "rows"), [(4, 40), (19, 400), (19, 50_000), (30, 400), (60, 4000), (100, 4000)])
+def test_confusion_writes_what_is_not_zero(labels: int, rows: int) -> None:
+    draw = np.random.default_rng(0)
+    truth = draw.integers(0, labels, rows)
+    guess = np.where(draw.random(rows) < 0.9, truth, draw.integers(0, labels, rows))
+    figure = plots.confusion([f"class {one}" for one in truth], [f"class {one}" for one in guess])
+    (axes,), pairs = figure.axes, Counter(zip(truth.tolist(), guess.tolist(), strict=True))
+    cells = [text.get_text() for text in axes.texts]
+    assert not any(cell.startswith("0") for cell in cells)
+    if labels <= 60:
+        assert sorted(cell.split("\n")[0] for cell in cells) == sorted(f"{count:,}" for count in pairs.values())
+        assert all(("%" in cell) == (labels <= 20) for cell in cells)
+    else:
+        assert not cells and any("most frequent mistakes" in text for text in texts(figure))
+        assert max(figure.get_size_inches()) < 11
+    assert_legible(figure)
+
+
+def test_confusion_writes_no_numbers_where_an_axes_has_no_room() -> None:
+    figure = Figure(figsize=(3, 3), layout="constrained")
+    plots.confusion(list(range(30)), list(range(30)), ax=figure.subplots())
+    assert not figure.axes[0].texts
+    assert any("no room for numbers" in text for text in texts(figure))
 
 
 def test_confusion_of_nothing_and_of_nonsense() -> None:
@@ -611,7 +679,7 @@ def test_missingness_counts_each_column() -> None:
     assert labels == ["$d_1$", "b", "a", "c"]
     unknown = [[True] * 6, np.isnan(TABLE["b"]), [value is None for value in TABLE["a"]], [False] * 6]
     np.testing.assert_array_equal(np.asarray(named(figure, "rows").get_array()) > 0.5, unknown)
-    assert f"{11 / 24:.1%} of all values are unknown" in texts(figure)
+    assert f"{11 / 24:.1%} of all values are missing" in texts(figure)
     assert_legible(figure)
 
 
@@ -668,7 +736,7 @@ def test_missingness_of_the_votes(shared_data: Path) -> None:
 PICTURES: list[Callable[..., Figure]] = [
     lambda **options: plots.network(asbestos(), {"cancer": ["yes"]}, **options),
     lambda **options: plots.graph(chest(), {"xray": ["yes"]}, **options),
-    lambda **options: plots.prototypes(distributions(2, {"Y": 2}), **options),
+    lambda **options: plots.prototypes({0: {"Y": [0.2, 0.8]}, 1: {"Y": [0.7, 0.3]}}, shares=[1, 3], **options),
     lambda **options: plots.convergence(history([-9, -5]), **options),
     lambda **options: plots.selection(selected("bic", -9), **options),
     lambda **options: plots.explanation(explained([1.0, -2.0]), **options),
@@ -718,6 +786,13 @@ def test_pyplot_is_not_needed_and_matplotlib_only_when_drawing() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("draw", PICTURES)
+def test_notebooks_show_pictures_without_a_magic(draw: Callable[..., Figure]) -> None:
+    """That a kernel takes it so is in test_notebooks.py; this runs where there is none."""
+    figure: Any = draw()
+    assert figure._repr_png_().startswith(b"\x89PNG")
 
 
 def test_without_matplotlib_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -290,7 +290,7 @@ def test_any_text_means_the_same_in_batches(
     place = tmp_path_factory.mktemp("text") / "a.csv"
     place.write_text(text, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fgrn.io.text_batches, "BLOCK", block)
+        patch.setattr(fgrn.io.text_reader, "BLOCK_BYTES", block)
         expected = outcome(lambda: table_file.read(place))
         found = outcome(lambda: pa.concat_tables(Stream(place, rows=rows)))
         if not isinstance(expected, pa.Table):
@@ -453,7 +453,7 @@ def test_a_quotation_mark_that_is_not_closed_swallows_nothing_in_silence(tmp_pat
     place = tmp_path / "a.csv"
     place.write_text("a,c\n" + "1,p\n2,q\n" * 500 + '1,"p\n' + "1,p\n2,q\n" * 20_000)
     for use in (read, lambda place: list(Stream(place, on_bad="skip"))):
-        with pytest.raises(fgrn.TableFileError, match=r"A value has 16\d,\d{3} characters.*not closed"):
+        with pytest.raises(fgrn.TableFileError, match=r"line 1002: .*not closed"):
             use(place)
 
 
@@ -540,6 +540,7 @@ def test_a_bayesian_network_is_made_of_arcs_and_a_file(holes: float, tmp_path: P
         sure.learn(tmp_path / "b.csv")
 
 
+@pytest.mark.filterwarnings("ignore:The best number of hidden states")
 @pytest.mark.parametrize("criterion", ["bic", "held_out"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_number_of_hidden_states_is_chosen_on_disk_as_in_memory(
@@ -607,7 +608,7 @@ def test_ragged_lines_are_named_and_counted(tmp_path: Path) -> None:
     for row in (17, 18, 1500):
         lines[row + 1] = "red,1,2" if row == 18 else "red"
     (tmp_path / "a.csv").write_text("\n".join(lines))
-    with pytest.raises(fgrn.TableFileError, match=r"a\.csv', row 17: 1 value, where others have 2"):
+    with pytest.raises(fgrn.TableFileError, match=r"a\.csv', row 17, line 19: 1 value, where the first line has 2"):
         network().learn(tmp_path / "a.csv")
     stream = Stream(tmp_path / "a.csv", on_bad="skip", rows=100)
     numbers = [number for batch in stream.batches() for number in batch.numbers]
@@ -618,7 +619,7 @@ def test_ragged_lines_are_named_and_counted(tmp_path: Path) -> None:
 
 def test_bytes_that_are_no_text_are_named_and_counted(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"word,few\nred,1\nbl\xfce,2\nred,0\n")
-    with pytest.raises(fgrn.TableFileError, match=r"row 1, column 'word', value b'bl\\xfce': this is not UTF-8"):
+    with pytest.raises(fgrn.TableFileError, match=r"row 1, line 3, column 'word', value b'bl\\xfce': .* not UTF-8"):
         network().learn(tmp_path / "a.csv")
     with pytest.warns(fgrn.exceptions.FgrnWarning, match="1 row was left out"):
         network().learn(Stream(tmp_path / "a.csv", on_bad="skip"), epochs=1)
@@ -908,7 +909,7 @@ def test_a_failure_half_way_leaves_the_old_answers(model: Path, tmp_path: Path, 
     (tmp_path / "answers.csv").write_text("old")
     for command in ("predict", "complete"):
         _, err = said(capsys, command, model, tmp_path / "asked.csv", "-o", tmp_path / "answers.csv", status=1)
-        assert f"asked.csv', row {len(lines) - 1}: 2 values, where others have 5" in err
+        assert f"asked.csv', row {len(lines) - 1}, line {len(lines) + 1}: 2 values, where the first line has 5" in err
         assert "--on-bad skip" in err
         assert (tmp_path / "answers.csv").read_text() == "old"
     _, err = said(capsys, "predict", model, tmp_path / "asked.csv", "-o", tmp_path / "answers.csv", "--on-bad", "skip")

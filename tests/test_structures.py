@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -229,3 +230,78 @@ def test_wrong_words_get_plain_answers() -> None:
     net = fgrn.lvm({"Y": ["a", "b"]}, hidden=2)
     with pytest.raises(fgrn.UnknownNameError, match="'c'"):
         net.prototype("Y", "c")
+
+
+# What the states of hidden variables mean
+
+
+@pytest.mark.parametrize("length", [None, 4])
+def test_labels_of_hidden_states_mean_what_their_start_says(length: int | None) -> None:
+    """The example of the README: with its start for all seeds, and without it for some of them only."""
+    sounds = [["hum", "hum", "rattle", "rattle"], ["hum", None, "hum"]]
+    log: Any = {"sequence": [0] * 4 + [1] * 3, "sound": sounds[0] + sounds[1]}
+    log = log if length is None else fgrn.sequences([{"sound": one} for one in sounds], length)
+
+    def heard(seed: int, tables: Any) -> list[str]:
+        net = fgrn.hmm({"sound": ["hum", "rattle"]}, ["well", "worn"], length, tables=tables)
+        net.learn(log, epochs=12, smoothing=0.1, seed=seed, starts=1 + seed % 2, holes="ignore", engine="reference")
+        table = net.table("sound")
+        return ["hum" if row[0] > row[1] else "rattle" for row in table]
+
+    rough = [[0.7, 0.3], [0.3, 0.7]]
+    for seed in range(4):
+        assert heard(seed, {"sound": rough}) == ["hum", "rattle"]
+        assert heard(seed, {"sound": rough[::-1]}) == ["rattle", "hum"]
+    assert {tuple(heard(seed, None)) for seed in range(8)} >= {("hum", "rattle"), ("rattle", "hum")}
+
+
+def test_labels_of_a_latent_variable_mean_what_their_start_says() -> None:
+    rng = np.random.default_rng(0)
+    ill = rng.random(300) < 0.3
+    rows = {name: np.where(rng.random(300) < 0.85, ill, ~ill).astype(int) for name in ("fever", "cough", "ache")}
+    states = {name: ["no", "yes"] for name in rows}
+    for seed in range(4):
+        net = fgrn.lvm(states, hidden=["well", "ill"], tables={"fever": [[0.7, 0.3], [0.3, 0.7]]})
+        net.learn(rows, epochs=30, smoothing=0.1, seed=seed, starts=1 + seed % 2, engine="reference")
+        for name in rows:
+            assert net.table(name)[0, 0] > 0.6 > 0.4 > net.table(name)[1, 0]
+        assert net.prior("S")[0] > 0.5
+
+
+def test_tables_to_start_from_are_those_of_the_network() -> None:
+    states = {"a": 2, "b": 3, "c": 2}
+    two, three, four = [[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]], [[0.25, 0.75]] * 4
+    for net, given in [
+        (fgrn.lvm(states, 2, tables={"a": two, "S": [0.3, 0.7]}), {"a": two, "S": [0.3, 0.7]}),
+        (fgrn.naive_bayes(states, "a", tables={"b": three, "a": np.eye(2)}), {"b": three, "a": np.eye(2)}),
+        (fgrn.dica(states, [2, 2], tables={"c": four, "S2": [0.4, 0.6]}), {"c": four, "S2": [0.4, 0.6]}),
+        (fgrn.stack(states, [2, 2], tables={"b": three, "S1.2": two}), {"b": three, "S1.2": two}),
+        (fgrn.hmm(states, 2, tables={"b": three, "S next": two}), {"b": three, "S next": two}),
+        (
+            fgrn.hmm(states, 2, 3, tables={"b": three, "S next": two, "S": [0.3, 0.7]}),
+            {"b": three, "S to S": two, "S[0]": [0.3, 0.7]},
+        ),
+    ]:
+        for name, start in given.items():
+            found = net.prior(name) if np.ndim(start) == 1 else net.table(name)
+            np.testing.assert_allclose(found, start)
+        layout = net._spec.layout
+        assert len(net._parameters.undrawn_tables) + len(net._parameters.undrawn_priors) == (
+            len(layout.table_names) + len(layout.prior_names) - len(given)
+        )
+
+
+def test_tables_to_start_from_that_are_none_are_refused_in_words() -> None:
+    states = {"colour": 2, "b": 2}
+    with pytest.raises(fgrn.UnknownNameError, match=r"no table 'color' here\. Did you mean 'colour'"):
+        fgrn.lvm(states, 2, tables={"color": np.eye(2)})
+    with pytest.raises(fgrn.UnknownNameError, match="Known: S, S next, b, colour"):
+        fgrn.hmm(states, 2, 3, tables={"S following": np.eye(2)})
+    with pytest.raises(fgrn.TableError, match=r"'colour'.*\(3, 2\)"):
+        fgrn.lvm(states, 3, tables={"colour": np.eye(2)})
+    with pytest.raises(fgrn.WiringError, match="'tables' is a mapping"):
+        fgrn.stack(states, [2, 2], tables=[np.eye(2)])
+    with pytest.raises(fgrn.WiringError, match="given twice"):
+        fgrn.lvm(states, 2, prior=[0.5, 0.5], tables={"S": [0.4, 0.6]})
+    with pytest.raises(fgrn.TableError):
+        fgrn.naive_bayes(states, "b", tables={"b": [[0.5, 0.5], [0.5, 0.5]]})

@@ -52,7 +52,7 @@ def test_an_encoding_that_is_given_is_used(encoding: str, tmp_path: Path) -> Non
 
 def test_the_line_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
     path = written(tmp_path / "t.csv", "name,n\nanna,1\nandré,2\n".encode("latin-1"))
-    with pytest.raises(fgrn.TableFileError, match=r"t\.csv', line 3: .*UTF-8.*--encoding"):
+    with pytest.raises(fgrn.TableFileError, match=r"t\.csv', row 1, line 3, column 'name', .*UTF-8.*encoding="):
         table_file.read(path)
     assert table_file.read(path, encoding="latin-1").to_pydict() == {"name": ["anna", "andré"], "n": [1, 2]}
     with pytest.raises(fgrn.TableFileError, match=r"line 3: .*ASCII"):
@@ -66,14 +66,15 @@ def test_the_line_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
 def test_a_ragged_line_is_named(line: str, before: int, tmp_path: Path) -> None:
     path = written(tmp_path / "t.csv", ("a,b\n" + '"u\nv",w\n' * before + line + "\n1,2\n").encode())
     found = len(line.split(","))
-    with pytest.raises(fgrn.TableFileError, match=rf"t\.csv', line {2 + 2 * before}: .*{found} value.* 2 "):
+    place = rf"row {before:,}, line {2 + 2 * before}"
+    with pytest.raises(fgrn.TableFileError, match=rf"t\.csv', {place}: {found} value.* 2 "):
         table_file.read(path)
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
 def test_another_delimiter_is_seen_and_said(delimiter: str, tmp_path: Path) -> None:
     path = written(tmp_path / "t.csv", text(delimiter).encode())
-    with pytest.warns(FgrnWarning, match="t.csv.*separated by.*--delimiter"):
+    with pytest.warns(FgrnWarning, match="t.csv.*separated by.*delimiter="):
         assert table_file.read(path).to_pydict() == TABLE
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -88,7 +89,7 @@ def test_commas_between_digits_are_no_delimiter(tmp_path: Path) -> None:
 
 @given(st.lists(st.text(alphabet="ab;|\t", min_size=1, max_size=4), min_size=2, max_size=5))
 def test_a_table_with_commas_is_never_read_otherwise(values: list[str]) -> None:
-    from fgrn.io.text_table import delimiter_of
+    from fgrn.io.text_header import delimiter_of
 
     lines = [",".join(f'"{value}"' for value in values)] * 3
     assert delimiter_of("\n".join(lines)) == ","

@@ -22,9 +22,11 @@ from .exceptions import (
     LearningError,
     ModelFileError,
     NetworkFileError,
+    RescaledTableWarning,
     SchemaError,
     TableError,
     TableFileError,
+    TableWarning,
     UnknownNameError,
     UnseenLevelWarning,
     WiringError,
@@ -83,12 +85,14 @@ __all__ = [
     "Network",
     "NetworkFileError",
     "Not",
+    "RescaledTableWarning",
     "Schema",
     "SchemaError",
     "Source",
     "Stream",
     "TableError",
     "TableFileError",
+    "TableWarning",
     "UnknownNameError",
     "UnseenLevelWarning",
     "Variable",
@@ -145,21 +149,25 @@ def load(path: str | Path) -> Any:
     return load_file(path)
 
 
-def read(path: str | Path, format: str | None = None) -> FactoredModel:
-    """The network in a file of another program: BIF, XMLBIF, Hugin NET, XDSL or UAI, plain or gzipped.
+def read(path: str | Path, format: str | None = None, *, rescale: bool | float = 0.01) -> FactoredModel:
+    """The network in a file of another program: BIF, XMLBIF, Hugin NET, XDSL, UAI, DSC or DNE, plain or gzipped.
 
     A Bayesian network is a `BayesianNetwork`, any other model a `MarkovNetwork`. Variables of UAI files are called x0,
     x1, ..., and their states are numbers.
 
     Args:
         path: of the file.
-        format: "bif", "xmlbif", "net", "xdsl" or "uai"; told by the end of the name, or by what is in it, unless given.
+        format: "bif", "xmlbif", "net", "xdsl", "uai", "dsc" or "dne"; told by the end of the name, or by what is in it,
+            unless given.
+        rescale: how far the sum of a table's row may be from one: rows that miss it by more than rounding, 0.0001, and
+            by up to this are divided by their sum, with a warning; others are an error. True divides any row by its
+            sum, as tables of counts need it; False none.
     """
     from .bayesian import BayesianNetwork
     from .io.formats import read_document
     from .markov import MarkovNetwork
 
-    document = read_document(path, format)
+    document = read_document(path, format, rescale=rescale)
     kind = BayesianNetwork if document.directed else MarkovNetwork
     try:
         return kind.from_document(document)

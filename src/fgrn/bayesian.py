@@ -12,13 +12,23 @@ from numpy.typing import ArrayLike
 from . import checkpoints, em, engines, frames, settings
 from .document import Document
 from .evidence import Evidence, checked_weights, encode
-from .exceptions import ImpossibleEvidence, LearningError, TableError, WiringError, shortened, unknown_name
+from .exceptions import (
+    ImpossibleEvidence,
+    LearningError,
+    TableError,
+    WiringError,
+    counted,
+    shortened,
+    unknown_name,
+    visible,
+)
 from .factored import FactoredModel, checked_variables, variables_of
 from .labels import Label, named
 from .parameters import Smoothing, free_parameters
 from .realisation import Part, shape_of
 from .recorded import Recorded, Spread
 from .sampling import drawn
+from .settings import Name
 from .streams import checked_weight_name, located, recorded, rows_of
 from .tables import normalised
 from .tally import Tally, is_complete
@@ -28,7 +38,7 @@ Arcs = Mapping[str, Sequence[str]] | Iterable[tuple[str, str]]
 """The parents of each variable that has some, or pairs (parent, child)."""
 
 
-OPTIONS = ("cycle_tolerance", "hold", "engine", "threads", "merge", "online")
+OPTIONS = ("accelerate", "cycle_tolerance", "hold", "engine", "threads", "merge", "online")
 """What `learn` hands on to `Network.learn`."""
 
 
@@ -53,7 +63,7 @@ class BayesianNetwork(FactoredModel):
         arcs: Arcs = (),
         tables: Mapping[str, ArrayLike] | None = None,
         *,
-        frozen: Collection[str] = (),
+        frozen: Collection[Name] = (),
         ties: Mapping[str, str] | None = None,
         supports: Mapping[str, ArrayLike] | None = None,
         name: str = "",
@@ -62,8 +72,9 @@ class BayesianNetwork(FactoredModel):
         known = checked_variables(variables)
         parents = _checked_parents(known, arcs)
         self._order = _causes_first(parents)
-        given, masks, groups = dict(tables or {}), dict(supports or {}), dict(ties or {})
-        for what in (given, masks, groups, settings.names("frozen", frozen)):
+        given, masks, groups = settings.by_name(tables), settings.by_name(supports), settings.by_name(ties)
+        frozen = settings.names("frozen", frozen)
+        for what in (given, masks, groups, frozen):
             for key in what:
                 if key not in known:
                     raise unknown_name("variable", key, known)
@@ -117,22 +128,22 @@ class BayesianNetwork(FactoredModel):
 
     # What it is
 
-    def parents(self, name: str) -> tuple[str, ...]:
+    def parents(self, name: Name) -> tuple[str, ...]:
         """The parents of a variable, in the order of its table's axes."""
         self.variable(name)
         return self.scope(name)[:-1]
 
-    def children(self, name: str) -> tuple[str, ...]:
+    def children(self, name: Name) -> tuple[str, ...]:
         """The variables that have this one as a parent."""
-        self.variable(name)
-        return tuple(part.name for part in self._parts if name in part.scope[:-1])
+        parent = self.variable(name).name
+        return tuple(part.name for part in self._parts if parent in part.scope[:-1])
 
     @property
     def arcs(self) -> tuple[tuple[str, str], ...]:
         """All pairs (parent, child)."""
         return tuple((parent, part.name) for part in self._parts for parent in part.scope[:-1])
 
-    def prior(self, name: str) -> np.ndarray:
+    def prior(self, name: Name) -> np.ndarray:
         """The distribution of a variable without parents, (states,); read-only."""
         if self.parents(name):
             raise unknown_name("prior", name, [part.name for part in self._parts if len(part.scope) == 1])
@@ -146,13 +157,13 @@ class BayesianNetwork(FactoredModel):
 
     def __repr__(self) -> str:
         title = f"BayesianNetwork {self.name!r}" if self.name else "BayesianNetwork"
-        lines = [f"{title} of {len(self._variables)} variables and {len(self.arcs)} arcs"]
+        lines = [f"{title} of {counted(len(self._variables), 'variable')} and {counted(len(self.arcs), 'arc')}"]
         for part in self._parts[:40]:
             given = f" | {', '.join(part.scope[:-1])}" if len(part.scope) > 1 else ""
             lines.append(f"  P({part.name}{given}): {' x '.join(map(str, shape_of(self._variables, part.scope)))}")
         if len(self._parts) > 40:
             lines.append(f"  ... {len(self._parts) - 40:,} more")
-        return "\n".join(lines)
+        return "\n".join(map(visible, lines))
 
     _directed = True
 
@@ -169,7 +180,7 @@ class BayesianNetwork(FactoredModel):
         evidence: frames.Data = None,
         seed: int = 0,
         *,
-        names: Collection[str] | None = None,
+        names: Collection[Name] | None = None,
     ) -> dict[str, np.ndarray]:
         """New rows: the labels of all variables, or those named, given what is known.
 
@@ -207,7 +218,7 @@ class BayesianNetwork(FactoredModel):
         *,
         starts: int = 1,
         tolerance: float = 0.0,
-        only: Collection[str] | None = None,
+        only: Collection[Name] | None = None,
         watch: em.Watcher | None = None,
         checkpoint: checkpoints.Place = None,
         every: int = checkpoints.EVERY,
@@ -218,7 +229,7 @@ class BayesianNetwork(FactoredModel):
         """Maximum likelihood from rows with hidden variables, holes and soft evidence; see `Network.learn`.
 
         Rows in which everything is known are counted in one pass, and no tree of clusters is needed. Other options are
-        those of `Network.learn`: cycle_tolerance, hold, engine, threads, merge, online.
+        those of `Network.learn`: accelerate, cycle_tolerance, hold, engine, threads, merge, online.
         """
         strange = [name for name in options if name not in OPTIONS]
         if strange:
@@ -232,7 +243,10 @@ class BayesianNetwork(FactoredModel):
         if not options.get("online") and self._is_complete(data, encoded):
             settings.choice("engine", options.get("engine", "auto"), ("auto", *engines.NAMES))
             settings.choice("merge", options.get("merge"), (True, False, None))
-            rule = em.Rule(epochs, cycles, tolerance, options.get("cycle_tolerance", 1e-10), starts, seed)
+            rule = em.Rule(
+                epochs, cycles, tolerance, options.get("cycle_tolerance", 1e-10), starts, seed,
+                options.get("accelerate", False),
+            )  # fmt: skip
             spec = self._spec if only is None else self._spec.restricted(settings.names("only", only))
             if not any(spec.learnt_tables):
                 raise LearningError("Nothing here may be learnt: every table is frozen.")
@@ -288,7 +302,7 @@ def _checked_parents(known: Mapping[str, Variable], arcs: Any) -> dict[str, tupl
     for pair in pairs:
         if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
             raise WiringError(f"An arc is a pair (parent, child). Got {pair!r} instead.")
-        parent, child = pair
+        parent, child = map(settings.name_of, pair)
         for end in (child,) if parent is None else (parent, child):
             if end not in known:
                 raise unknown_name("variable", end, known)

@@ -13,7 +13,7 @@ from .assignments import likeliest
 from .chains import Chained, Link, Sequences, likeliest_path, marked_messages
 from .counts import InMemory
 from .evidence import Evidence, encode
-from .exceptions import EvidenceError, FgrnError, ImpossibleEvidence, LearningError, WiringError
+from .exceptions import EvidenceError, FgrnError, ImpossibleEvidence, LearningError, WiringError, counted
 from .graph import SISO, Block, Diverter, Source
 from .labels import named
 from .messages import Messages, Round
@@ -22,6 +22,7 @@ from .plan import Plan
 from .queries import MostProbable
 from .sampling import sampled, walked
 from .schedule import Programs
+from .settings import Name
 
 
 class Chain(Network):
@@ -49,7 +50,7 @@ class Chain(Network):
     def copy(self) -> Chain:
         """A chain with the same blocks and parameters, to be taught something else."""
         other = Chain(self.blocks, self.link, self.sequence)
-        other._parameters, other._trained = self._parameters, self._trained
+        other._parameters, other._trained, other._counted = self._parameters, self._trained, self._counted
         return other
 
     def __eq__(self, other: object) -> bool:
@@ -60,11 +61,11 @@ class Chain(Network):
     __hash__ = None  # learning changes it
 
     def __getstate__(self) -> Any:
-        return self.blocks, self._parameters, self.link, self.sequence, self._trained
+        return *super().__getstate__(), self.link, self.sequence
 
     def __setstate__(self, state: Any) -> None:
-        self.__init__(state[0], state[2], state[3])  # type: ignore[misc]
-        self._parameters, self._trained = state[1], state[4]
+        self.__init__(state[0], *state[4:])  # type: ignore[misc]
+        self._parameters, self._trained, self._counted = state[1:4]
 
     def __repr__(self) -> str:
         output, source = self.link
@@ -75,7 +76,7 @@ class Chain(Network):
         evidence: frames.Data = None,
         *,
         schedule: str = "auto",
-        paused: Collection[str] = (),
+        paused: Collection[Name] = (),
         rounds: int | None = None,
         damping: float | None = None,
         **options: Any,
@@ -142,7 +143,7 @@ class Chain(Network):
         sequences, inner = self._sequences(engine, plan, programs, evidence, threads)
         return marked_messages(sequences, inner, values, kept).only(kept, ways)
 
-    def most_probable(self, evidence: frames.Data = None, *, names: Collection[str] | None = None) -> MostProbable:
+    def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
         """The states of all variables of each sequence that are likeliest together: the path of Viterbi.
 
         `log_probability` has one number for each sequence, in order. The arguments are those of
@@ -175,7 +176,7 @@ class Chain(Network):
         evidence: frames.Data = None,
         seed: int = 0,
         *,
-        names: Collection[str] | None = None,
+        names: Collection[Name] | None = None,
     ) -> dict[str, np.ndarray]:
         """One new sequence of so many rows. Given evidence there is none: an error."""
         if evidence is not None:
@@ -185,7 +186,7 @@ class Chain(Network):
         return super().sample(rows, None, seed, names=names)
 
     def max_marginals(
-        self, evidence: frames.Data = None, *, names: Collection[str] | None = None
+        self, evidence: frames.Data = None, *, names: Collection[Name] | None = None
     ) -> dict[str, np.ndarray]:
         """Not along the rows of a chain: an error. `most_probable` has the likeliest path, `hmm(length=)` all steps."""
         raise FgrnError("A chain has no max-marginals. Unroll its steps, hmm(..., length=), or use most_probable.")
@@ -214,7 +215,7 @@ def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
         return begins
     values = frames.listed(ids)
     if len(values) != rows:
-        raise EvidenceError(f"Column {name!r} has {len(values):,} rows, the others have {rows:,}.")
+        raise EvidenceError(f"Column {name!r} has {counted(len(values), 'row')}, the others have {rows:,}.")
     seen: set[Any] = set()
     for row, value in enumerate(values):
         if frames.is_unknown(value):

@@ -5,6 +5,8 @@ per number of hidden states where an estimator tries several. A stage knows what
 the parameters it began with and how far each start has come. What the bytes of it are is told in `io.checkpoint_file`.
 
     opened(...)  ->  Journal  ->  a Keeper for each stage  ->  em.learn
+
+Without a file a journal is in memory alone: estimators have one, to keep what was learnt when `fit` is interrupted.
 """
 
 from __future__ import annotations
@@ -16,17 +18,23 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from . import settings
-from .em import Rule, Start
+from .em import History, Rule, Start
 from .evidence import Evidence
 from .exceptions import CheckpointError, CheckpointWarning, LearningError, warn
-from .parameters import Parameters, Specification
+from .parameters import Parameters, Specification, named_lines
+from .plan import Layout
 from .recorded import Spread
 from .tables import ROW_SUM_TOLERANCE
+
+Result = TypeVar("Result")
+
+Learnt: TypeAlias = tuple[Parameters, History]
+"""What learning comes to."""
 
 EVERY = 5
 """Epochs between two checkpoints, unless said otherwise."""
@@ -36,6 +44,9 @@ BYTES_AT_ONCE = 2**22
 
 MAY_GROW = ("epochs", "starts")
 """Settings that may be raised when learning goes on: what was learnt so far is a part of the longer run."""
+
+ADDED_LATER = {"accelerate": False}
+"""Settings that older checkpoints do not name, and what they were."""
 
 DIGESTS = {
     "network": "the network, or what of it is learnt, differs",
@@ -82,20 +93,47 @@ class Stage:
     starts: list[Start] = field(default_factory=list)
     model: Any = None
 
+    @property
+    def best(self) -> int | None:
+        """Which start is the best so far, of those that have an epoch behind them."""
+        tried = [number for number, start in enumerate(self.starts) if start.epochs]
+        return max(tried, key=lambda number: _objective(self.starts[number]), default=None)
+
+    def so_far(self, layout: Layout) -> Learnt | None:
+        """What learning would end with, did it end here; what is not estimated is known of a start that has ended."""
+        if self.best is None:
+            return None
+        kept = self.starts[self.best]
+        return kept.parameters, History(
+            np.array(kept.likelihoods), np.array(kept.objectives), kept.weight, kept.converged, self.best,
+            np.array([_objective(start) for start in self.starts if start.epochs]),
+            named_lines(layout, kept.uncounted),
+        )  # fmt: skip
+
+
+def _objective(start: Start) -> float:
+    """Of its parameters as they are, or else of those before the last update."""
+    return start.objectives[-1] if start.final is None else start.final
+
 
 @contextmanager
-def opened(checkpoint: Place, every: int = EVERY, resume: bool = False) -> Iterator[Journal | None]:
-    """The journal of a checkpoint, which is over when the context ends well; one that is open stays so."""
+def opened(
+    checkpoint: Place, every: int = EVERY, resume: bool = False, interruptible: bool = False
+) -> Iterator[Journal | None]:
+    """The journal of a checkpoint, which is over when the context ends well; one that is open stays so.
+
+    What is `interruptible` has one in any case, in memory if there is no checkpoint.
+    """
     if checkpoint is None or isinstance(checkpoint, Journal):
         if checkpoint is None and resume is not False:
             raise LearningError("To resume, name the file to go on from: checkpoint='run.ckpt', resume=True.")
-        yield checkpoint
+        yield Journal(None, interruptible) if checkpoint is None and interruptible else checkpoint
         return
     if not isinstance(checkpoint, Checkpoint):
         checkpoint = Checkpoint(checkpoint, every, resume)
     elif every != EVERY or resume is not False:
         raise LearningError("A Checkpoint says itself how often it is written and whether to resume.")
-    journal = Journal(checkpoint)
+    journal = Journal(checkpoint, interruptible)
     yield journal
     journal.close()
 
@@ -105,7 +143,7 @@ def kept(checkpoint: Place, every: int, resume: bool, *described: Any, **others:
     """Who keeps one time of learning, if there is a checkpoint; it is described as `about` wants it."""
     with opened(checkpoint, every, resume) as journal:
         try:
-            yield None if journal is None else journal.keeper(described[0], about(*described, **others))
+            yield None if journal is None else journal.keeper(described[0], partial(about, *described, **others))
         except BaseException:
             if journal is not None:
                 journal.save()
@@ -113,11 +151,17 @@ def kept(checkpoint: Place, every: int, resume: bool, *described: Any, **others:
 
 
 class Journal:
-    """A checkpoint in use: the stages of a run so far, and what of them is on the disk."""
+    """The stages of a run so far, in memory, and what of them is on the disk if there is a checkpoint.
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self.path, self._every = Path(checkpoint.path), checkpoint.every
-        self._stages, self._over = self._found(checkpoint.resume)
+    One that is `interruptible` lets learning end well when it is interrupted, with what was learnt until then, and its
+    `interruption` then tells when that was. Whoever goes on with the run asks for that, and stops soon.
+    """
+
+    def __init__(self, checkpoint: Checkpoint | None, interruptible: bool = False) -> None:
+        self.path = None if checkpoint is None else Path(checkpoint.path)
+        self._every = EVERY if checkpoint is None else checkpoint.every
+        self._interruptible, self.interruption = interruptible, ""
+        self._stages, self._over = self._found(checkpoint is not None and checkpoint.resume)
         self._next = 0
         self._waiting = 0  # epochs that are not on the disk yet
         self._is_writable = self._has_warned = False
@@ -125,6 +169,8 @@ class Journal:
     def _found(self, resume: bool) -> tuple[list[Stage], bool]:
         from .io.checkpoint_file import read
 
+        if self.path is None:
+            return [], False
         try:
             is_there = self.path.exists()
         except OSError:  # a folder that nobody may look into, which writing will tell
@@ -142,10 +188,27 @@ class Journal:
                 stage.starts = [replace(start, stopped=False) for start in stage.starts]
         return stages, over
 
-    def keeper(self, model: Any, about: dict[str, Any]) -> StageKeeper:
+    def keeper(self, model: Any, about: Callable[[], dict[str, Any]]) -> StageKeeper:
         """Who keeps the next stage."""
+        described = {} if self.path is None else about()
         self._next += 1
-        return StageKeeper(self, self._next - 1, model, about)
+        return StageKeeper(self, self._next - 1, model, described)
+
+    def finished(self, work: Callable[[], Result], so_far: Callable[[], Result | None] = lambda: None) -> Result:
+        """What some work of the run comes to; if it is interrupted, what there is of it so far.
+
+        Where there is nothing of it yet, and it would be a pity for what was done before, it is done once more, and
+        asked to stop soon. An interruption before any epoch, or the second one, is what it is everywhere else.
+        """
+        try:
+            return work()
+        except KeyboardInterrupt:
+            starts = [start for stage in self._stages[: self._next] for start in stage.starts if start.epochs]
+            if not (self._interruptible and starts) or self.interruption:
+                raise
+            epochs, number = starts[-1].epochs, len(self._stages[: self._next][-1].starts)
+            self.interruption = f"after {epochs} {'epoch' if epochs == 1 else 'epochs'} of start {number}"
+            return so_far() or work()
 
     def begun(self, keeper: StageKeeper, spec: Specification, parameters: Parameters, rule: Rule) -> Stage:
         """A stage, as far as it has come. An error if it cannot be written, or is about something else."""
@@ -167,7 +230,7 @@ class Journal:
         found = differences(stage.about, about)
         if not found:
             frozen = ~spec.learnt
-            every = [stage.began, *(start.parameters for start in stage.starts)]
+            every = [stage.began, *(one for start in stage.starts for one in start.kept)]
             if len(stage.starts) > rule.starts or not all(_is_possible(one, spec) for one in every):
                 raise CheckpointError(
                     f"The checkpoint {str(self.path)!r} holds tables that are none of this network: it was altered. "
@@ -203,6 +266,8 @@ class Journal:
         """The first time a failure is an error. Later on learning is worth more than its checkpoint: a warning."""
         from .io.checkpoint_file import write
 
+        if self.path is None:
+            return
         try:
             write(self.path, self._stages, self._over)
         except CheckpointError as error:
@@ -224,16 +289,24 @@ class StageKeeper:
     model: Any
     about: dict[str, Any]
     stage: Stage | None = None
+    layout: Layout | None = None
 
     def begun(self, spec: Specification, parameters: Parameters, rule: Rule) -> tuple[Parameters, list[Start]]:
         """See `em.Keeper`."""
-        self.stage = self.journal.begun(self, spec, parameters, rule)
+        self.stage, self.layout = self.journal.begun(self, spec, parameters, rule), spec.layout
         return self.stage.began, list(self.stage.starts)
 
     def keep(self, starts: Sequence[Start], ended: bool = False) -> None:
         """See `em.Keeper`."""
         if self.stage is not None:
             self.journal.keep(self.stage, starts, ended)
+
+    def finished(self, learn: Callable[[], Learnt]) -> Learnt:
+        """What learning comes to, or has come to when it is interrupted: see `Journal.finished`."""
+        return self.journal.finished(learn, self._so_far)
+
+    def _so_far(self) -> Learnt | None:
+        return None if self.stage is None or self.layout is None else self.stage.so_far(self.layout)
 
 
 Place: TypeAlias = str | os.PathLike[str] | Checkpoint | Journal | None
@@ -295,7 +368,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     for name in dict.fromkeys([*now, *before]):
         if apart and name in ("values", "weights"):
             continue
-        was, is_now = before.get(name), now.get(name)
+        was, is_now = (one.get(name, ADDED_LATER.get(name)) for one in (before, now))
         has_grown = name in MAY_GROW and type(was) is type(is_now) is int and was < is_now
         if was == is_now or has_grown:
             continue

@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 
 from . import frames
-from .exceptions import SchemaError
+from .exceptions import SchemaError, counted
 from .labels import Label, is_number, plain_number
+
+MOST_BITS = 64
+"""Of a whole number that is a level: larger ones are no numbers to other programs that read model files."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,14 @@ class Column:
             raise SchemaError(f"Column {self.name!r}: the edges of bins are numbers that ascend. Got {self.edges!r}.")
         if len(self.levels) != len(self.edges) + 1:
             raise SchemaError(
-                f"Column {self.name!r} has {len(self.edges)} edges, which make {len(self.edges) + 1} bins, but "
-                f"{len(self.levels)} levels to name them."
+                f"Column {self.name!r} has {counted(len(self.edges), 'edge')}, which make "
+                f"{len(self.edges) + 1} bins, but "
+                f"{counted(len(self.levels), 'level')} to name them."
             )
         if self.centers and len(self.centers) != len(self.levels):
-            raise SchemaError(f"Column {self.name!r}: there is one center for each of its {len(self.levels)} bins.")
+            raise SchemaError(
+                f"Column {self.name!r}: there is one center for each of its {counted(len(self.levels), 'bin')}."
+            )
 
     @property
     def is_binned(self) -> bool:
@@ -174,7 +180,7 @@ def plain_value(value: Any, name: str) -> Any:
         return None
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**MOST_BITS:
         return int(value)
     if isinstance(value, (str, bool, int, float)):
         return value
@@ -184,15 +190,27 @@ def plain_value(value: Any, name: str) -> Any:
     )
 
 
-def told_apart(column: Any, name: str) -> frames.Factored:
-    """A column by its distinct values; one that holds what is no value is an error."""
+def told_apart(column: Any, name: str, first: int = 0) -> frames.Factored:
+    """A column by its distinct values; one that holds what is no value is an error. Rows are counted from `first`."""
     if frames.is_bare(column):
         column = frames.listed(column)
     found = frames.factored(frames.listed(column) if frames.is_numbers(column) else column)
     if not isinstance(found, frames.Factored):
         found = frames.factored([plain_value(value, name) for value in found])
     plain: frames.Factored = found
+    for place, value in enumerate(plain.values):
+        if type(value) is int and value.bit_length() >= 1024:
+            digits = int(value.bit_length() * 0.30103) + 1
+            raise SchemaError(
+                f"Row {first + row_of(plain, place)}, {name!r}: a whole number of {digits:,} digits is larger than any "
+                "number that can be computed with. Turn it into a word, or leave it unknown."
+            )
     return plain
+
+
+def row_of(column: frames.Factored, place: int) -> int:
+    """The first row that has the value at a place."""
+    return int(np.argmax(column.codes == place))
 
 
 def _spellings(value: Any) -> list[Any]:

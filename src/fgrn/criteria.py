@@ -7,6 +7,9 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
+HELD_OUT = 5
+"""Every so manieth row is kept back where the number of hidden states is chosen by rows that were not learnt from."""
+
 PATIENCE = 3
 """Sizes without an improvement after which no more are tried."""
 
@@ -109,13 +112,15 @@ class Selection:
         return [record | ({"held_out": None} if np.isnan(record["held_out"]) else {}) for record in records]
 
     def __str__(self) -> str:
-        heads = ["hidden", "log-likelihood", "parameters", "AIC", "BIC", "held out", "rel. entropy", "smallest class"]
+        held = not all(np.isnan(one.held_out) for one in self.candidates)
+        heads = ["hidden", "log-likelihood", "parameters", "AIC", "BIC", *(["held out"] if held else [])]
+        heads += ["rel. entropy", "smallest class"]
         lines = []
         for one in self.candidates:
-            held = "" if np.isnan(one.held_out) else f"{one.held_out:.4f}"
             cells = [
                 f"{one.n_hidden}", f"{one.log_likelihood:,.1f}", f"{one.n_parameters:,}", f"{one.aic:,.1f}",
-                f"{one.bic:,.1f}", held, f"{one.relative_entropy:.3f}", f"{min(one.class_sizes):.1%}",
+                f"{one.bic:,.1f}", *([f"{one.held_out:.4f}"] if held else []), f"{one.relative_entropy:.3f}",
+                f"{min(one.class_sizes):.1%}",
             ]  # fmt: skip
             lines.append((cells, one is self.best))
         wide = [max(len(head), *(len(cells[k]) for cells, _ in lines)) for k, head in enumerate(heads)]
@@ -123,6 +128,12 @@ class Selection:
         for cells, best in lines:
             row = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, wide, strict=True))
             out.append(row + ("  <- best" if best else ""))
+        if held:
+            share = 1 - 1 / HELD_OUT
+            out.append(
+                f"log-likelihood, AIC and BIC: of the {share:.0%} of the rows that were learnt from; held out: the "
+                "log-likelihood of a row of the others"
+            )
         return "\n".join(line.rstrip() for line in out)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeAlias
 
-from .exceptions import FgrnError, TableFileError, unknown_name
+from .exceptions import FgrnError, TableFileError, counted, unknown_name
 
 Value: TypeAlias = str | int | None
 Fetch: TypeAlias = Callable[[str], bytes]
@@ -88,8 +88,11 @@ class Dataset:
         return frame_of(backend, self.columns)
 
     def __repr__(self) -> str:
-        holes = f", {self.unknown:,} values unknown" if self.unknown else ""
-        return f"Dataset {self.name!r}: {self.rows:,} rows, {len(self.columns)} columns{holes}; class {self.target!r}"
+        holes = f", {counted(self.unknown, 'value')} unknown" if self.unknown else ""
+        return (
+            f"Dataset {self.name!r}: {counted(self.rows, 'row')}, "
+            f"{counted(len(self.columns), 'column')}{holes}; class {self.target!r}"
+        )
 
 
 def names() -> dict[str, str]:

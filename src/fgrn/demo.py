@@ -15,7 +15,7 @@ import numpy as np
 
 from . import datasets, plots
 from .columns import Column
-from .exceptions import shortened
+from .exceptions import counted, shortened
 from .io import table_file
 from .schema import Schema
 
@@ -49,7 +49,10 @@ def run(output: Path, hidden: int = 100, epochs: int = 40, say: Callable[[str], 
     first, last = model.history_.per_row[[0, -1]]
     levels = shortened(model.schema_[names[20]].levels)
     say(f"Schema: {len(names)} columns such as {names[20]!r} (levels {levels}), and {table.target!r}")
-    say(f"Learnt in {took:.1f} s: {model.n_iter_} epochs, log-likelihood per digit {first:.1f} -> {last:.1f}\n")
+    say(
+        f"Learnt in {took:.1f} s: {counted(model.n_iter_, 'epoch')}, log-likelihood per digit "
+        f"{first:.1f} -> {last:.1f}\n"
+    )
 
     unseen = _columns(names, pixels[test])
     found = model.predict(unseen)

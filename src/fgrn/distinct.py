@@ -44,7 +44,7 @@ class Distinct:
             self.rows += len(column)
             self._see_numbers(column, weights)
             return
-        found = told_apart(column, self.name)
+        found = told_apart(column, self.name, self.rows)
         self.rows += len(found)
         shares = found.counts if weights is None else np.bincount(found.codes + 1, weights, len(found.values) + 1)[1:]
         self.categorical |= found.categorical

@@ -14,10 +14,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from . import settings
+from .acceleration import Extrapolation
 from .arrays import frozen
 from .counts import Counts
-from .exceptions import LearningError
-from .parameters import Parameters, Smoothing, Specification, drawn, updated
+from .exceptions import LearningError, shortened
+from .parameters import Parameters, Smoothing, Specification, drawn, named_lines, uncounted, updated
 
 
 class EStep(Protocol):
@@ -36,7 +37,7 @@ class EStep(Protocol):
 
 @dataclass(frozen=True)
 class Rule:
-    """How to learn: T epochs of K cycles, when to stop, how many random starts."""
+    """How to learn: T epochs of K cycles, when to stop, how many random starts, whether steps are extrapolated."""
 
     epochs: int = 20
     cycles: int = 1
@@ -44,6 +45,7 @@ class Rule:
     cycle_tolerance: float = 1e-10
     starts: int = 1
     seed: int = 0
+    accelerate: bool = False
 
     def __post_init__(self) -> None:
         for name in ("epochs", "cycles", "starts"):
@@ -51,6 +53,12 @@ class Rule:
         for name in ("tolerance", "cycle_tolerance"):
             settings.number(name, getattr(self, name), LearningError)
         settings.whole("seed", self.seed, 0, LearningError)
+        settings.choice("accelerate", self.accelerate, (True, False), LearningError)
+        if self.accelerate and self.cycles > 1:
+            raise LearningError(
+                "accelerate=True needs updates that never lower the objective, as one cycle per epoch makes them. "
+                "Use cycles=1, or accelerate=False."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +70,8 @@ class History:
     weight          the total weight of the rows, so that log_likelihood / weight is per row
     converged       whether the tolerance was met before the epochs were used up
     start           which random start was kept, and `starts` the final objective of each
+    not_estimated   rows of tables, by the name of the table, for which no row of the data counts: they are as they were
+                    before learning, which is uniform unless they were given or learnt before. A prior has row 0.
     """
 
     log_likelihood: np.ndarray
@@ -70,6 +80,7 @@ class History:
     converged: bool
     start: int = 0
     starts: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    not_estimated: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("log_likelihood", "objective", "starts"):
@@ -92,7 +103,18 @@ class History:
         end = ", converged" if self.converged else ""
         shown = [self.log_likelihood[0], *self.log_likelihood[1:][-1:]]
         values = " ... ".join(f"{value:,.3f}" for value in shown)
-        return f"History of {count}{end}; log-likelihood each began with: {values}"
+        text = f"History of {count}{end}; log-likelihood each began with: {values}"
+        return f"{text}; {self.told_not_estimated}" if self.not_estimated else text
+
+    @property
+    def told_not_estimated(self) -> str:
+        """What was not estimated, in words; empty if everything was."""
+        if not self.not_estimated:
+            return ""
+        rows = sum(map(len, self.not_estimated.values()))
+        names = [f"{name} ({len(some):,})" for name, some in self.not_estimated.items()]
+        were = "1 row of a table was" if rows == 1 else f"{rows:,} rows of tables were"
+        return f"{were} not estimated, as no row of the data counts for them: {shortened(names)}"
 
 
 def record(
@@ -110,8 +132,10 @@ def record(
         "holes": holes,
         "seed": int(rule.seed),
         "starts": int(rule.starts),
+        "accelerate": bool(rule.accelerate),
         "log_likelihood": float(history.log_likelihood[-1]) if history.epochs else None,
         "converged": bool(history.converged),
+        "not_estimated": sum(map(len, history.not_estimated.values())),
     }
 
 
@@ -131,6 +155,9 @@ class Start:
     weight        of the rows
     converged     whether the tolerance was met, and `stopped`: whether the watcher ended it
     final         the objective of the parameters as they are, once that is known
+    uncounted     the numbers of the lines of the layout (rows of tables, priors) that had no counts in the
+                  last epoch; found when it has ended
+    extrapolation where it is in a round of accelerated EM
     """
 
     parameters: Parameters
@@ -140,11 +167,19 @@ class Start:
     converged: bool = False
     stopped: bool = False
     final: float | None = None
+    uncounted: tuple[int, ...] = ()
+    extrapolation: Extrapolation = field(default_factory=Extrapolation)
 
     @property
     def epochs(self) -> int:
         """How many epochs were run."""
         return len(self.likelihoods)
+
+    @property
+    def kept(self) -> list[Parameters]:
+        """All parameters that it holds: those as they are, and those of a round of accelerated EM."""
+        others = (self.extrapolation.first, self.extrapolation.ahead)
+        return [self.parameters, *(replace(self.parameters, values=one) for one in others if one is not None)]
 
     def has_ended(self, rule: Rule) -> bool:
         """Whether there is nothing left to learn by this rule."""
@@ -182,7 +217,7 @@ def learn(
     for number in range(rule.starts):
         if number == len(starts):
             starts.append(Start(drawn(spec, parameters, rule.seed, number, again=number > 0)))
-        for start in _epochs(estep, spec, starts[number], rule, smoothing, number, watch):
+        for start in _epochs(estep, spec, parameters, starts[number], rule, smoothing, number, watch):
             starts[number] = start
             if keeper is not None:
                 keeper.keep(starts)
@@ -197,33 +232,45 @@ def learn(
     kept = starts[best]
     return kept.parameters, History(
         np.array(kept.likelihoods), np.array(kept.objectives), kept.weight, kept.converged, best,
-        np.array(finals, dtype=np.float64),
+        np.array(finals, dtype=np.float64), named_lines(spec.layout, kept.uncounted),
     )  # fmt: skip
 
 
 def _epochs(
     estep: EStep,
     spec: Specification,
+    before: Parameters,
     start: Start,
     rule: Rule,
     smoothing: Smoothing,
     number: int,
     watch: Watcher | None,
 ) -> Iterator[Start]:
-    """The start after each epoch that is left of it."""
+    """The start after each epoch that is left of it; `before` are the parameters before it was drawn."""
+
+    def counted(parameters: Parameters) -> tuple[Counts, float]:
+        counts = estep.count(parameters.values)
+        return counts, counts.log_likelihood + smoothing.log_prior(spec, parameters.values)
+
     while not start.has_ended(rule):
-        began_with = start.parameters
-        counts = estep.count(began_with.values)
-        objective = counts.log_likelihood + smoothing.log_prior(spec, began_with.values)
+        ahead, began_with = start.extrapolation.ahead, start.parameters
+        tried = began_with if ahead is None else replace(began_with, values=ahead)
+        counts, objective = counted(tried)
+        if ahead is not None and objective < start.objectives[-1]:  # too far: as if it had not been tried
+            counts, objective = counted(began_with)
+        else:
+            began_with = tried
         per_row = counts.log_likelihood / max(counts.weight, np.finfo(float).tiny)
         stopped = watch is not None and watch(number, start.epochs, per_row) is True
-        converged, parameters = False, began_with
-        if start.epochs and rule.tolerance:
-            converged = bool(objective - start.objectives[-1] <= rule.tolerance * counts.weight)
+        converged, parameters = _has_converged(start, objective, counts.weight, rule), began_with
+        extrapolation = start.extrapolation
         if not converged:
-            parameters = updated(spec, began_with, counts.values, smoothing)
+            parameters = updated(spec, began_with, counts.values, smoothing, before)
             if rule.cycles > 1:
-                parameters = _more_cycles(estep, spec, began_with, parameters, rule, smoothing)
+                parameters = _more_cycles(estep, spec, before, began_with, parameters, rule, smoothing)
+            if rule.accelerate:
+                succeeded = ahead is not None and began_with is tried
+                extrapolation = extrapolation.after(spec, began_with.values, parameters.values, succeeded)
         start = Start(
             parameters,
             (*start.likelihoods, counts.log_likelihood),
@@ -231,13 +278,27 @@ def _epochs(
             counts.weight,
             converged,
             stopped,
+            extrapolation=extrapolation,
         )
+        if start.has_ended(rule):
+            start = replace(start, uncounted=uncounted(spec, counts.values, smoothing))
         yield start
+
+
+def _has_converged(start: Start, objective: float, weight: float, rule: Rule) -> bool:
+    """Whether the last epoch, or the last round of accelerated EM, gained no more than the tolerance."""
+    if not rule.tolerance or not start.epochs:
+        return False
+    if rule.accelerate and start.extrapolation.ahead is None:  # in the middle of a round, which has to gain something
+        return bool(objective <= start.objectives[-1])
+    gained = objective - start.objectives[-2 if rule.accelerate else -1]
+    return bool(gained <= rule.tolerance * weight)
 
 
 def _more_cycles(
     estep: EStep,
     spec: Specification,
+    unlearnt: Parameters,
     began_with: Parameters,
     parameters: Parameters,
     rule: Rule,
@@ -256,7 +317,7 @@ def _more_cycles(
         if not moving:
             break
         before = parameters
-        parameters = updated(spec, before, recount(before.values).values, smoothing, which=moving)
+        parameters = updated(spec, before, recount(before.values).values, smoothing, unlearnt, which=moving)
     return parameters
 
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from . import frames
 from .arrays import numbers
-from .exceptions import EvidenceError, shortened, unknown_name
-from .labels import Labels, takes_codes
+from .exceptions import EvidenceError, counted, shortened, unknown_name
+from .labels import MISSING, Labels, is_binned, takes_codes
 from .recorded import Kept, Recorded, Spread
 
 ROWS_AT_ONCE = 2**14
@@ -390,8 +390,8 @@ class _Column:
     def _distributions(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if column.shape[1] != len(self.labels):
             raise EvidenceError(
-                f"Column {self.name!r}: its distributions have {column.shape[1]} weights; it has "
-                f"{len(self.labels)} states ({shortened(self.labels, 6)})."
+                f"Column {self.name!r}: its distributions have {counted(column.shape[1], 'weight')}; it has "
+                f"{counted(len(self.labels), 'state')} ({shortened(self.labels, 6)})."
             )
         if column.dtype.kind not in "biuf":
             return self._values(list(column))  # type: ignore[return-value]
@@ -414,7 +414,8 @@ class _Column:
             raise EvidenceError(f"{where}: a distribution has one dimension. Got the shape {weights.shape} instead.")
         if weights.shape != (len(self.labels),):
             raise EvidenceError(
-                f"{where}: a distribution of {len(weights)} weights, but it has {len(self.labels)} states "
+                f"{where}: a distribution of {counted(len(weights), 'weight')}, but it has "
+                f"{counted(len(self.labels), 'state')} "
                 f"({shortened(self.labels, 6)})."
             )
         if not np.isfinite(weights).all() or (weights < 0).any():
@@ -427,9 +428,11 @@ class _Column:
         near = get_close_matches(text.lower(), [str(label).lower() for label in self.labels[:1000]], n=1)
         if any(str(label) == text for label in self.labels[:1000]):
             hint = " The same is there as another type (text and numbers differ), or without blanks."
+        elif isinstance(value, (int, float)) and is_binned(self.labels):
+            hint = " Its states are bins of numbers. Of an estimator's network ask with model.schema_.codes(X)."
         elif isinstance(value, float) and 0 < value < 1:
             hint = " For a distribution in one row, write [[...]]: a list of rows."
-        elif text in ("", "?", "NA", "N/A", "nan", "NaN", "null", "None", "."):
+        elif text in (*MISSING, "."):
             hint = " If it stands for a missing value, replace it with None."
         elif isinstance(value, str) and near:
             hint = f" Did you mean {next(repr(label) for label in self.labels if str(label).lower() == near[0])}?"

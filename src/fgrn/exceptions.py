@@ -14,10 +14,12 @@
     └── CheckpointError        a checkpoint of learning that cannot be read or written
 
     FgrnWarning
-    ├── ConvergenceWarning     messages that were still moving when the rounds were used up
+    ├── ConvergenceWarning     messages, or tables, that were still moving when the rounds, or epochs, were used up
+    ├── TableWarning           a table that may not be what it seems: words for missing values, names that are values
     ├── UnseenLevelWarning     a value, or a column, that was not there when the model was learnt
     ├── EmptyColumnWarning     a column without any known value, of which nothing is learnt
     ├── ImpossibleRowWarning   rows of probability zero, answered as if nothing were known of them
+    ├── RescaledTableWarning   a table in a file whose rows do not sum to one, and were divided by their sum
     ├── CheckpointWarning      a checkpoint that could not be written while learning went on
     └── KernelCacheWarning     compiled kernels that could not be kept on disk for the next process
 
@@ -27,14 +29,44 @@ Messages say what, where, why and what to do. All errors but `UnknownNameError` 
 
 from __future__ import annotations
 
+import re
 import sys
+import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Categories of characters that cannot be seen, or that a terminal obeys: controls, formats, surrogates, line ends."""
+
+
+def visible(text: str, lines: bool = False) -> str:
+    """A text with control characters and invisible ones escaped, as `repr` writes them.
+
+    Names and values come from files of others, and a terminal would obey an escape sequence in them. Letters of all
+    languages stay as they are.
+
+    Args:
+        text: what people are going to read.
+        lines: whether the text has lines of its own, whose ends stay.
+    """
+    if text.isprintable():
+        return text
+
+    def escaped(found: re.Match[str]) -> str:
+        letter = found[0]
+        if unicodedata.category(letter) not in HIDDEN or (lines and letter == "\n"):
+            return letter
+        return repr(letter)[1:-1]
+
+    return re.sub(r"[^ -~]", escaped, text)
+
 
 class FgrnError(Exception):
-    """The root of every error of this package."""
+    """The root of every error of this package. Its text has no character that cannot be seen."""
+
+    def __str__(self) -> str:
+        return visible(super().__str__())
 
 
 class WiringError(FgrnError, ValueError):
@@ -49,7 +81,7 @@ class UnknownNameError(FgrnError, KeyError):
     """A variable, table or state the network does not have."""
 
     def __str__(self) -> str:  # KeyError would show the repr, with quotes inside quotes
-        return str(self.args[0]) if self.args else ""
+        return visible(str(self.args[0])) if self.args else ""
 
 
 class EvidenceError(FgrnError, ValueError):
@@ -99,11 +131,18 @@ class CheckpointError(FgrnError, OSError):
 
 
 class FgrnWarning(UserWarning):
-    """The root of every warning of this package."""
+    """The root of every warning of this package. Its text has no character that cannot be seen."""
+
+    def __str__(self) -> str:
+        return visible(super().__str__())
 
 
 class ConvergenceWarning(FgrnWarning):
-    """Messages that were still moving when the rounds were used up."""
+    """Messages or tables that were still changing when the rounds or epochs were used up."""
+
+
+class TableWarning(FgrnWarning):
+    """A table that may not be what it seems: words that stand for missing values, a line of names that is a row."""
 
 
 class UnseenLevelWarning(FgrnWarning):
@@ -116,6 +155,10 @@ class EmptyColumnWarning(FgrnWarning):
 
 class ImpossibleRowWarning(FgrnWarning):
     """Rows of probability zero, answered as if nothing were known of them."""
+
+
+class RescaledTableWarning(FgrnWarning):
+    """A table in a file whose rows do not sum to one, and were divided by their sum."""
 
 
 class CheckpointWarning(FgrnWarning):
@@ -139,6 +182,11 @@ def shortened(items: Iterable[object], most: int = 8) -> str:
     items = items if isinstance(items, Sequence) else list(items)
     shown = ", ".join(str(item) for item in items[:most])
     return shown if len(items) <= most else f"{shown}, ... ({len(items) - most:,} more)"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number of things: "1 row", "2 rows"; `many` is the word for several, if it is not that for one and an s."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def first_line(error: Exception) -> str:

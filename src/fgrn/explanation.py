@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import printing
+from .exceptions import visible
 from .labels import Label, shown_number
 
 ORDERS = 8
@@ -75,7 +76,7 @@ class Explanation:
         return [["in general", added(self.prior, first)], *between, ["together", added(self.log_odds, last)]]
 
     def __str__(self) -> str:
-        what = f"{self.variable} = {shown(self.state)}  ({self.probability:.1%})"
+        what = visible(f"{self.variable} = {shown(self.state)}  ({self.probability:.1%})")
         room = printing.room()
         table = printing.aligned([], self._rows(room), indent=2, room=room)
         return f"{what}; log-odds, for (+) or against (-)\n{table}"
@@ -84,9 +85,10 @@ class Explanation:
         from html import escape
 
         cells = "".join(
-            f"<tr><th style='text-align:left'>{escape(name)}</th><td>{text}</td></tr>" for name, text in self._rows()
+            f"<tr><th style='text-align:left'>{escape(visible(name))}</th><td>{text}</td></tr>"
+            for name, text in self._rows()
         )
-        what = escape(f"{self.variable} = {shown(self.state)} ({self.probability:.1%}), log-odds")
+        what = escape(visible(f"{self.variable} = {shown(self.state)} ({self.probability:.1%}), log-odds"))
         return f"<table><caption>{what}</caption>{cells}</table>"
 
 

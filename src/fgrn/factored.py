@@ -28,6 +28,7 @@ from .network import Network
 from .parameters import Parameters, initial
 from .queries import MostProbable, Queries
 from .realisation import Part, alike_in_all_but_start, exact, factor_of, lonely, loopy, tree_of
+from .settings import Name
 from .supervisor import specification_of
 from .variable import Variable
 from .wiring import check_ties
@@ -89,23 +90,23 @@ class FactoredModel(Queries):
         """The number of every variable."""
         return {name: number for number, name in enumerate(self._variables)}
 
-    def variable(self, name: str) -> Variable:
+    def variable(self, name: Name) -> Variable:
         """A variable by name."""
         try:
-            return self._variables[name]
+            return self._variables[settings.name_of(name)]
         except (KeyError, TypeError):
             raise unknown_name("variable", name, self._variables) from None
 
-    def table(self, name: str) -> np.ndarray:
+    def table(self, name: Name) -> np.ndarray:
         """A table by name, (joint states of all its variables but the last, states of the last); read-only.
 
         The rows are in the order of `scope`, the first variable slowest.
         """
         return self._spec.layout.table(self._parameters.values, self._spec.layout.table_number(name))
 
-    def scope(self, name: str) -> tuple[str, ...]:
+    def scope(self, name: Name) -> tuple[str, ...]:
         """The variables of a table, the last of which has its columns."""
-        found = next((part.scope for part in self._given if part.name == name), None)
+        found = next((part.scope for part in self._given if part.name == settings.name_of(name)), None)
         if found is None:
             raise unknown_name("table", name, [part.name for part in self._given])
         return found
@@ -183,7 +184,7 @@ class FactoredModel(Queries):
         self,
         evidence: frames.Data = None,
         *,
-        keep: Collection[str] | None = None,
+        keep: Collection[Name] | None = None,
         parts: Collection[str] = ("marginal", "likelihood"),
         method: str = "exact",
         **options: Any,
@@ -210,7 +211,7 @@ class FactoredModel(Queries):
         network = self._tree_network() if method == "exact" else self.to_network(method)
         return network.propagate(self._checked(evidence), keep=kept, parts=parts, **options)
 
-    def joint(self, evidence: frames.Data, names: Sequence[str], **options: Any) -> np.ndarray:
+    def joint(self, evidence: frames.Data, names: Sequence[Name], **options: Any) -> np.ndarray:
         """The joint distribution of a few variables in each row, (rows, states of the first, of the second, ...)."""
         wanted = settings.names("names", names)
         sizes = [self.variable(name).cardinality for name in wanted]
@@ -222,7 +223,7 @@ class FactoredModel(Queries):
         found = network.propagate(self._checked(evidence), keep=[name], parts=["marginal"], **options).marginal(name)
         return found.reshape(len(found), *sizes)
 
-    def embed(self, data: frames.Data, name: str, *, engine: str = "auto") -> np.ndarray:
+    def embed(self, data: frames.Data, name: Name, *, engine: str = "auto") -> np.ndarray:
         """What a row's known values say of a variable, whatever was believed of it before: (rows, states).
 
         Proportional to the probability of the values given each state; zero for a state that cannot be.
@@ -235,12 +236,18 @@ class FactoredModel(Queries):
         """See `Queries`."""
         return self._tree_network().multiplications(self._checked(data), direct=direct)
 
-    def most_probable(self, evidence: frames.Data = None, *, names: Collection[str] | None = None) -> MostProbable:
-        """See `Queries`."""
+    def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
+        """The states of all variables that are likeliest together, given what is known, and their log-probability.
+
+        Args:
+            evidence: see `propagate`.
+            names: which variables of that one assignment to return, all unless given: a part of it. The likeliest
+                states of some variables, whatever the others are, are another question: see `joint` and `posterior`.
+        """
         return self._tree_network().most_probable(self._checked(evidence), names=self._asked(names))
 
     def max_marginals(
-        self, evidence: frames.Data = None, *, names: Collection[str] | None = None
+        self, evidence: frames.Data = None, *, names: Collection[Name] | None = None
     ) -> dict[str, np.ndarray]:
         """See `Queries`."""
         return self._tree_network().max_marginals(self._checked(evidence), names=self._asked(names))
@@ -251,7 +258,7 @@ class FactoredModel(Queries):
         evidence: frames.Data = None,
         seed: int = 0,
         *,
-        names: Collection[str] | None = None,
+        names: Collection[Name] | None = None,
     ) -> dict[str, np.ndarray]:
         """New rows: the labels of all variables, or those named, given what is known.
 
@@ -259,7 +266,7 @@ class FactoredModel(Queries):
         """
         return self._tree_network().sample(rows, self._checked(evidence), seed, names=self._asked(names))
 
-    def _asked(self, names: Collection[str] | None) -> tuple[str, ...]:
+    def _asked(self, names: Collection[Name] | None) -> tuple[str, ...]:
         asked = super()._asked(names)
         for name in asked:
             self.variable(name)
@@ -324,7 +331,7 @@ def checked_variables(variables: Any) -> dict[str, Variable]:
     if isinstance(variables, Mapping):
         variables = [Variable(name, states) for name, states in variables.items()]
     known: dict[str, Variable] = {}
-    for variable in settings.names("variables", variables, WiringError):
+    for variable in settings.listed("variables", variables, WiringError):
         if not isinstance(variable, Variable):
             raise WiringError(f"The variables are a mapping to their states, or Variables. Got {variable!r} instead.")
         if variable.name in known:

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .exceptions import EvidenceError
+from .exceptions import EvidenceError, counted
+from .settings import name_of
 
 UNKNOWN = -1
 """The code of a value of which nothing is known."""
@@ -216,7 +217,7 @@ def row_count(columns: Mapping[str, Any], least: int = 0) -> int:
                 f"Columns of one table have equally many rows, but {first!r} has {rows:,} and {name!r} has {length:,}."
             )
     if rows < least:
-        raise EvidenceError(f"Found a table with {rows} rows while a minimum of {least} is required.")
+        raise EvidenceError(f"Found a table with {counted(rows, 'row')} while a minimum of {least} is required.")
     return rows
 
 
@@ -249,15 +250,25 @@ def kind_of(data: Data) -> str:
     return type(data).__module__.split(".")[0] if is_frame(data) else "array"
 
 
+def named_row(data: Data) -> dict[str, Any] | None:
+    """The values of one row by name, if this is a series of pandas whose index has the names of columns; else None."""
+    index = getattr(data, "index", None)
+    if kind_of(data) != "array" or type(data).__name__ != "Series" or index is None:
+        return None
+    names = list(index)
+    return dict(zip(names, data.tolist(), strict=True)) if names and all(isinstance(n, str) for n in names) else None
+
+
 def only_row(data: Data, names: Sequence[str] | None = None) -> dict[str, Any]:
     """The values of a table of one row, or of a list of values whose names are given."""
+    row = named_row(data)
+    if row is not None:
+        return row
     if names is not None:
         array = np.asarray(data, dtype=object)
         if array.size != len(names):
-            raise EvidenceError(f"One row has {len(names)} values. Got {array.size} instead.")
+            raise EvidenceError(f"One row has {counted(len(names), 'value')}. Got {array.size} instead.")
         return dict(zip(names, array.ravel().tolist(), strict=True))
-    if hasattr(data, "index") and not hasattr(data, "columns"):  # a row of a frame of pandas
-        return {checked_name(name): value for name, value in data.items()}
     found = columns(data)
     if row_count(found) != 1:
         raise EvidenceError(f"One row is wanted here. This table has {row_count(found):,}.")
@@ -319,10 +330,11 @@ def is_unknown(value: object) -> bool:
 
 
 def checked_name(name: object) -> str:
-    """The name of a column, if it can be one."""
-    if not isinstance(name, str):
+    """The name of a column, if it can be one, or that of a Variable."""
+    known = name_of(name)
+    if not isinstance(known, str):
         raise EvidenceError(f"Columns are found by name, and {name!r} is not a string. Rename it first.")
-    return name
+    return known
 
 
 def plain(column: Any, name: object = "weights", by_value: bool = False) -> Any:

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .exceptions import TableError, WiringError, shortened
+from .exceptions import TableError, WiringError, counted, shortened
 from .tables import check_distribution, checked_support, frozen_array, normalised
 from .variable import Variable, more_than_once
 
@@ -151,7 +151,7 @@ class SISO(_Block):
             if array.shape != shape:
                 hint = " It looks transposed." if array.shape == shape[::-1] else ""
                 raise TableError(
-                    f"{what} must have the shape {shape}: {input.cardinality} states of {input.name!r} by "
+                    f"{what} must have the shape {shape}: {counted(input.cardinality, 'state')} of {input.name!r} by "
                     f"{output.cardinality} of {output.name!r}. Got {array.shape} instead.{hint}"
                 )
             check_distribution(array, what, input.labels)
@@ -231,7 +231,8 @@ class Factor(_Block):
         rows, columns = shape
         if rows * columns != variable.cardinality:
             raise TableError(
-                f"{what} is {rows} x {columns}, and {variable.name!r} has {variable.cardinality} joint states."
+                f"{what} is {rows} x {columns}, and {variable.name!r} has "
+                f"{counted(variable.cardinality, 'joint state')}."
             )
         mask = checked_support(support, shape, what)
         array = frozen_array(table, what)
@@ -347,7 +348,8 @@ class Diverter(_Block):
                 whole = f"{sizes} = {self.size}" if len(parts) > 1 else f"{self.size}, as {ins[0].name!r} has"
                 expected = whole if axes is None else f"{needed}, as its parts have"
                 raise WiringError(
-                    f"{self._title}: output {variable.name!r} has {variable.cardinality} states; it needs {expected}."
+                    f"{self._title}: output {variable.name!r} has "
+                    f"{counted(variable.cardinality, 'state')}; it needs {expected}."
                 )
 
     def _check_legs(self, legs: Mapping[str, Sequence[str]], names: Sequence[str]) -> None:
@@ -411,7 +413,7 @@ def line(block: Block) -> str:
     """A block in one line, for people."""
     if isinstance(block, Source):
         kept = "" if block.learn else ", fixed"
-        return f"Source    {block.variable.name} ({block.variable.cardinality} states{kept})"
+        return f"Source    {block.variable.name} ({counted(block.variable.cardinality, 'state')}{kept})"
     if isinstance(block, Factor):
         kept = "" if block.learn else ", fixed"
         return f"Factor    {block.name} ({block.shape[0]} x {block.shape[1]}{kept})"

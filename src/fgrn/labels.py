@@ -9,6 +9,9 @@ import numpy as np
 Label: TypeAlias = str | int | float | bool
 Labels: TypeAlias = tuple[Label, ...] | range
 
+MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A")
+"""Words that stand for unknown in tables, in files and in memory alike, unless said otherwise."""
+
 PLAIN = (1e-5, 1e15)
 """Numbers that are written without an exponent: from the first on, below the second."""
 
@@ -24,12 +27,35 @@ def takes_codes(labels: Labels) -> bool:
     return all(label == str(position) or not is_number(label) for position, label in enumerate(labels))
 
 
+def is_missing_word(value: object) -> bool:
+    """Whether a value of a table is a word that stands for unknown, blanks around it apart."""
+    return isinstance(value, str) and value.strip() in MISSING
+
+
+def is_text(value: str) -> bool:
+    """Whether a word can be written to a file: it has no half of a pair of surrogates."""
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_binned(labels: Labels) -> bool:
+    """Whether these are the names of bins, as `columns.bin_labels` makes them."""
+    return len(labels) > 1 and str(labels[0]).startswith("< ") and str(labels[-1]).startswith(">= ")
+
+
 def is_number(label: Label) -> bool:
     """Whether a label is a number, or a word that reads as one."""
     try:
         float(label)
     except ValueError:
         return False
+    except OverflowError:  # a whole number that no float can hold
+        return True
     return True
 
 

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .document import Document
-from .exceptions import LearningError, TableError, unknown_name
+from .exceptions import LearningError, TableError, counted, unknown_name, visible
 from .factored import FactoredModel, checked_variables, variables_of
 from .labels import Label
 from .realisation import Part
+from .settings import Name, name_of
 from .variable import Variable
 
 
@@ -42,12 +43,12 @@ class MarkovNetwork(FactoredModel):
         self._scopes: list[tuple[str, ...]] = []
         parts = []
         for number, (scope, values) in enumerate(factors):
-            called = f"f{number}"
-            array = _checked_factor(known, called, tuple(scope), values)
+            called, scope = f"f{number}", tuple(map(name_of, scope))
+            array = _checked_factor(known, called, scope, values)
             self._factors[called] = array
-            self._scopes.append(tuple(scope))
+            self._scopes.append(scope)
             # without variables it is a constant, which some variable has to carry
-            over = tuple(scope) or (next(iter(known)),)
+            over = scope or (next(iter(known)),)
             spread = array if scope else np.full(known[over[0]].cardinality, array)
             parts.append(Part(called, over, spread.reshape(-1, spread.shape[-1]), False, conditional=False))
         super().__init__(known, parts, name, properties)
@@ -69,9 +70,9 @@ class MarkovNetwork(FactoredModel):
     def _written(self) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
         yield from zip(self._scopes, self._factors.values(), strict=True)
 
-    def table(self, name: str) -> np.ndarray:
+    def table(self, name: Name) -> np.ndarray:
         """The numbers of a factor, (joint states of all its variables but the last, states of the last); read-only."""
-        values = self.factor(name)
+        values = self.factor(name_of(name))
         return values.reshape(-1, values.shape[-1] if values.ndim else 1)
 
     def learn(self, *arguments: Any, **options: Any) -> Any:
@@ -82,12 +83,12 @@ class MarkovNetwork(FactoredModel):
 
     def __repr__(self) -> str:
         title = f"MarkovNetwork {self.name!r}" if self.name else "MarkovNetwork"
-        lines = [f"{title} of {len(self._variables)} variables and {len(self._factors)} factors"]
+        lines = [f"{title} of {counted(len(self._variables), 'variable')} and {counted(len(self._factors), 'factor')}"]
         for (called, values), scope in zip([*self._factors.items()][:40], self._scopes, strict=False):
             lines += [f"  {called}({', '.join(scope)}): {' x '.join(map(str, values.shape))}"]
         if len(self._given) > 40:
             lines.append(f"  ... {len(self._given) - 40:,} more")
-        return "\n".join(lines)
+        return "\n".join(map(visible, lines))
 
 
 def _checked_factor(known: Mapping[str, Variable], called: str, scope: tuple[str, ...], values: Any) -> np.ndarray:

@@ -13,9 +13,10 @@ import numpy as np
 from . import marginals
 from .engines import Buffers, Engine
 from .evidence import Evidence
-from .exceptions import ConvergenceWarning, UnknownNameError, unknown_name
+from .exceptions import ConvergenceWarning, UnknownNameError, counted, unknown_name, visible
 from .plan import Plan
 from .schedule import Programs
+from .settings import Name
 from .workers import blocks_of_rows, in_order
 
 WAYS = ("forward", "backward", "marginal")
@@ -52,19 +53,19 @@ class Messages:
             raise unknown_name("kept part", "likelihood", self._parts)
         return self._likelihood
 
-    def forward(self, name: str) -> np.ndarray:
+    def forward(self, name: Name) -> np.ndarray:
         """f: what comes from the driver's side, without the evidence on the variable itself."""
         return self._part(name, "forward")
 
-    def backward(self, name: str) -> np.ndarray:
+    def backward(self, name: Name) -> np.ndarray:
         """b: what comes from the reader's side, with the evidence on the variable itself."""
         return self._part(name, "backward")
 
-    def marginal(self, name: str) -> np.ndarray:
+    def marginal(self, name: Name) -> np.ndarray:
         """p, proportional to f * b: the posterior given all evidence."""
         return self._part(name, "marginal")
 
-    def belief(self, name: str, row: int = 0) -> dict[Any, float]:
+    def belief(self, name: Name, row: int = 0) -> dict[Any, float]:
         """The marginal of a variable in one row, by label."""
         labels = self.plan.labels[self.plan.edge(name)]
         rows = len(self._likelihood)
@@ -84,9 +85,9 @@ class Messages:
         arrays = {way: self._arrays[way] for way in parts if way != "likelihood"}
         return replace(self, kept=tuple(kept), _arrays=arrays, _parts=parts)
 
-    def _part(self, name: str, way: str) -> np.ndarray:
+    def _part(self, name: Name, way: str) -> np.ndarray:
         edge = self.plan.edge(name)
-        if name not in self.kept:
+        if self.plan.names[edge] not in self.kept:
             raise unknown_name("kept message on", name, self.kept)
         if way not in self._arrays:
             raise unknown_name("kept part", way, self._arrays)
@@ -99,10 +100,10 @@ class Messages:
         return {edge: slice(a, b) for edge, a, b in zip(self._shown.tolist(), starts, ends, strict=False)}
 
     def __repr__(self) -> str:
-        how = "two sweeps" if self.rounds is None else f"{self.rounds} rounds"
+        how = "two sweeps" if self.rounds is None else f"{counted(self.rounds, 'round')}"
         if not self.converged.all():
             how += ", not converged"
-        return f"Messages of {len(self.kept)} variables, {len(self._likelihood):,} rows ({how})"
+        return f"Messages of {counted(len(self.kept), 'variable')}, {counted(len(self._likelihood), 'row')} ({how})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +117,7 @@ class Round:
 
     def __repr__(self) -> str:
         moved = ", ".join(f"{way} {name}" for name, way in self.changed) or "nothing"
-        return f"Round {self.number}: {moved} changed"
+        return visible(f"Round {self.number}: {moved} changed")
 
 
 def sweep(
@@ -265,7 +266,8 @@ def settled(
     if not joined.converged.all():
         count = int((~joined.converged).sum())
         warnings.warn(
-            f"The messages of {count:,} of {evidence.rows:,} rows had not come to rest after {most} rounds; their "
+            f"The messages of {count:,} of {counted(evidence.rows, 'row')} had not come to rest "
+            f"after {counted(most, 'round')}; their "
             f"beliefs are not to be trusted. Allow more rounds=, or more damping= (now {damping:g}).",
             ConvergenceWarning,
             stacklevel=3,

@@ -16,7 +16,7 @@ from . import em, engines, frames, messages, settings
 from .conflicts import explained
 from .counts import InMemory
 from .evidence import Evidence, encode
-from .exceptions import FgrnError, ImpossibleEvidence, WiringError, unknown_name
+from .exceptions import FgrnError, ImpossibleEvidence, WiringError, counted, unknown_name, visible
 from .graph import SISO, Block, Diverter, Factor, Source, line
 from .learning import Learning
 from .marginals import refuse_impossible
@@ -25,6 +25,7 @@ from .parameters import free_parameters, initial
 from .plan import Plan
 from .queries import Queries
 from .schedule import MOST_PROGRAMS, Programs, special_edges
+from .settings import Name
 from .supervisor import layers_of, make_plan, specification_of
 from .variable import Variable
 from .wiring import Wiring
@@ -45,6 +46,7 @@ class Network(Learning, Queries):
         self._parameters = initial(self._spec)
         self._plans: dict[frozenset[str], Plan] = {}
         self._trained: tuple[dict[str, Any], ...] = ()
+        self._counted = None
         self._programs: dict[tuple[frozenset[str], frozenset[int]], Programs] = {}
 
     # What it is
@@ -64,10 +66,10 @@ class Network(Learning, Queries):
         """The names of the variables that leave the graph: driven by a block and read by none."""
         return tuple(name for name in self._wiring.variables if name not in self._wiring.readers)
 
-    def variable(self, name: str) -> Variable:
+    def variable(self, name: Name) -> Variable:
         """A variable by name."""
         try:
-            return self._wiring.variables[name]
+            return self._wiring.variables[settings.name_of(name)]
         except (KeyError, TypeError):
             raise unknown_name("variable", name, self._wiring.variables) from None
 
@@ -86,11 +88,11 @@ class Network(Learning, Queries):
         """The names of tables and priors by layer, the lowest first: what `learn_by_layer` learns together."""
         return layers_of(self._wiring)
 
-    def table(self, name: str) -> np.ndarray:
+    def table(self, name: Name) -> np.ndarray:
         """The table of the SISO block with this output, (input states, output states); read-only."""
         return self._spec.layout.table(self._parameters.values, self._spec.layout.table_number(name))
 
-    def prior(self, name: str) -> np.ndarray:
+    def prior(self, name: Name) -> np.ndarray:
         """The prior of the Source of this variable, (states,); read-only."""
         return self._spec.layout.prior(self._parameters.values, self._spec.layout.prior_number(name))
 
@@ -107,7 +109,7 @@ class Network(Learning, Queries):
     def copy(self) -> Network:
         """A network with the same blocks and parameters, to be taught something else."""
         other = Network(self.blocks)
-        other._parameters, other._trained = self._parameters, self._trained
+        other._parameters, other._trained, other._counted = self._parameters, self._trained, self._counted
         return other
 
     def reset(self) -> None:
@@ -122,19 +124,21 @@ class Network(Learning, Queries):
     __hash__ = None  # type: ignore[assignment]  # learning changes it
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.blocks, self._parameters, self._trained
+        return self.blocks, self._parameters, self._trained, self._counted
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.__init__(state[0])  # type: ignore[misc]
-        self._parameters, self._trained = state[1:]
+        self._parameters, self._trained, self._counted = state[1:]
 
     def __repr__(self) -> str:
         shape = f"tree of diameter {self.diameter}" if self.is_tree else "with loops"
-        lines = [f"Network of {len(self.variables)} variables and {len(self.blocks)} blocks, {shape}"]
+        lines = [
+            f"Network of {counted(len(self.variables), 'variable')} and {counted(len(self.blocks), 'block')}, {shape}"
+        ]
         lines += [f"  {line(block)}" for block in self.blocks[:40]]
         if len(self.blocks) > 40:
-            lines.append(f"  ... {len(self.blocks) - 40:,} more blocks")
-        return "\n".join(lines)
+            lines.append(f"  ... {counted(len(self.blocks) - 40, 'more block')}")
+        return "\n".join(map(visible, lines))
 
     def _repr_html_(self) -> str:
         """The network as notebooks show it: drawn, with its beliefs."""
@@ -150,10 +154,10 @@ class Network(Learning, Queries):
         evidence: frames.Data = None,
         *,
         schedule: str = "auto",
-        keep: Collection[str] | None = None,
+        keep: Collection[Name] | None = None,
         parts: Collection[str] = messages.PARTS,
         impossible: str = "raise",
-        paused: Collection[str] = (),
+        paused: Collection[Name] = (),
         rounds: int | None = None,
         damping: float | None = None,
         tolerance: float = 1e-9,
@@ -182,6 +186,7 @@ class Network(Learning, Queries):
         settings.choice("schedule", schedule, ("auto", "sweeps", "rounds"))
         settings.choice("impossible", impossible, ("raise", "mark"))
         settings.number("tolerance", tolerance)
+        paused = settings.names("paused", paused)
         plan = self._plan(paused)
         encoded = self._encode(plan, evidence)
         kept = plan.names if keep is None else settings.names("keep", keep)
@@ -219,7 +224,7 @@ class Network(Learning, Queries):
         rounds: int | None = None,
         damping: float | None = None,
         tolerance: float = 1e-12,
-        paused: Collection[str] = (),
+        paused: Collection[Name] = (),
         engine: str = "reference",
     ) -> Iterator[Round]:
         """Parallel rounds one by one: after each, all messages and which of them changed. Round 0 is the boundary.
@@ -227,6 +232,7 @@ class Network(Learning, Queries):
         It ends when nothing has changed, or after the most rounds, which are those of `propagate`.
         """
         settings.number("tolerance", tolerance)
+        paused = settings.names("paused", paused)
         plan = self._plan(paused)
         encoded = self._encode(plan, evidence)
         runner = self._engine(engine, plan, encoded.rows)
@@ -262,7 +268,7 @@ class Network(Learning, Queries):
     # Behind the scenes
 
     def _plan(self, paused: Collection[str]) -> Plan:
-        for name in settings.names("paused", paused):
+        for name in paused:
             self._spec.layout.table_number(name)
             driver = self._wiring.drivers.get(name)
             if driver is not None and not isinstance(self._wiring.blocks[driver], SISO):

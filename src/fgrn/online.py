@@ -28,15 +28,22 @@ from . import settings
 from .counts import Counts
 from .em import EStep
 from .exceptions import LearningError
-from .plan import Plan
+from .parameters import Smoothing
+from .plan import Layout, Plan
 
 POWER = 0.6
 """How fast old counts are forgotten, unless said otherwise."""
 
+ROUNDING = 1e-9
+"""By what share of itself a number of rows may be off, once it has been through tables and back."""
 
-@dataclass
+
+@dataclass(eq=False)
 class Online:
     """What was counted in the batches so far. Pass it to `Network.learn` with every batch.
+
+    A network keeps that of the last batch as `Network.online_state`, and so does its model file. Smoothing is not among
+    the counts: it is added each time tables are made of them.
 
     Attributes:
         power: of the step, from 0.5 (forget fast) to 1 (forget nothing).
@@ -60,6 +67,14 @@ class Online:
             settings.number("effective_size", self.effective_size, LearningError)
             if not self.effective_size:
                 raise LearningError("An 'effective_size' is a number of rows, more than none. Got 0.")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Online):
+            return NotImplemented
+        mine, others = ((o.power, o.effective_size, o.batches, o.weight) for o in (self, other))
+        return mine == others and np.array_equal(self.running, other.running)
+
+    __hash__ = None  # type: ignore[assignment]  # the next batch changes it
 
     def step(self, weight: float) -> float:
         """How much of the next batch goes into the running counts."""
@@ -90,6 +105,41 @@ def expected(plan: Plan, values: np.ndarray, beliefs: Sequence[np.ndarray]) -> n
     for source, edge in enumerate(plan.source_edge.tolist()):
         plan.source_values(out, source)[...] += beliefs[edge]
     return out
+
+
+def without_smoothing(
+    layout: Layout, values: np.ndarray, running: np.ndarray, smoothing: Smoothing, weight: float
+) -> np.ndarray:
+    """The counts per row that give these tables when the smoothing they were made with is added to those of all rows.
+
+    A row of a table with the probabilities p, the counts of smoothing a, and C expected rows of data was counted
+
+        c = p * (C + sum of a) - a
+
+    times. C is at least as large as its least cell needs to have been counted at all. A row that would need more than
+    there are in the data was not made with this smoothing, and is taken as it is.
+
+    Args:
+        layout: of the network.
+        values: its tables and priors.
+        running: the counts per row that these expect, smoothing included.
+        smoothing: which they were made with.
+        weight: how many rows of data the tables were made of.
+    """
+    if smoothing.cells is None:
+        return running
+    cells, lines = smoothing.cells, layout.lines
+    sizes = np.diff(lines, append=layout.size)
+    added = np.add.reduceat(cells, lines)
+    with np.errstate(divide="ignore"):
+        rows_of_cells = np.divide(cells, values, out=np.zeros(layout.size), where=cells > 0)
+    needed = np.maximum.reduceat(rows_of_cells, lines) - added
+    per_row = [layout.table(running, number).sum() for number in range(len(layout.table_names))]  # more than 1 if tied
+    most = weight * layout.spread(per_row, [1.0] * len(layout.prior_names))[lines]
+    possible = needed <= most * (1 + ROUNDING)
+    totals = np.maximum(np.add.reduceat(running, lines) * weight, np.where(possible, needed, 0.0))
+    counts = np.maximum(values * np.repeat(totals + added, sizes) - cells, 0.0) / weight
+    return np.where(np.repeat(possible, sizes), counts, running)
 
 
 @dataclass

@@ -10,6 +10,7 @@ import numpy as np
 
 from .exceptions import FgrnError
 from .frames import Data, is_bare, is_batch, listed, narwhals_frame
+from .settings import name_of
 
 
 def replaced(data: Data, plain: Mapping[str, Any], filled: Mapping[str, Sequence[Any]]) -> Data:
@@ -18,10 +19,14 @@ def replaced(data: Data, plain: Mapping[str, Any], filled: Mapping[str, Sequence
     `plain` are its columns as they were read: an iterator among them has been used up.
     """
     if isinstance(data, Mapping):
-        kept = {name: listed(plain[name]) if isinstance(column, Iterator) else column for name, column in data.items()}
+        kept = {
+            name: listed(plain[name_of(name)]) if isinstance(column, Iterator) else column
+            for name, column in data.items()
+        }
+        values = {name: filled[name_of(name)] for name in data if name_of(name) in filled}
         if all(map(is_bare, plain.values())):  # one row written without lists
-            return {name: filled[name][0] if name in filled else column for name, column in kept.items()}
-        return {name: _like(column, filled[name]) if name in filled else column for name, column in kept.items()}
+            return {name: values[name][0] if name in values else column for name, column in kept.items()}
+        return {name: _like(column, values[name]) if name in values else column for name, column in kept.items()}
     if isinstance(data, np.ndarray):
         return _structured_like(data, {name: _like(data[name], values) for name, values in filled.items()})
     import narwhals.stable.v1 as nw

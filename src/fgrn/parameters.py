@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from . import settings
 from .arrays import ReadOnlyArrays, frozen
 from .exceptions import LearningError, unknown_name
 from .plan import Layout
@@ -162,7 +163,7 @@ class Smoothing:
     def of(cls, spec: Specification, smoothing: float | Mapping[str, float]) -> Smoothing:
         """One number for all tables, or one per table or prior by name; a prior is smoothed only if it is named."""
         layout = spec.layout
-        named = dict(smoothing) if isinstance(smoothing, Mapping) else {}
+        named = settings.by_name(smoothing) if isinstance(smoothing, Mapping) else {}
         every = 0.0 if isinstance(smoothing, Mapping) else smoothing
         for name, value in [("smoothing", every), *named.items()]:
             if (
@@ -204,26 +205,58 @@ def updated(
     parameters: Parameters,
     counts: np.ndarray,
     smoothing: Smoothing,
+    before: Parameters,
     which: Collection[int] | None = None,
 ) -> Parameters:
-    """New tables: counts plus smoothing, each row divided by its sum; a row without any count stays as it was.
+    """New tables: counts plus smoothing, each row divided by its sum.
 
+    A row without any count says nothing of its cells: it is as it was `before` learning, whatever the random start.
     `which` limits the update to some tables, and leaves the priors alone.
     """
     layout = spec.layout
     if not layout.size:
         return parameters
-    cells, learnt = counts if smoothing.cells is None else counts + smoothing.cells, spec.learnt
+    cells, totals = _cells_and_totals(spec, counts, smoothing)
+    learnt = spec.learnt
     if which is not None:
         chosen = [number in which for number in range(len(spec.tables))]
         learnt = learnt & layout.spread(chosen, [False] * len(spec.priors), np.bool_)
-    totals = np.add.reduceat(cells, layout.lines)
     if not np.isfinite(totals).all():
         raise LearningError("The expected counts are not finite. This should not happen; please report it.")
     total = np.repeat(totals, np.diff(layout.lines, append=layout.size))
-    values = parameters.values.copy()
+    values = np.where(learnt & (total == 0), before.values, parameters.values)
     np.divide(cells, total, out=values, where=learnt & (total > 0))
     return replace(parameters, values=values)
+
+
+def uncounted(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> tuple[int, ...]:
+    """The numbers of the lines (rows of tables, priors) that are learnt, and of which nothing is counted."""
+    if not spec.layout.size:
+        return ()
+    totals = _cells_and_totals(spec, counts, smoothing)[1]
+    return tuple(np.flatnonzero(spec.learnt[spec.layout.lines] & (totals == 0)).tolist())
+
+
+def named_lines(layout: Layout, lines: Collection[int]) -> dict[str, tuple[int, ...]]:
+    """Numbers of lines as rows of tables, by the name of the table (its tie, or first output), and priors (row 0)."""
+    found: dict[str, tuple[int, ...]] = {}
+    names = [tie or group[0] for tie, group in zip(layout.ties, layout.table_names, strict=True)]
+    begin = 0
+    for name, (rows, _) in [
+        *zip(names, layout.table_shapes, strict=True),
+        *((one, (1, 0)) for one in layout.prior_names),
+    ]:
+        some = tuple(line - begin for line in lines if begin <= line < begin + rows)
+        if some:
+            found[name] = some
+        begin += rows
+    return found
+
+
+def _cells_and_totals(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> tuple[np.ndarray, np.ndarray]:
+    """Counts plus smoothing, and the sum of each row."""
+    cells = counts if smoothing.cells is None else counts + smoothing.cells
+    return cells, np.add.reduceat(cells, spec.layout.lines)
 
 
 def _uniform(spec: Specification, number: int) -> np.ndarray:

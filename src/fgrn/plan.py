@@ -20,6 +20,7 @@ import numpy as np
 from .arrays import ReadOnlyArrays, frozen
 from .exceptions import unknown_name
 from .labels import Labels
+from .settings import Name, name_of
 
 # Kinds of step. SOURCE: prior -> forward. FORWARD and BACKWARD: a message through a SISO. DIVERT: the outgoing
 # messages of a Diverter on the legs listed as its targets.
@@ -98,14 +99,14 @@ class Layout(ReadOnlyArrays):
         start = self.prior_offsets[number]
         return values[start : start + self.prior_sizes[number]]
 
-    def table_number(self, name: str) -> int:
+    def table_number(self, name: Name) -> int:
         """The table of the SISO block with this output, or of the blocks that are tied by this name."""
         try:
-            return self._tables[name]
+            return self._tables[name_of(name)]
         except (KeyError, TypeError):
             raise unknown_name("table", name, (n for names in self.table_names for n in names)) from None
 
-    def prior_number(self, name: str) -> int:
+    def prior_number(self, name: Name) -> int:
         """The prior of the Source of this variable."""
         return _found("prior", name, self._priors)
 
@@ -224,7 +225,7 @@ class Plan(ReadOnlyArrays):
         """The number of Diverters."""
         return len(self.diverter_size)
 
-    def edge(self, name: str) -> int:
+    def edge(self, name: Name) -> int:
         """The number of a variable."""
         return _found("variable", name, self.index)
 
@@ -269,8 +270,8 @@ class Plan(ReadOnlyArrays):
         return {Message(self.edge(name), way) for name in names for way in (True, False)}
 
 
-def _found(kind: str, name: str, numbers: dict[str, int]) -> int:
+def _found(kind: str, name: Name, numbers: dict[str, int]) -> int:
     try:
-        return numbers[name]
+        return numbers[name_of(name)]
     except (KeyError, TypeError):
         raise unknown_name(kind, name, numbers) from None

@@ -7,6 +7,8 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 
+from .exceptions import visible
+
 NARROWEST = 12
 """Cells of the terminal that a column of names has at least."""
 
@@ -113,9 +115,8 @@ def _same(texts: Sequence[str]) -> int:
 
 
 def _one_line(text: str) -> str:
-    """A text in one line, of letters that can be seen."""
-    line = " ".join(text.split())
-    return line if line.isprintable() else "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
+    """A text in one line, of letters that can be seen; spaces that follow each other are one."""
+    return " ".join(visible(text).split())
 
 
 def _cut(text: str, room: int) -> str:

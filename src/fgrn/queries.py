@@ -13,9 +13,10 @@ import numpy as np
 from . import explanation, frames, settings
 from .assignments import likeliest, max_marginals, sampled_given
 from .completion import completed
-from .exceptions import EvidenceError, FgrnError, ImpossibleEvidence
+from .exceptions import EvidenceError, FgrnError, ImpossibleEvidence, counted
 from .labels import Label, named
 from .sampling import sampled
+from .settings import Name
 
 if TYPE_CHECKING:
     from .evidence import Evidence
@@ -41,7 +42,7 @@ class Queries:
     _parameters: Parameters
 
     propagate: Callable[..., Messages]
-    variable: Callable[[str], Variable]
+    variable: Callable[[Name], Variable]
     _plan: Callable[[Collection[str]], Plan]
     _encode: Callable[[Plan, frames.Data], Evidence]
     _programs_for: Callable[[Plan, Collection[str], Evidence], Programs]
@@ -52,13 +53,13 @@ class Queries:
         """The names of the variables that leave the graph."""
         raise NotImplementedError
 
-    def posterior(self, data: frames.Data, name: str, *, engine: str = "auto") -> np.ndarray:
+    def posterior(self, data: frames.Data, name: Name, *, engine: str = "auto") -> np.ndarray:
         """The distribution of a variable in each row, the row's own evidence on it included: (rows, states)."""
         return self.propagate(data, keep=[name], parts=["marginal"], engine=engine).marginal(name)
 
-    def classify(self, data: frames.Data, name: str, *, engine: str = "auto") -> np.ndarray:
+    def classify(self, data: frames.Data, name: Name, *, engine: str = "auto") -> np.ndarray:
         """The likeliest label of a variable in each row, given all the others: what is given on it is not used."""
-        columns = frames.columns(data)
+        name, columns = settings.name_of(name), frames.columns(data)
         if name in columns:
             given = columns.pop(name)
             if not columns:
@@ -75,27 +76,28 @@ class Queries:
             lambda columns, wanted: self.propagate(columns, keep=wanted, parts=["marginal"], engine=engine),
         )
 
-    def prototype(self, name: str, state: Label, *, engine: str = "auto") -> dict[str, np.ndarray]:
+    def prototype(self, name: Name, state: Label, *, engine: str = "auto") -> dict[str, np.ndarray]:
         """The distribution of every other observed variable where a variable is in a given state.
 
         Of a state of a hidden variable that is its Bayesian cluster.
         Where no other variable is observed at an end of the graph, that of the Sources' variables.
         """
         variable = self.variable(name)
+        name = variable.name
         label = variable.labels[variable.code(state)]
         ends = [other for other in self.observed if other != name]
         others = ends or [other for other in self._spec.layout.prior_names if other != name]
         found = self.propagate({name: [label]}, keep=others, engine=engine)
         return {other: found.marginal(other)[0] for other in others}
 
-    def embed(self, data: frames.Data, name: str, *, engine: str = "auto") -> np.ndarray:
+    def embed(self, data: frames.Data, name: Name, *, engine: str = "auto") -> np.ndarray:
         """The backward message at a hidden variable: what a row's known values say of it, (rows, states)."""
         return self.propagate(data, keep=[name], parts=["backward"], engine=engine).backward(name)
 
     def explain(
         self,
         row: Mapping[str, Any],
-        name: str,
+        name: Name,
         state: Label | None = None,
         *,
         values: Mapping[str, Any] | None = None,
@@ -117,6 +119,7 @@ class Queries:
         """
         settings.whole("orders", orders, 1)
         variable = self.variable(name)
+        name = variable.name
         columns = {key: _one(key, column) for key, column in frames.columns(row).items() if key != name}
         known = [key for key, column in columns.items() if not _is_open(column)]
 
@@ -130,14 +133,17 @@ class Queries:
         named_values = values or {key: column for key, column in columns.items() if key in known}
         return explanation.explain(named_values, known, posterior, name, variable.labels, code, orders)
 
-    def most_probable(self, evidence: frames.Data = None, *, names: Collection[str] | None = None) -> MostProbable:
+    def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
         """The states of all variables that are likeliest together, given what is known, and their log-probability.
 
         For one row of plain values the answer has plain labels, for a table it has a column of each.
 
         Args:
             evidence: see `propagate`.
-            names: the variables to name, all that are observed unless given; the others are chosen all the same.
+            names: which variables of that one assignment to return, all that are observed unless given. It chooses
+                what is returned, and not what is maximised: the states of all variables are likeliest together. For the
+                likeliest state of one variable whatever the others are, take the largest of `posterior`; for that of a
+                few, of `BayesianNetwork.joint`.
         """
         plan, encoded, programs = self._swept_plan(evidence)
         edges = {name: plan.edge(name) for name in self._asked(names)}
@@ -151,7 +157,7 @@ class Queries:
         return MostProbable(labels, found)
 
     def max_marginals(
-        self, evidence: frames.Data = None, *, names: Collection[str] | None = None
+        self, evidence: frames.Data = None, *, names: Collection[Name] | None = None
     ) -> dict[str, np.ndarray]:
         """For each state of a variable, how probable the likeliest states of everything are that it goes with.
 
@@ -177,7 +183,7 @@ class Queries:
         evidence: frames.Data = None,
         seed: int = 0,
         *,
-        names: Collection[str] | None = None,
+        names: Collection[Name] | None = None,
     ) -> dict[str, np.ndarray]:
         """New rows: the labels of some variables, those observed unless named.
 
@@ -201,7 +207,7 @@ class Queries:
             name: named(plan.labels[edge], column) for (name, edge), column in zip(edges.items(), codes.T, strict=True)
         }
 
-    def _asked(self, names: Collection[str] | None) -> tuple[str, ...]:
+    def _asked(self, names: Collection[Name] | None) -> tuple[str, ...]:
         return self.observed if names is None else settings.names("names", names)
 
     def _swept_plan(self, evidence: frames.Data) -> tuple[Plan, Evidence, Programs]:
@@ -230,11 +236,11 @@ class Queries:
         return sampled(plan, self._parameters.values, rows, generator, {})
 
 
-def _one(name: str, column: Any) -> Any:
+def _one(name: Name, column: Any) -> Any:
     """The only value of a column."""
     if isinstance(column, frames.Coded) or not frames.is_bare(column):
         if len(column) != 1:
-            raise EvidenceError(f"One row is explained at a time, and {name!r} has {len(column):,} values.")
+            raise EvidenceError(f"One row is explained at a time, and {name!r} has {counted(len(column), 'value')}.")
         return column if isinstance(column, frames.Coded) else column[0]
     return column
 

@@ -13,12 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from . import frames, printing, settings
-from .columns import Column, bin_labels, numeric, plain_value, told_apart
+from . import doubts, frames, printing, settings
+from .columns import MOST_BITS, Column, bin_labels, numeric, plain_value, told_apart
 from .distinct import Distinct
-from .exceptions import EmptyColumnWarning, SchemaError, UnseenLevelWarning, shortened, unknown_name, warn
+from .exceptions import (
+    EmptyColumnWarning,
+    SchemaError,
+    UnseenLevelWarning,
+    counted,
+    shortened,
+    unknown_name,
+    visible,
+    warn,
+)
 from .frames import Coded
-from .labels import Label
+from .labels import Label, is_missing_word
 
 MOST_LEVELS = 50
 """Words a column may have before it looks like a name or a number that nobody wants to learn from."""
@@ -56,7 +65,7 @@ class Schema(Mapping[str, Column]):
         cls,
         data: Any,
         *,
-        missing: Iterable[Label] = (),
+        missing: Iterable[Label] | None = None,
         bins: int = BINS,
         max_levels: int = MOST_LEVELS,
         weights: Any = None,
@@ -68,7 +77,8 @@ class Schema(Mapping[str, Column]):
         Args:
             data: a mapping of columns, any dataframe, or a `Stream` and what can be made one, read once at constant
                 memory; weights are then the name of a column.
-            missing: values that mean "unknown", beside None and NaN, wherever a column has them.
+            missing: values that mean "unknown", beside None and NaN, wherever a column has them. Unless given, words
+                such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
             bins: how many bins a column with many different numbers gets.
             max_levels: the most levels a column of words or categories may have.
             weights: one weight per row, for the borders of bins.
@@ -78,7 +88,7 @@ class Schema(Mapping[str, Column]):
         """
         settings.whole("bins", bins, 2, SchemaError)
         settings.whole("max_levels", max_levels, 1, SchemaError)
-        codes = tuple(plain_value(value, "missing") for value in missing)
+        codes = None if missing is None else tuple(plain_value(value, "missing") for value in missing)
         columns = _columns_of(data, weights)
         if not columns:
             raise SchemaError("This table has no column.")
@@ -97,6 +107,9 @@ class Schema(Mapping[str, Column]):
         if empty:
             what = "it" if len(empty) == 1 else "them"
             warn(f"{_columns(empty)} no known value, so nothing is learnt of {what}.", EmptyColumnWarning)
+        if codes is None:
+            doubts.tell_missing(found, columns)
+        doubts.doubt_names(found.values())
         return found
 
     def __getitem__(self, name: str) -> Column:
@@ -209,20 +222,24 @@ class Schema(Mapping[str, Column]):
             rows.append(
                 [column.name, f"{len(column.levels):3}", kind, shortened(column.levels, 6) or "(nothing known)", codes]
             )
-        heading = f"Schema of {len(self)} columns"
+        heading = f"Schema of {counted(len(self), 'column')}"
         return "\n".join([heading, *([printing.aligned([], rows, 5, 2, printing.room())] if rows else [])])
 
     def _repr_html_(self) -> str:
         from html import escape
 
+        def cells(column: Column) -> list[str]:
+            kind = "bins" if column.is_binned else "levels"
+            return [f"{len(column.levels)}", kind, shortened(column.levels, 8), shortened(column.missing)]
+
         rows = "".join(
-            f"<tr><th>{escape(column.name)}</th><td>{len(column.levels)}</td>"
-            f"<td>{'bins' if column.is_binned else 'levels'}</td><td>{escape(shortened(column.levels, 8))}</td>"
-            f"<td>{escape(shortened(column.missing))}</td></tr>"
+            f"<tr><th>{escape(visible(column.name))}</th>"
+            + "".join(f"<td>{escape(visible(cell))}</td>" for cell in cells(column))
+            + "</tr>"
             for column in self.values()
         )
         head = "<tr><th>column</th><th>states</th><th>kind</th><th>levels</th><th>missing</th></tr>"
-        return f"<table><caption>Schema of {len(self)} columns</caption>{head}{rows}</table>"
+        return f"<table><caption>Schema of {counted(len(self), 'column')}</caption>{head}{rows}</table>"
 
 
 def _columns_of(data: Any, weights: Any) -> dict[str, Any]:
@@ -244,20 +261,23 @@ def _inferred(
     name: str,
     column: Any,
     categories: Sequence[Any] | None,
-    missing: tuple[Label, ...],
+    missing: tuple[Label, ...] | None,
     bins: int,
     max_levels: int,
     weights: np.ndarray | None,
 ) -> Column:
+    doubts.check_name(name)
     rows = None
     if isinstance(column, Distinct):
         rows, (column, weights) = column.rows, column.column
     if isinstance(column, np.ndarray) and column.ndim != 1 and column.size:
-        raise SchemaError(f"Column {name!r} has {column.ndim} dimensions, and a column of a table has one.")
+        raise SchemaError(f"Column {name!r} has {counted(column.ndim, 'dimension')}, and a column of a table has one.")
+    found = _distinct(column, name, rows is None)
+    if missing is None:
+        missing = tuple(value for value in found if is_missing_word(value) and value not in (categories or ()))
     ordered = categories is not None
     if categories is None and isinstance(column, frames.Factored) and column.categorical:
         categories, ordered = column.values, column.ordered
-    found = _distinct(column, name)
     used = tuple(code for code in missing if code in found)
     levels = [value for value in found if value not in missing]
     rows = rows if rows is not None else 1 if frames.is_bare(column) else len(column)
@@ -271,15 +291,16 @@ def _inferred(
         weight = float(known.sum() if weights is None else np.asarray(weights)[known].sum())
         if len(levels) > MOST_NUMBERS or (len(levels) > FEW_NUMBERS and weight < REPEATS * len(levels)):
             return _in_bins(name, numbers, used, bins, weights)
-        return Column(name, tuple(sorted(levels)), missing=used, ordered=True)
+        return Column(name, tuple(sorted(_short(level, name) for level in levels)), missing=used, ordered=True)
     if len(levels) > max_levels:
         what = "distinct values" if categories is None else "categories"
         looks = " looks like an identifier" if len(levels) > rows / 2 else " are many levels"
         raise SchemaError(
-            f"Column {name!r}: {len(levels):,} {what} in {rows:,} rows{looks}. Drop it, "
+            f"Column {name!r}: {len(levels):,} {what} in {counted(rows, 'row')}{looks}. Drop it, "
             f"{'' if len(found) == len(levels) else 'or the categories that no row has, '}or set "
             f"max_levels={len(levels)}."
         )
+    levels = [_short(level, name) for level in levels]
     if categories is None:
         levels.sort(key=lambda value: (isinstance(value, str), value))
     return Column(name, tuple(levels), missing=used, ordered=ordered)
@@ -318,14 +339,28 @@ def _mean(values: np.ndarray, weights: np.ndarray) -> float:
     return float(np.average(values / size, weights=weights if weights.sum() else None)) * size
 
 
-def _distinct(column: Any, name: str) -> dict[Any, None]:
-    """The different known values of a column."""
+def _short(level: Any, name: str) -> Any:
+    """A level as a model file can hold it: a whole number of at most 64 bits, or else a float, if that is the same."""
+    if not isinstance(level, int) or level.bit_length() <= MOST_BITS:
+        return level
+    if int(float(level)) != level:
+        raise SchemaError(
+            f"Column {name!r}: {level} has more than {MOST_BITS} bits, so a model file cannot hold it as a level. Turn "
+            "the values of the column into words."
+        )
+    return float(level)
+
+
+def _distinct(column: Any, name: str, rows: bool) -> dict[Any, None]:
+    """The different known values of a column; errors name the row where `rows` are those of the table."""
     if frames.is_numbers(column):
         values = np.unique(column)
         values = values[values == values]  # without NaN
         found = dict.fromkeys(plain_value(value, name) for value in values)
     else:
-        found = dict.fromkeys(plain_value(value, name) for value in told_apart(column, name).found)
+        apart = told_apart(column, name)
+        doubts.check_text(apart, name, rows)
+        found = dict.fromkeys(plain_value(value, name) for value in apart.found)
         found.pop(None, None)
     if any(value in (inf, -inf) for value in found):
         raise SchemaError(f"Column {name!r} holds infinity. Replace it, or leave it unknown.")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from .exceptions import FgrnError
+from .variable import Variable
+
+T = TypeVar("T")
+
+Name: TypeAlias = str | Variable
+"""A variable by its name, or itself."""
 
 
 def choice(name: str, value: object, choices: Sequence[object], error: type[FgrnError] = FgrnError) -> None:
@@ -29,8 +35,23 @@ def number(name: str, value: object, error: type[FgrnError] = FgrnError, below: 
         raise error(f"The {name!r} must be {limit} and not negative. Got {value!r} instead.")
 
 
+def name_of(value: Any) -> Any:
+    """The name of a variable: a `Variable` may stand wherever its name may."""
+    return value.name if isinstance(value, Variable) else value
+
+
+def by_name(given: Mapping[Any, T] | None) -> dict[str, T]:
+    """A mapping from names or Variables, as one from names."""
+    return {name_of(key): value for key, value in (given or {}).items()}
+
+
 def names(name: str, value: Any, error: type[FgrnError] = FgrnError) -> tuple[Any, ...]:
-    """A list of names, and not one name, which would be taken apart."""
+    """A list of names or Variables, as names; and not one name, which would be taken apart."""
+    return tuple(name_of(one) for one in listed(name, value, error))
+
+
+def listed(name: str, value: Any, error: type[FgrnError] = FgrnError) -> tuple[Any, ...]:
+    """A list, and not one name, which would be taken apart."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise error(f"{name!r} is a list of names. Got {value!r} instead.")
     return tuple(value)

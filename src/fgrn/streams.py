@@ -237,7 +237,7 @@ def weighted_batches(
 
 def _weights(stream: Stream, batch: Batch, column: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     """The weights of a batch, and which of them are numbers that a weight can be."""
-    from .io.text_batches import Bad
+    from .io.text_reader import BadRow
 
     values = frames.listed(column) if not frames.is_numbers(column) else column
     out = np.zeros(len(batch.numbers))
@@ -252,7 +252,7 @@ def _weights(stream: Stream, batch: Batch, column: Any, name: str) -> tuple[np.n
     for row in np.flatnonzero(~good).tolist():
         value = values[row].item() if isinstance(values[row], np.generic) else values[row]
         why = "a weight is a number, finite and not negative"
-        stream.bad(batch.where, Bad(int(batch.numbers[row]), why, "no weight", name, value))
+        stream.bad(batch.where, BadRow(int(batch.numbers[row]), why, "no weight", name, value))
     return out, good
 
 
@@ -283,7 +283,7 @@ def coded(stream: Stream, rows: WeightedBatch, coding: Coding) -> CodedBatch:
 
 def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder, error: FgrnError) -> np.ndarray:
     """The rows whose value has no code, each reported: looked for only when some have none."""
-    from .io.text_batches import Bad
+    from .io.text_reader import BadRow
 
     found = frames.factored(frames.listed(column) if frames.is_numbers(column) else column)
     if not isinstance(found, frames.Factored):
@@ -300,7 +300,7 @@ def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder,
     for row in np.flatnonzero(bad).tolist():
         place = int(found.codes[row])
         stream.bad(
-            batch.where, Bad(int(batch.numbers[row]), reasons[place], "no level of it", name, found.values[place])
+            batch.where, BadRow(int(batch.numbers[row]), reasons[place], "no level of it", name, found.values[place])
         )
     return bad
 
@@ -368,7 +368,7 @@ class BySchema:
 
 def _finite(stream: Stream, batch: Batch, columns: dict[str, Any]) -> dict[str, Any]:
     """The columns of a batch without infinite numbers, each reported: they fall in no bin."""
-    from .io.text_batches import Bad
+    from .io.text_reader import BadRow
 
     out = dict(columns)
     for name, column in columns.items():
@@ -377,7 +377,7 @@ def _finite(stream: Stream, batch: Batch, columns: dict[str, Any]) -> dict[str, 
         endless = np.isinf(column)
         for row in np.flatnonzero(endless).tolist():
             number, value = int(batch.numbers[row]), float(column[row])
-            stream.bad(batch.where, Bad(number, "it is in no bin, and no level", "no level of it", name, value))
+            stream.bad(batch.where, BadRow(number, "it is in no bin, and no level", "no level of it", name, value))
         out[name] = np.where(endless, np.nan, column) if endless.any() else column
     return out
 

@@ -2,6 +2,14 @@
 
 `observed` is always a mapping from names to states, a number or a list of labels. The copy of a hidden variable that a
 Diverter sends to variable Y is called "S->Y".
+
+What a hidden state means is found by learning, from a random start: its number, or its label, is arbitrary, and may be
+another with another seed. `tables` says where learning starts, in all its starts, and so what a label means:
+
+    lvm({"Y": ["no", "yes"]}, hidden=["well", "ill"], tables={"Y": [[0.8, 0.2], [0.3, 0.7]]})
+
+starts P(Y | S) with these rows, one for each state of S in order. Rough numbers do; those of one table may be enough. A
+hidden variable that has no cause may be named, too, with its prior.
 """
 
 from __future__ import annotations
@@ -15,7 +23,7 @@ import numpy as np
 
 from . import settings
 from .chain import Chain
-from .exceptions import WiringError, shortened, unknown_name
+from .exceptions import WiringError, counted, shortened, unknown_name
 from .graph import SISO, Block, Diverter, Source
 from .labels import Label
 from .network import Network
@@ -28,30 +36,45 @@ MOST_PRODUCT_LABELS = 10_000
 
 
 def lvm(
-    observed: Mapping[str, States], hidden: States, *, name: str = "S", prior: Any = None, learn_prior: bool = True
+    observed: Mapping[str, States],
+    hidden: States,
+    *,
+    name: str = "S",
+    prior: Any = None,
+    learn_prior: bool = True,
+    tables: Mapping[str, Any] | None = None,
 ) -> Network:
     """The Latent Variable Model: one hidden variable over all observed ones, any of which may be the class.
 
     Args:
         observed: the observed variables and their states.
-        hidden: the states of the hidden variable.
+        hidden: the states of the hidden variable: a number or labels, which are arbitrary names unless `tables` says
+            what they mean.
         name: what the hidden variable is called.
         prior: the prior of the hidden variable; uniform unless given.
         learn_prior: whether it is learnt.
+        tables: where learning starts, by the variable a table leads to: P(variable | hidden), a row for each hidden
+            state; at random unless given.
     """
     cause = Variable(name, hidden)
-    return _network(observed, [Source(cause, prior, learn_prior), *_children([cause], _variables(observed))])
+    blocks = [Source(cause, prior, learn_prior), *_children([cause], _variables(observed))]
+    return _network(observed, blocks, tables)
 
 
-def naive_bayes(observed: Mapping[str, States], class_variable: str, *, name: str = "S") -> Network:
+def naive_bayes(
+    observed: Mapping[str, States], class_variable: str, *, name: str = "S", tables: Mapping[str, Any] | None = None
+) -> Network:
     """The naive Bayes classifier: the hidden variable is the class, by a table that stays diagonal.
 
     Args:
         observed: the variables and their states, the class among them.
         class_variable: which of them is the class.
         name: what the hidden copy of the class is called.
+        tables: where learning starts, by the variable a table leads to: P(variable | class), a row for each class; at
+            random unless given.
     """
     variables = _variables(observed)
+    class_variable = settings.name_of(class_variable)
     if class_variable not in observed:
         raise unknown_name("variable", class_variable, observed)
     label = next(variable for variable in variables if variable.name == class_variable)
@@ -62,21 +85,30 @@ def naive_bayes(observed: Mapping[str, States], class_variable: str, *, name: st
         if isinstance(block, SISO) and block.output == label:
             block = SISO(block.input, block.output, diagonal, support=diagonal)
         blocks.append(block)
-    return _network(observed, blocks)
+    return _network(observed, blocks, tables)
 
 
-def dica(observed: Mapping[str, States], hidden: Sequence[States], *, name: str = "S") -> Network:
+def dica(
+    observed: Mapping[str, States],
+    hidden: Sequence[States],
+    *,
+    name: str = "S",
+    tables: Mapping[str, Any] | None = None,
+) -> Network:
     """Discrete Independent Component Analysis: several hidden variables whose product space explains the observed ones.
 
     Args:
         observed: the observed variables and their states.
-        hidden: the states of each hidden variable.
+        hidden: the states of each hidden variable: numbers or labels, which are arbitrary names unless `tables` says
+            what they mean.
         name: they are called by this and their number, from 1.
+        tables: where learning starts, by the variable a table leads to: P(variable | all hidden ones), a row for each
+            combination of their states, the last one changing fastest; at random unless given.
     """
     if isinstance(hidden, (int, str)) or not hidden:
         raise WiringError(f"'hidden' lists the states of each hidden variable, such as [3, 2]. Got {hidden!r} instead.")
     causes = [Variable(f"{name}{number}", states) for number, states in enumerate(hidden, start=1)]
-    return _network(observed, [*map(Source, causes), *_children(causes, _variables(observed))])
+    return _network(observed, [*map(Source, causes), *_children(causes, _variables(observed))], tables)
 
 
 def stack(
@@ -86,6 +118,7 @@ def stack(
     groups: int | Sequence[int | Sequence[Sequence[str]]] = 2,
     class_variable: str | None = None,
     name: str = "S",
+    tables: Mapping[str, Any] | None = None,
 ) -> Network:
     """Two or more layers: hidden variables over groups of observed ones, others over these, one on top of all.
 
@@ -93,16 +126,20 @@ def stack(
 
     Args:
         observed: the observed variables and their states.
-        hidden: the states of the hidden variables of each layer, the lowest first; the last is the top one.
+        hidden: the states of the hidden variables of each layer, the lowest first; the last is the top one. Labels are
+            arbitrary names unless `tables` says what they mean.
         groups: how many variables share a hidden one above them: a number for every layer, or for each layer but the
             top one a number or the groups themselves, as lists of names.
         class_variable: an observed variable that hangs on the top.
         name: hidden variables are called by this, the number of the layer and their number in it ("S1.2"); the top one
             by this and the number of the layer ("S2").
+        tables: where learning starts, by the variable a table leads to: P(variable | hidden one above it), a row for
+            each state of that; at random unless given.
     """
     if isinstance(hidden, (int, str)) or len(hidden) < 2:
         raise WiringError(f"'hidden' lists the states of two or more layers, the lowest first. Got {hidden!r} instead.")
     variables = {variable.name: variable for variable in _variables(observed)}
+    class_variable = settings.name_of(class_variable)
     if class_variable is not None and class_variable not in variables:
         raise unknown_name("variable", class_variable, variables)
     below = [variable for variable in variables.values() if variable.name != class_variable]
@@ -122,7 +159,7 @@ def stack(
     top = Variable(f"{name}{len(hidden)}", hidden[-1])
     if class_variable is not None:
         below = [*below, variables[class_variable]]
-    return _network(observed, [Source(top), *_children([top], below), *blocks])
+    return _network(observed, [Source(top), *_children([top], below), *blocks], tables)
 
 
 def hmm(
@@ -132,6 +169,7 @@ def hmm(
     *,
     name: str = "S",
     sequence: str = "sequence",
+    tables: Mapping[str, Any] | None = None,
 ) -> Network:
     """The hidden Markov model: a `Chain`, a row of data being one step; or unrolled, a row being a whole sequence.
 
@@ -145,10 +183,14 @@ def hmm(
 
     Args:
         observed: the variables observed at every step, and their states.
-        hidden: the states of the hidden variable.
+        hidden: the states of the hidden variable: a number or labels, which are arbitrary names unless `tables` says
+            what they mean.
         length: the number of steps, if they are to be unrolled.
         name: what the hidden variable is called.
         sequence: the column that tells sequences apart; without it in a table all rows are one sequence.
+        tables: where learning starts: P(variable | hidden), a row for each hidden state, by the name of the variable;
+            P(hidden of the next row | hidden) as "S next", and the prior of the first row as "S". At random unless
+            given. The names are the same where the steps are unrolled.
     """
     outputs = _variables(observed)
     if length is None:
@@ -158,8 +200,8 @@ def hmm(
             )
         state, following = Variable(name, hidden), Variable(f"{name} next", hidden)
         blocks = [Source(state), *_children([state], [*outputs, following])]
-        _network(observed, blocks)  # checks the names
-        return Chain(blocks, (following.name, state.name), sequence)
+        net = _network(observed, blocks, tables)  # checks the names
+        return Chain(net.blocks, (following.name, state.name), sequence)
     settings.whole("length", length, 1, WiringError)
     state = Variable(name, hidden)
     steps = [Variable(f"{name}[{t}]", state.labels) for t in range(length)]
@@ -171,7 +213,7 @@ def hmm(
         blocks.append(children[0])
         for block, tie in zip(children[1:], ties, strict=False):
             blocks.append(SISO(block.input, block.output, tie=tie) if isinstance(block, SISO) else block)
-    return Network(blocks)
+    return Network(_started(blocks, tables, {f"{name}[0]": name, f"{name} to {name}": f"{name} next"}))
 
 
 def sequences(rows: Iterable[Mapping[str, Sequence[Any]]], length: int | None = None) -> dict[str, list[Any]]:
@@ -191,7 +233,7 @@ def sequences(rows: Iterable[Mapping[str, Sequence[Any]]], length: int | None = 
     steps = max(lengths, default=0) if length is None else length
     for number, count in enumerate(lengths):
         if count > steps:
-            raise WiringError(f"Sequence {number} has {count} steps; the network has {steps}.")
+            raise WiringError(f"Sequence {number} has {counted(count, 'step')}; the network has {steps}.")
     table: dict[str, list[Any]] = {f"{name}[{t}]": [] for t in range(steps) for name in names}
     for row in rows:
         for name in names:
@@ -201,7 +243,7 @@ def sequences(rows: Iterable[Mapping[str, Sequence[Any]]], length: int | None = 
     return table
 
 
-def _network(observed: Mapping[str, States], blocks: list[Block]) -> Network:
+def _network(observed: Mapping[str, States], blocks: list[Block], tables: Mapping[str, Any] | None) -> Network:
     """The network of these blocks, if no observed variable is called like one that they bring along."""
     outputs = [block.output.name for block in blocks if isinstance(block, SISO)]
     made = {v.name for block in blocks for v in (*block.reads, *block.drives)}
@@ -211,7 +253,38 @@ def _network(observed: Mapping[str, States], blocks: list[Block]) -> Network:
             raise WiringError(
                 f"{name!r} is what a hidden variable is called here; pass another name= for the hidden ones."
             )
-    return Network(blocks)
+    return Network(_started(blocks, tables, {}))
+
+
+def _started(blocks: list[Block], tables: Mapping[str, Any] | None, called: Mapping[str, str]) -> list[Block]:
+    """The blocks with the tables and priors that learning starts from, by name, or what that is `called` instead."""
+    if tables is None:
+        return blocks
+    if not isinstance(tables, Mapping):
+        raise WiringError(
+            "'tables' is a mapping from names to the tables that learning starts from, such as "
+            f"{{'Y': [[0.8, 0.2], [0.3, 0.7]]}}. Got {tables!r} instead."
+        )
+    out, known = [], set()
+    for block in blocks:
+        if isinstance(block, (Source, SISO)):
+            name = block.variable.name if isinstance(block, Source) else block.tie or block.output.name
+            known.add(name := called.get(name, name))
+            if name in tables:
+                block = _starting(block, tables[name])
+        out.append(block)
+    for name in tables:
+        if name not in known:
+            raise unknown_name("table", name, sorted(known))
+    return out
+
+
+def _starting(block: Source | SISO, start: Any) -> Source | SISO:
+    if isinstance(block, SISO):
+        return SISO(block.input, block.output, start, block.learn, tie=block.tie, support=block.support)
+    if block.prior is not None:
+        raise WiringError(f"The prior of {block.variable.name!r} is given twice: as 'prior', and in 'tables'.")
+    return Source(block.variable, start, block.learn)
 
 
 def _variables(observed: Mapping[str, States]) -> list[Variable]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 
-from .exceptions import WiringError, shortened
+from .exceptions import WiringError, counted, shortened
 from .graph import SISO, Block, Diverter, Factor, Source, same, title
 from .variable import Variable
 
@@ -52,7 +52,7 @@ class Wiring:
                 known = variables.setdefault(variable.name, variable)
                 if known.cardinality != variable.cardinality:
                     raise WiringError(
-                        f"Variable {variable.name!r} has {known.cardinality} states on one block and "
+                        f"Variable {variable.name!r} has {counted(known.cardinality, 'state')} on one block and "
                         f"{variable.cardinality} on another. Two variables need two names; one needs the same "
                         "states at both ends."
                     )

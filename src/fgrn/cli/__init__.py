@@ -122,9 +122,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _told(message: Warning | str, *_: Any, **__: Any) -> None:
-    from .wording import spoken
+    from .wording import spoken, tell
 
-    print(f"fgrn: {spoken(message)}", file=sys.stderr)
+    tell(spoken(message))
 
 
 def _nobody_reads() -> int:
@@ -136,40 +136,36 @@ def _nobody_reads() -> int:
 
 def _run(arguments: list[str] | None) -> int:
     from ..exceptions import FgrnError
-    from .wording import spoken
+    from .wording import say, tell
 
     try:
         ended = cli.main(arguments, prog_name="fgrn", standalone_mode=False)
         return ended if isinstance(ended, int) else 0  # what a command that raised Exit asked for
-    except click.UsageError as error:
+    except click.ClickException as error:  # of what was typed, and not of what is in files
         error.show()
-        return 2
-    except click.ClickException as error:
-        error.show()
-        return 1
+        return 2 if isinstance(error, click.UsageError) else 1
     except (click.Abort, KeyboardInterrupt):
-        print("interrupted", file=sys.stderr)
+        say("interrupted", err=True)
         return 130
     except (BrokenPipeError, SystemExit):  # click makes the one of the other, and no command exits in this way
         return _nobody_reads()
     except ImportError as error:
-        print(f"fgrn: this needs {error.name or error}, which is not installed: pip install fgrn", file=sys.stderr)
+        tell(f"this needs {error.name or error}, which is not installed: pip install fgrn")
         return 1
     except (FgrnError, ValueError) as error:
-        print(f"fgrn: {spoken(error)}", file=sys.stderr)
+        tell(error)
         return 1
     except OSError as error:
-        print(f"fgrn: {error.filename or 'the output'}: {error.strerror or error}", file=sys.stderr)
+        tell(f"{error.filename or 'the output'}: {error.strerror or error}")
         return 1
     except MemoryError:
-        print("fgrn: there is too little memory for this table or model.", file=sys.stderr)
+        tell("there is too little memory for this table or model.")
         return 1
     except Exception as error:
         if os.environ.get("FGRN_DEBUG"):
             raise
-        print(
-            f"fgrn: {type(error).__name__}: {error}. This should not happen; please report it, with what is shown "
-            "where FGRN_DEBUG=1 is in the environment.",
-            file=sys.stderr,
+        tell(
+            f"{type(error).__name__}: {error}. This should not happen; please report it, with what is shown where "
+            "FGRN_DEBUG=1 is in the environment."
         )
         return 1

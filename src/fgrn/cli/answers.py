@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-import click
 import numpy as np
 
 from .. import frames
-from ..exceptions import shortened
+from ..exceptions import counted, shortened
 from ..io import table_file
 from . import common
+from .wording import say, tell
 
 if TYPE_CHECKING:
     from ..factored import FactoredModel
@@ -82,7 +82,7 @@ class Answer:
         if seen.impossible.any():
             which = np.flatnonzero(seen.impossible).tolist()
             word = "Row" if len(which) == 1 else "Rows"
-            click.echo(f"fgrn: {word} {shortened(which)}: evidence of probability zero, without an answer.", err=True)
+            tell(f"{word} {shortened(which)}: evidence of probability zero, without an answer.")
         return seen
 
     def _answerable(self) -> tuple[np.ndarray | None, Any]:
@@ -133,6 +133,13 @@ class Answer:
         labels, logarithm = self.model.most_probable(evidence, names=names)
         found = {name: self._all_rows(possible, np.atleast_1d(column).tolist()) for name, column in labels.items()}
         logs = np.array(self._all_rows(possible, np.atleast_1d(logarithm).tolist(), -math.inf))
+        hidden = len(self.model.variables) - len(found)
+        if hidden:
+            alone = "leave out --most-probable" if len(found) == 1 else f"ask with --joint {','.join(found)}"
+            tell(
+                f"shown is {shortened(found)} of the likeliest states of all {len(self.model.variables):,} variables "
+                f"together. Whatever the others are, another state may be likelier: {alone}."
+            )
         if self.as_json:
             rows = [
                 {
@@ -147,13 +154,14 @@ class Answer:
         else:
             rest = float(logs[0]) - float(self._propagated([], parts=["likelihood"]).log_likelihood[0])
             what = "probability" if self._is_directed else "product"
-            what += " of all of them" + (" and the evidence" if self.known else "")
-            click.echo(f"{what}: {plain(float(logs[0]))} (log {float(logs[0]):.6g})")
+            some = f" of all {counted(len(self.model.variables), 'variable')}, {hidden:,} not shown"
+            what += (some if hidden else " of all of them") + (" and the evidence" if self.known else "")
+            say(f"{what}: {plain(float(logs[0]))} (log {float(logs[0]):.6g})")
             if self.known:
-                click.echo(f"given the evidence: {plain(rest)} (log {rest:.6g})")
+                say(f"given the evidence: {plain(rest)} (log {rest:.6g})")
             given = ["given" if name in self.known else "" for name in found]
             rows_ = [[name, str(column[0]), mark] for (name, column), mark in zip(found.items(), given, strict=True)]
-            click.echo("\n" + common.aligned(["variable", "state", ""], rows_, left=3))
+            say("\n" + common.aligned(["variable", "state", ""], rows_, left=3))
 
     def joint(self, names: Sequence[str]) -> None:
         """The joint distribution of some variables."""
@@ -203,7 +211,7 @@ class Answer:
     # How they are shown
 
     def _tell(self, seen: Messages, method: str, table: str) -> None:
-        click.echo("\n".join([*self._heading(seen, method), table]))
+        say("\n".join([*self._heading(seen, method), table]))
 
     def _heading(self, seen: Messages, method: str) -> Iterator[str]:
         """How probable the evidence is, and whether all this is an approximation."""
@@ -215,7 +223,7 @@ class Answer:
             yield f"probability of the evidence: {about}{plain(logarithm)} (log {logarithm:.6g})"
         if method == "loopy" and seen.rounds is not None:
             rest = "came to rest" if seen.converged.all() else "did NOT come to rest"
-            yield f"approximation: messages {rest} after {seen.rounds} rounds"
+            yield f"approximation: messages {rest} after {counted(seen.rounds, 'round')}"
         if self.known or not self._is_directed or method == "loopy":
             yield ""
 
@@ -249,7 +257,9 @@ class Answer:
         return [None if gone else share for share, gone in zip(column.tolist(), seen.impossible, strict=True)]
 
     def _write(self, columns: Mapping[str, Any]) -> None:
-        table_file.write({name: list(column) for name, column in columns.items()}, self.output or "-")
+        table = {name: list(column) for name, column in columns.items()}
+        table_file.write(table, self.output or "-")
+        common.confirm(self.output or "-", len(next(iter(table.values()), [])))
 
 
 def _logarithm(value: float) -> dict[str, float | None]:

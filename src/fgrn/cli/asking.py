@@ -8,10 +8,11 @@ import click
 import numpy as np
 
 from .. import printing
-from ..exceptions import FgrnError, ImpossibleEvidence
+from ..exceptions import FgrnError, ImpossibleEvidence, visible
 from ..io import table_file
 from ..io.table_writer import writing
 from . import common, rows
+from .wording import say
 
 BESIDE = 32
 """Cells beside the name of a column and a level in the table of a prototype: for how frequent it is."""
@@ -52,6 +53,7 @@ def predict(
         )
         return
     word = estimator._y_name if hasattr(estimator, "classes_") else "cluster"
+    written = 0
     with writing(output) as out:
         for table, known in rows.matched(estimator, common.stream_for(estimator, data, **options)):
             beliefs = estimator.predict_proba(known)
@@ -61,6 +63,8 @@ def predict(
                 for position, label in enumerate(classes):
                     new[_free(f"P({word} = {label})", columns)] = beliefs[:, position]
             out.write({**columns, **new})
+            written += table.num_rows
+    common.confirm(output, written)
 
 
 def _free(name: str, columns: Any) -> str:
@@ -109,6 +113,7 @@ def complete(
         return
     source = common.stream_for(estimator, data, **options).again()
     broken = _with_fractions(estimator, source) if table_file.format_of(output) == "parquet" else frozenset()
+    written = 0
     with writing(output) as out:
         for table, known in rows.matched(estimator, source):
             filled, sure = estimator.complete(known, return_proba=True)
@@ -117,6 +122,8 @@ def complete(
             if proba:
                 columns |= {_free(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)}
             out.write(columns)
+            written += table.num_rows
+    common.confirm(output, written)
 
 
 def _replaced(table: Any, filled: Any) -> dict[str, Any]:
@@ -187,10 +194,11 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
         from .. import plots
 
         plots.save(plots.explanation(found), picture)
+        common.confirm(picture)
     if as_json:
         common.as_json({**found.__dict__})
     else:
-        click.echo(str(found))
+        say(str(found))
 
 
 def _parted(text: str) -> tuple[str, str]:
@@ -227,50 +235,39 @@ def _class_of(estimator: Any, text: str) -> Any:
 @click.option("--picture", metavar="FILE", help="Draw them, too (.svg, .png, .pdf).")
 @common.json_option
 def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> None:
-    """What is typical of each class or cluster: values more frequent there than in general, the most telling first.
+    """What is typical of each class or cluster: values more frequent there than in the baseline, most telling first.
 
-    MODEL is a file written by `fgrn fit`.
+    The baseline is the distribution of a column over all of them, weighted by their shares. MODEL is a file
+    written by `fgrn fit`.
     """
     common.check_picture(picture)
     estimator = common.estimator(model)
-    found = getattr(estimator, "prototypes_", None) or (
-        estimator.prototypes() if hasattr(estimator, "prototypes") else None
-    )
+    found = getattr(estimator, "prototypes_", None)
     if found is None:
         raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes or clusters.")
     if picture:
         from .. import plots
 
         plots.save(plots.prototypes(found), picture)
+        common.confirm(picture)
     if as_json:
         common.as_json({str(state): columns for state, columns in found.items()})
         return
-    shares = _shares(estimator, found)
-    base = {
-        name: {level: sum(shares[s] * found[s][name][level] for s in found) for level in levels}
-        for name, levels in next(iter(found.values())).items()
-    }
     for state, columns in found.items():
-        click.echo(f"{state}  ({shares[state]:.1%})")
+        say(f"{visible(str(state))}  ({found.shares[state]:.1%})")
         lines = []
         for name, beliefs in columns.items():
             for level, belief in beliefs.items():
-                lift = belief / base[name][level] if base[name][level] else 1.0
+                base = found.baseline[name][level]
+                lift = belief / base if base else 1.0
                 if lift > 1:
-                    telling = belief * np.log(lift)  # what the value adds to the divergence from the whole
+                    telling = belief * np.log(lift)  # what the value adds to the divergence from the baseline
                     lines.append((telling, (name, str(level)), [f"{belief:.1%}", f"{lift:.2f}"]))
         lines.sort(key=lambda line: -line[0])
         room = printing.room()
         names = printing.equations([pair for _, pair, _ in lines[:most]], None if room is None else room - BESIDE)
         shown = [[name, *cells] for name, (_, _, cells) in zip(names, lines[:most], strict=True)]
-        click.echo(common.aligned(["value", "here", "times as in general"], shown, indent=2) + "\n")
-
-
-def _shares(estimator: Any, found: Any) -> dict[Any, float]:
-    network = estimator.network_
-    name = estimator._class_name() if hasattr(estimator, "classes_") else estimator._hidden_name()
-    belief = network.propagate(None, keep=[name]).marginal(name)[0]
-    return dict(zip(found, belief.tolist(), strict=True))
+        say(common.aligned(["value", "here", "times the baseline"], shown, indent=2) + "\n")
 
 
 @click.command(epilog="\b\nExamples\n  fgrn draw people.fgrn -o people.svg --given age=31\n"
@@ -284,26 +281,30 @@ def _shares(estimator: Any, found: Any) -> dict[Any, float]:
 @click.option("--only", multiple=True, metavar="NAME", help="A variable to draw, of a network; may be repeated.")
 @click.option("--method", type=click.Choice(["exact", "loopy"]), default="exact", show_default=True,
               help="loopy approximates, for networks that are too wide.")  # fmt: skip
+@common.rescale_option
 @common.json_option
 def draw(
-    model: str, output: str, given: tuple[str, ...], detail: str, only: tuple[str, ...], method: str, as_json: bool
-) -> None:
+    model: str, output: str, given: tuple[str, ...], detail: str, only: tuple[str, ...], method: str, rescale: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Draw a model as a factor graph, with beliefs, and the two messages on each wire where something is known.
 
-    MODEL is a file written by `fgrn fit` or `Network.save`; or a network: BIF, XMLBIF, NET, XDSL or UAI, which is drawn
-    as a directed graph with a card for each variable. No other program is needed.
+    MODEL is a file written by `fgrn fit` or `Network.save`; or a network: BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE,
+    which is drawn as a directed graph with a card for each variable. No other program is needed.
     """
     from . import networks
 
     common.check_picture(output)
     if networks.is_network(model):
-        networks.draw_graph(model, output, given, detail=detail, variables=only or None, method=method, as_json=as_json)
+        networks.draw_graph(
+            model, output, given, as_json, rescale, method=method, detail=detail, variables=only or None
+        )
     elif only or detail != "auto" or method != "exact":
         raise click.UsageError("--only, --detail and --method are for Bayesian networks and factor graphs.")
     else:
         _draw_network(model, output, given, as_json)
     if not as_json:
-        click.echo(f"written: {output}", err=True)
+        common.confirm(output)
 
 
 def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import isfinite
@@ -17,8 +17,9 @@ import click
 import numpy as np
 
 from .. import printing
-from ..exceptions import EvidenceError, FgrnError, SchemaError, TableFileError
+from ..exceptions import EvidenceError, FgrnError, SchemaError, TableFileError, counted, visible
 from ..io import table_file
+from .wording import say, tell
 
 if TYPE_CHECKING:
     from ..estimators._base import LatentEstimator
@@ -40,6 +41,9 @@ stream_option = click.option(
     is_flag=True,
     help="Read in batches, from disk in every epoch: for tables larger than memory.",
 )
+rescale_option = click.option(
+    "--rescale", is_flag=True, help="Divide each row of a network's tables by its sum, whatever that is."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table for people.")
 
 
@@ -59,7 +63,10 @@ def reading(command: Command) -> Command:
         ),
         click.option("--no-header", is_flag=True, help="The first line is a row; columns are called x0, x1, ..."),
         click.option(
-            "--missing", multiple=True, metavar="CODE", help="What stands for unknown, such as ?; repeat for more."
+            "--missing",
+            multiple=True,
+            metavar="CODE",
+            help="What stands for unknown; repeat for more. Else nothing, ?, NA, N/A, NaN, null, None and #N/A do.",
         ),
         click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated."),
         click.option(
@@ -178,7 +185,7 @@ def _what_can_be_read(rows: Stream) -> Any:
 def tell_left_out(rows: Stream) -> None:
     """Say how many rows were left out, and why."""
     if rows.left_out:
-        click.echo(f"fgrn: {rows.called}: {rows.report()}", err=True)
+        tell(f"{rows.called}: {rows.report()}")
 
 
 def read_for(model: LatentEstimator, data: str, **options: Any) -> Any:
@@ -192,8 +199,9 @@ def stream_for(model: LatentEstimator, data: str, **options: Any) -> Stream:
 
 
 def _as_learnt_options(model: LatentEstimator, options: dict[str, Any]) -> dict[str, Any]:
-    if not options["missing"] and model.missing_values is not None:
-        options["missing"] = tuple(str(code) for code in model.missing_values)
+    codes = model._missing_codes()
+    if not options["missing"] and codes is not None:
+        options["missing"] = tuple(map(str, codes)) or ("",)
     return options
 
 
@@ -304,9 +312,16 @@ def aligned(
     return printing.aligned(heads, rows, left, indent, printing.room(), bars)
 
 
+def confirm(path: str, rows: int | None = None) -> None:
+    """Say, beside the output, that a file was written, and how many rows it has; - is standard output."""
+    if path != "-":
+        say(visible(f"written: {path}" + ("" if rows is None else f" ({counted(rows, 'row')})")), err=True)
+
+
 def as_json(value: Any) -> None:
-    """Print a value as JSON; a number that is none, or infinite, is null."""
-    click.echo(json.dumps(_plain(value), ensure_ascii=False, indent=1, allow_nan=False))
+    """Print a value as JSON; a number that is none, or infinite, is null. What cannot be seen is escaped."""
+    text = json.dumps(_plain(value), ensure_ascii=False, indent=1, allow_nan=False)
+    click.echo(re.sub(r"[^\n -~]", lambda one: one[0] if one[0].isprintable() else json.dumps(one[0])[1:-1], text))
 
 
 def _plain(value: Any) -> Any:
@@ -331,10 +346,15 @@ def stoppable() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        print("stopping after this epoch; once more to stop at once", file=sys.stderr)
+        say("stopping after this epoch; once more to stop at once", err=True)
 
     before = signal.signal(signal.SIGINT, ask)
     try:
         yield lambda: asked
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def those_given(**settings: Any) -> dict[str, Any]:
+    """The settings that were given at the command line; the others are as the estimator has them."""
+    return {name: value for name, value in settings.items() if value is not None}

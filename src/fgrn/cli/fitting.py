@@ -10,10 +10,11 @@ import click
 import numpy as np
 
 from ..checkpoints import EVERY, Checkpoint
-from ..exceptions import SchemaError
+from ..exceptions import SchemaError, counted
 from ..io.batches import BATCH, is_many
 from . import common
 from .rows import matched
+from .wording import say, tell
 
 MODELS = ("latent", "naive-bayes", "deep", "clusters", "ica")
 
@@ -24,7 +25,7 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 
     if model == "naive-bayes":
         for name in ("cycles", "n_init"):
-            settings.pop(name)
+            settings.pop(name, None)
         return estimators.NaiveBayesClassifier(**settings)
     if model in ("deep", "ica"):
         if hidden == "auto":
@@ -51,7 +52,7 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.option("-o", "--output", required=True, metavar="MODEL", help="The model file to write (.fgrn).")
 @click.option("--model", type=click.Choice(MODELS), help="The kind of model; latent with a target, clusters without.")
 @click.option("--hidden", help="States of the hidden variable: a number, 'auto', or 4,8 for layers. [8, or auto]")
-@click.option("--epochs", type=click.IntRange(1), default=100, show_default=True, help="The most epochs of learning.")
+@click.option("--epochs", type=click.IntRange(1), help="The most epochs of learning. [1000 for clusters, 500 or fewer]")
 @click.option(
     "--cycles",
     type=click.IntRange(1),
@@ -64,14 +65,11 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
     type=click.FloatRange(0),
     help="Count added to every cell of every table. [0.5, or 0.01 for clusters]",
 )
-@click.option("--starts", type=click.IntRange(1), default=3, show_default=True, help="Random starts; the best is kept.")
-@click.option(
-    "--tolerance",
-    type=click.FloatRange(0),
-    default=1e-5,
-    show_default=True,
-    help="Stop when an epoch gains less per row.",
-)
+@click.option("--starts", type=click.IntRange(1),
+              help="Random initialisations; the best is kept. [3, or 4 for clusters]")  # fmt: skip
+@click.option("--tolerance", type=click.FloatRange(0),
+              help="Converged when three epochs gain less log-likelihood per row. [1e-8 for clusters, else 1e-5]",
+              )  # fmt: skip
 @click.option("--test", type=click.FloatRange(0, 1, max_open=True), default=0.0, show_default=True,
               help="Share of the rows, drawn by the seed, kept back to test on.")  # fmt: skip
 @click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
@@ -92,11 +90,11 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.option("--dask", metavar="ADDRESS", help="Learn on the workers of this cluster, such as tcp://host:8786.")
 @common.reading
 @common.json_option
-def fit(data: str, target: str | None, output: str, model: str | None, hidden: str | None, epochs: int, cycles: int,
-        smoothing: float | None, starts: int, tolerance: float, test: float, weights: str | None, bins: int,
-        max_levels: int, seed: int, checkpoint: str | None, every: int, resume: bool, unseen: str, streamed: bool,
-        online: bool, batch: int | None, effective_size: float | None, dask: str | None, as_json: bool,
-        **options: Any) -> None:  # fmt: skip
+def fit(data: str, target: str | None, output: str, model: str | None, hidden: str | None, epochs: int | None,
+        cycles: int, smoothing: float | None, starts: int | None, tolerance: float | None, test: float,
+        weights: str | None, bins: int, max_levels: int, seed: int, checkpoint: str | None, every: int, resume: bool,
+        unseen: str, streamed: bool, online: bool, batch: int | None, effective_size: float | None, dask: str | None,
+        as_json: bool, **options: Any) -> None:  # fmt: skip
     """Learn a model from a table.
 
     DATA is a CSV, TSV or Parquet file, or - for standard input. Columns are read as they are: words, numbers, holes.
@@ -126,13 +124,12 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     if (kind in ("latent", "naive-bayes", "deep")) != (target is not None):
         raise click.UsageError(f"--model {kind} {'needs' if target is None else 'takes no'} --target.")
     settings: dict[str, Any] = {
-        "n_epochs": epochs, "cycles": cycles, "n_init": starts, "tol": tolerance, "n_bins": bins,
-        "max_levels": max_levels, "random_state": seed, "unseen": unseen, "verbose": 0 if as_json else 1,
+        "cycles": cycles, "n_bins": bins, "max_levels": max_levels, "random_state": seed, "unseen": unseen,
+        "verbose": 0 if as_json else 1,
     }  # fmt: skip
-    if effective_size is not None:
-        settings["effective_size"] = effective_size
-    if smoothing is not None:
-        settings["smoothing"] = smoothing
+    settings |= common.those_given(
+        n_epochs=epochs, n_init=starts, tol=tolerance, smoothing=smoothing, effective_size=effective_size
+    )
     if checkpoint is not None:
         settings["checkpoint"] = Checkpoint(checkpoint, every, resume)
     if options["missing"]:  # kept with the model, so that the next table is read in the same way
@@ -173,7 +170,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         back[np.random.default_rng(seed).permutation(table.num_rows)[:count]] = True
         if not count or count == table.num_rows:
             raise click.UsageError(
-                f"--test {test:g} of {table.num_rows:,} rows leaves nothing to test on or learn from."
+                f"--test {test:g} of {counted(table.num_rows, 'row')} leaves nothing to test on or learn from."
             )
     learnt = table.filter(~back)
     with common.stoppable() as stopped:
@@ -196,7 +193,7 @@ def _kept_on_failure(estimator: Any, output: str) -> Iterator[None]:
     except BaseException:
         if hasattr(estimator, "network_"):
             estimator.save(output)
-            click.echo(f"fgrn: {output!r} holds what was learnt from {estimator.n_rows_:,} rows before this:", err=True)
+            tell(f"{output!r} holds what was learnt from {counted(estimator.n_rows_, 'row')} before this:")
         raise
 
 
@@ -214,7 +211,7 @@ def _show(estimator: Any, report: dict[str, Any], as_json: bool) -> None:
     if as_json:
         common.as_json(report)
     else:
-        click.echo(_told(estimator, report))
+        say(_told(estimator, report))
     if report["interrupted"]:
         raise click.exceptions.Exit(130)
 
@@ -236,7 +233,8 @@ def _check_classes(name: str, classes: list[Any], most: int) -> None:
         )
     if len(known) > most:
         raise SchemaError(
-            f"{where}: {len(known):,} different values in {len(classes):,} rows are many classes. Choose another "
+            f"{where}: {len(known):,} different values in {counted(len(classes), 'row')} are many "
+            f"classes. Choose another "
             f"column, allow them with --max-levels {len(known)}, {otherwise}."
         )
 
@@ -306,18 +304,20 @@ def _told(estimator: Any, report: dict[str, Any]) -> str:
     lines = [repr(estimator.schema_), ""]
     if hasattr(estimator, "selection_"):
         lines += [str(estimator.selection_), ""]
-    how = "converged" if report["converged"] else "interrupted" if report["interrupted"] else "all of them"
-    done, of_which = f"{report['epochs']} epochs ({how})", "a row"
+    how = "converged" if report["converged"] else "interrupted" if report["interrupted"] else "not converged"
+    done, of_which = f"{counted(report['epochs'], 'epoch')} ({how})", "a row"
     if "batches" in report:
         count = report["batches"]
         done = f"read once in {count} {'batch' if count == 1 else 'batches'}"
         of_which = "a row of the last one"
-    lines.append(f"{report['model']}: {report['rows']:,} rows, {done}, "
+    lines.append(f"{report['model']}: {counted(report['rows'], 'row')}, {done}, "
                  f"log-likelihood {report['log_likelihood_per_row']:.4f} {of_which}")  # fmt: skip
     for name, what in (("", "learnt from"), ("_on_rows_kept_back", "kept back")):
         if f"accuracy{name}" in report:
             share, largest = report[f"accuracy{name}"], report[f"largest_class{name}"]
             rows = report["rows" if not name else "rows_kept_back"]
-            lines.append(f"accuracy on {rows:,} rows {what}: {share:.1%} (always the largest class: {largest:.1%})")
+            lines.append(
+                f"accuracy on {counted(rows, 'row')} {what}: {share:.1%} (always the largest class: {largest:.1%})"
+            )
     lines.append(f"written: {report['file']}")
     return "\n".join(lines)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from ..exceptions import EvidenceError, FgrnError, shortened, unknown_name
+from ..exceptions import EvidenceError, FgrnError, counted, shortened, unknown_name
 from ..io import table_file
 from . import common
 
@@ -62,7 +62,9 @@ def weights_of(variable: Variable, text: str) -> np.ndarray | None:
         raise EvidenceError(f"{text} is no list of numbers, such as [0.2,0.8].") from None
     if len(weights) != variable.cardinality:
         states = shortened(variable.labels)
-        raise EvidenceError(f"{text} has {len(weights)} weights, for {variable.cardinality} states: {states}.")
+        raise EvidenceError(
+            f"{text} has {counted(len(weights), 'weight')}, for {counted(variable.cardinality, 'state')}: {states}."
+        )
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
         raise EvidenceError(f"{text}: weights are finite, not negative, and not all zero.")
     return weights

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..exceptions import FgrnError, ImpossibleEvidence, NetworkFileError, WiringError, shortened
-from ..io.formats import EXTENSIONS, FORMATS
+from ..exceptions import FgrnError, ImpossibleEvidence, NetworkFileError, WiringError, counted, shortened, visible
+from ..io.formats import EXTENSIONS, FORMATS, READ_ONLY, READABLE, RESCALE, UNREADABLE
 from ..marginals import REMEDY
 from . import common
 from .answers import Answer
 from .given import given_help, known_of, rows_of, together
+from .wording import say
 
 if TYPE_CHECKING:
     from ..factored import FactoredModel
@@ -23,11 +24,15 @@ if TYPE_CHECKING:
 def is_network(path: str) -> bool:
     """Whether a file is that of a network of another program, by its name, or a model file with such a network."""
     if not path.endswith(".fgrn"):
-        return Path(path.removesuffix(".gz")).suffix.lower() in EXTENSIONS
+        return _ending(path) in READABLE or _ending(path) in UNREADABLE
     try:
         return _loaded(path) is not None
     except FgrnError:
         return False  # who reads it says why
+
+
+def _ending(path: str) -> str:
+    return Path(path.removesuffix(".gz")).suffix.lower()
 
 
 def _loaded(path: str) -> FactoredModel | None:
@@ -51,8 +56,8 @@ def worded() -> Iterator[None]:
         raise ImpossibleEvidence(str(error).replace(REMEDY, "Change or leave out a value."), error.rows) from None
 
 
-def model_of(path: str, format: str | None = None) -> FactoredModel:
-    """The network in a file."""
+def model_of(path: str, format: str | None = None, rescale: bool = False) -> FactoredModel:
+    """The network in a file; `rescale` divides each row of its tables by its sum, however far that is from one."""
     from .. import read
 
     if path.endswith(".fgrn"):
@@ -64,13 +69,13 @@ def model_of(path: str, format: str | None = None) -> FactoredModel:
             )
         return model
     with worded():
-        return read(path, format)
+        return read(path, format, rescale=rescale or RESCALE)
 
 
-def format_option(name: str, which: str) -> Callable[[common.Command], common.Command]:
+def format_option(name: str, which: str, known: tuple[str, ...]) -> Callable[[common.Command], common.Command]:
     """The option for the format of a file."""
     told = f"The format of {which}; else by the end of its name."
-    return click.option(f"--{name}", f"{name}_", type=click.Choice(FORMATS), help=told)
+    return click.option(f"--{name}", f"{name}_", type=click.Choice(known), help=told)
 
 
 # convert
@@ -79,25 +84,29 @@ def format_option(name: str, which: str) -> Callable[[common.Command], common.Co
 @click.command(epilog="\b\nExamples\n  fgrn convert alarm.bif alarm.xdsl\n  fgrn convert alarm.net.gz alarm.uai")
 @click.argument("source", metavar="IN")
 @click.argument("target", metavar="OUT")
-@format_option("from", "IN")
-@format_option("to", "OUT")
+@format_option("from", "IN", (*FORMATS, *READ_ONLY))
+@format_option("to", "OUT", FORMATS)
+@common.rescale_option
 @common.json_option
-def convert(source: str, target: str, from_: str | None, to_: str | None, as_json: bool) -> None:
+def convert(source: str, target: str, from_: str | None, to_: str | None, rescale: bool, as_json: bool) -> None:
     """Write a network in the format of another program.
 
-    IN and OUT are BIF, XMLBIF, Hugin NET, XDSL or UAI files, gzipped where the name ends in .gz. Numbers stay the same
-    to the last bit. A name that a format cannot carry is an error; properties that it cannot carry are left out, which
-    is told.
+    IN and OUT are BIF, XMLBIF, Hugin NET, XDSL or UAI files, gzipped where the name ends in .gz; IN may also be a DSC,
+    DNE or flat OOBN file. Numbers stay the same to the last bit, unless a row has to be divided by its sum. A name that
+    a format cannot carry is an error; properties that it cannot carry are left out, which is told.
     """
     from ..io.formats import read_document, write_document
 
-    if to_ is None and not is_network(target):
+    if to_ is None and _ending(target) not in EXTENSIONS:
         ends = ", ".join(EXTENSIONS)
         raise click.UsageError(f"OUT is {target!r}: its format is told by the end of its name ({ends}), or by --to.")
     if target != "-" and Path(target).exists() and Path(source).exists() and Path(target).samefile(source):
         raise click.UsageError(f"IN and OUT are one file, {source!r}, which would be overwritten. Name another OUT.")
     with worded():
-        document = model_of(source).to_document() if source.endswith(".fgrn") else read_document(source, from_)
+        if source.endswith(".fgrn"):
+            document = model_of(source).to_document()
+        else:
+            document = read_document(source, from_, rescale=rescale or RESCALE)
     write_document(document, target, to_)
     back = read_document(target, to_)
     lost = []
@@ -117,19 +126,22 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, as_jso
             {"written": target, "variables": len(document.states), "tables": len(document.factors), "left_out": lost}
         )
         return
-    click.echo(f"written: {target} ({len(document.states):,} variables, {len(document.factors):,} tables)", err=True)
+    say(
+        f"written: {target} ({counted(len(document.states), 'variable')}, {counted(len(document.factors), 'table')})",
+        err=True,
+    )
     for one in lost:
-        click.echo(f"left out: {one}", err=True)
+        say(visible(f"left out: {one}"), err=True)
 
 
 # inspect
 
 
-def summary(path: str, as_json: bool) -> None:
+def summary(path: str, as_json: bool, rescale: bool = False) -> None:
     """What is in a network: variables, arcs, numbers, and how hard it is to ask."""
     from ..bayesian import BayesianNetwork
 
-    model = model_of(path)
+    model = model_of(path, rescale=rescale)
     found: dict[str, Any] = {"file": path, "name": model.name, "variables": len(model.variables)}
     states = [variable.cardinality for variable in model.variables]
     found |= {"states": sum(states), "most_states": max(states)}
@@ -157,7 +169,7 @@ def summary(path: str, as_json: bool) -> None:
         ]
         common.as_json({**found, "listed": listed})
         return
-    click.echo("\n".join(_summary_lines(found)) + "\n")
+    say("\n".join(map(visible, _summary_lines(found))) + "\n")
     heads = ["variable", "states", "", word]
     rows = [
         [
@@ -168,7 +180,7 @@ def summary(path: str, as_json: bool) -> None:
         ]
         for variable in model.variables
     ]
-    click.echo(common.aligned(heads, rows, left=4))
+    say(common.aligned(heads, rows, left=4))
 
 
 def _neighbours(model: FactoredModel) -> dict[str, list[str]]:
@@ -186,23 +198,28 @@ def _neighbours(model: FactoredModel) -> dict[str, list[str]]:
 
 def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
     title = f" {found['name']!r}" if found["name"] else ""
-    states = f"{found['variables']:,} variables with {found['states']:,} states, at most {found['most_states']:,} each"
+    states = (
+        f"{counted(found['variables'], 'variable')} with {counted(found['states'], 'state')}, "
+        f"at most {found['most_states']:,} each"
+    )
     if found["kind"] == "bayesian":
         yield f"Bayesian network{title}: {states}"
         yield (
-            f"{found['arcs']:,} arcs, at most {found['most_parents']} parents; {found['roots']:,} without parents, "
-            f"{found['leaves']:,} without children; {found['parameters']:,} free parameters"
+            f"{counted(found['arcs'], 'arc')}, at most {counted(found['most_parents'], 'parent')}; "
+            f"{found['roots']:,} without parents, "
+            f"{found['leaves']:,} without children; {counted(found['parameters'], 'free parameter')}"
         )
     else:
         yield f"factors without direction{title}: {states}"
         yield (
-            f"{found['factors']:,} factors with {found['numbers']:,} numbers, "
-            f"of at most {found['largest_factor']} variables"
+            f"{counted(found['factors'], 'factor')} with {counted(found['numbers'], 'number')}, "
+            f"of at most {counted(found['largest_factor'], 'variable')}"
         )
     if found["exact"]:
         names = shortened(found["largest_cluster"], 6)
         yield (
-            f"exact inference: {found['clusters']:,} clusters, {found['joint_states_in_all']:,} joint states; "
+            f"exact inference: {counted(found['clusters'], 'cluster')}, "
+            f"{counted(found['joint_states_in_all'], 'joint state')}; "
             f"the largest has {found['joint_states']:,}, of {names}"
         )
     else:
@@ -223,7 +240,11 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
 @click.option("--given", "given", multiple=True, metavar="NAME=STATE", help=given_help)
 @click.option("--evidence", metavar="FILE", help="Rows of evidence: CSV, TSV or Parquet; or a UAI file, .evid.")
 @click.option("--target", "targets", multiple=True, metavar="NAME", help="A variable to tell of; all unless given.")
-@click.option("--most-probable", is_flag=True, help="The states of all variables that are likeliest together.")
+@click.option(
+    "--most-probable",
+    is_flag=True,
+    help="The states of all variables that are likeliest together; --target chooses which of them to show.",
+)
 @click.option("--joint", metavar="A,B", help="The joint distribution of some variables.")
 @click.option("--sample", "samples", type=click.IntRange(1), metavar="N", help="Draw rows, N for each row of evidence.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of --sample.")
@@ -232,20 +253,21 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
 @click.option(
     "-o", "--output", metavar="FILE", help="Write a table: CSV, TSV or Parquet by its name; - is standard output."
 )
-@format_option("from", "NETWORK")
+@format_option("from", "NETWORK", (*FORMATS, *READ_ONLY))
+@common.rescale_option
 @common.reading
 @common.json_option
 def query(
     network: str, given: tuple[str, ...], evidence: str | None, targets: tuple[str, ...], most_probable: bool,
     joint: str | None, samples: int | None, seed: int, method: str, output: str | None, from_: str | None,
-    as_json: bool, **options: Any,
+    rescale: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Ask a network: what is believed of its variables, given what is known, and how probable that is.
 
-    NETWORK is a BIF, XMLBIF, NET, XDSL or UAI file. Of one row of evidence, a table with bars is shown, or with -o
-    written (variable, state, probability). Rows of --evidence have an answer each, in columns, and a row that is
-    impossible has none; an empty cell is unknown, and cells may also be weights, [.2,.8], or !=state. Codes for missing
-    values that are states of the network, such as None, are states.
+    NETWORK is a BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE file. Of one row of evidence, a table with bars is shown, or
+    with -o written (variable, state, probability). Rows of --evidence have an answer each, in columns, and a row that
+    is impossible has none; an empty cell is unknown, and cells may also be weights, [.2,.8], or !=state. Codes for
+    missing values that are states of the network, such as None, are states.
     """
     asked = [
         option for option, on in (("--most-probable", most_probable), ("--joint", joint), ("--sample", samples)) if on
@@ -256,7 +278,7 @@ def query(
         raise click.UsageError(f"{asked[0]} needs --method exact.")
     if as_json and output:
         raise click.UsageError("--json prints to standard output; leave out -o, or leave out --json.")
-    model = model_of(network, from_)
+    model = model_of(network, from_, rescale)
     names = list(targets) or list(model.names)
     for name in names:
         model.variable(name)
@@ -289,11 +311,13 @@ def _names(model: FactoredModel, text: str) -> list[str]:
 # draw
 
 
-def draw_graph(path: str, output: str, given: tuple[str, ...], as_json: bool, method: str, **options: Any) -> None:
+def draw_graph(
+    path: str, output: str, given: tuple[str, ...], as_json: bool, rescale: bool, method: str, **options: Any
+) -> None:
     """Draw the graph of a network with its beliefs."""
     from .. import plots
 
-    model = model_of(path)
+    model = model_of(path, rescale=rescale)
     known = {name: [value] for name, value in known_of(model, given).items()}
     with worded():
         plots.save(plots.graph(model, known or None, method=method, **options), output)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from ..exceptions import FgrnWarning, SchemaError, TableFileError, shortened
 from . import common
-from .wording import spoken
+from .wording import spoken, tell
 
 if TYPE_CHECKING:
     from ..columns import Column
@@ -31,7 +30,7 @@ class Remarks:
         """Say it, unless that has been done."""
         if text not in self._said:
             self._said.add(text)
-            click.echo(f"fgrn: {text}", err=True)
+            tell(text)
 
     def no_number(self, column: str, word: str, times: int) -> None:
         """Remember a word where there should be numbers."""
@@ -51,16 +50,17 @@ def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None)
 
     names = list(model.schema_)
     mine = remarks or Remarks()
-    if not set(names) & set(table.column_names):
+    present = dict(zip(table.column_names, table.columns, strict=True))
+    if not present.keys() & set(names):
         raise SchemaError(
             f"This table has none of the columns of the model ({shortened(names)}). Is its first line a row? Then say "
             "--no-header."
         )
-    gone = [name for name in names if name not in table.column_names]
+    gone = [name for name in names if name not in present]
     if gone:
         mine.say(f"{shortened(gone)} not in this table: taken as unknown.")
     found = {
-        name: pa.nulls(table.num_rows) if name in gone else _as_learnt(table[name], model.schema_[name], mine)
+        name: _as_learnt(present[name], model.schema_[name], mine) if name in present else pa.nulls(table.num_rows)
         for name in names
     }
     if remarks is None:
@@ -88,11 +88,20 @@ def _as_learnt(values: Any, column: Column, remarks: Remarks) -> Any:
     return pa.array(numbers, pa.float64())
 
 
+def _counted_on(text: str, first: int) -> str:
+    """A message on rows of a batch, "Row 3" or "Rows 3, 5", with the rows counted from the first batch on."""
+
+    def moved(found: re.Match[str]) -> str:
+        return found[1] + ", ".join(f"{int(number) + first}" for number in found[2].split(", "))
+
+    return re.sub(r"\b(Rows? )(\d+(?:, \d+)*)", moved, text)
+
+
 def matched(model: LatentEstimator, rows: Stream, quiet: bool = False) -> Iterator[tuple[Any, Any]]:
     """Batches of rows as they are, and as a model knows them, in order.
 
-    Warnings of later batches say from which row on they count, and only the first of a kind is told. `quiet` tells
-    nothing: it has been told.
+    Warnings of later batches say of which rows they are, counted through all batches, and only the first of a kind is
+    told. `quiet` tells nothing: it has been told.
     """
     remarks, first = Remarks(), 0
     told: set[type[Warning]] = set()
@@ -104,7 +113,8 @@ def matched(model: LatentEstimator, rows: Stream, quiet: bool = False) -> Iterat
             if not issubclass(one.category, FgrnWarning) or (first and one.category in told):
                 continue
             told.add(one.category)
-            remarks.say((f"from row {first:,} on, counted from there: " if first else "") + spoken(one.message))
+            where = f"in rows {first:,} to {first + table.num_rows - 1:,}: " if first else ""
+            remarks.say(where + _counted_on(spoken(one.message), first))
         first += table.num_rows
     if not quiet:
         remarks.tell()

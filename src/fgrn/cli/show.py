@@ -15,7 +15,9 @@ from typing import Any
 import click
 import numpy as np
 
+from ..exceptions import counted
 from . import common
+from .wording import say
 
 
 @click.command(epilog="\b\nExample\n  fgrn demo --output pictures")
@@ -29,7 +31,7 @@ def demo(output: str, hidden: int, epochs: int, as_json: bool) -> None:
     """Learn handwritten digits, compare, explain, complete, and draw what was learnt. Needs no network."""
     from ..demo import run
 
-    results = run(Path(output), hidden, epochs, (lambda _: None) if as_json else click.echo)
+    results = run(Path(output), hidden, epochs, (lambda _: None) if as_json else say)
     if as_json:
         common.as_json(results)
 
@@ -63,7 +65,7 @@ def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) ->
     seconds(few, "cpu", None, 1)
     compiled = time.perf_counter() - begin
     results: dict[str, float] = {"seconds to compile or load kernels": compiled}
-    for name, threads in ((f"learning, {thread_count()} threads", None), ("learning, one thread", 1)):
+    for name, threads in ((f"learning, {counted(thread_count(), 'thread')}", None), ("learning, one thread", 1)):
         epoch = min(
             (seconds(data, "cpu", threads, epochs + 1) - seconds(data, "cpu", threads, 1)) / epochs for _ in range(3)
         )
@@ -78,9 +80,12 @@ def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) ->
     if as_json:
         common.as_json(results)
         return
-    click.echo(f"{rows:,} random rows, {variables} variables of 4 states, {hidden} hidden states")
+    say(
+        f"{counted(rows, 'random row')}, {counted(variables, 'variable')} of 4 states, "
+        f"{counted(hidden, 'hidden state')}"
+    )
     lines = [[name, f"{value:,.1f}" if value < 100 else f"{value:,.0f}"] for name, value in results.items()]
-    click.echo(common.aligned(["what", ""], lines))
+    say(common.aligned(["what", ""], lines))
 
 
 @click.command(epilog="\b\nExample\n  fgrn paper --quick")
@@ -103,7 +108,7 @@ def paper(folder: str | None, splits: int, quick: bool, as_json: bool) -> None:
     if as_json:
         common.as_json(results.as_dict())
     else:
-        click.echo(str(results))
+        say(str(results))
 
 
 NEEDED = ("numpy", "numba", "narwhals", "safetensors", "scikit-learn", "pyarrow", "matplotlib", "rich", "click")
@@ -150,7 +155,7 @@ def doctor(warm: bool, as_json: bool) -> None:
     if as_json:
         common.as_json(found)
     else:
-        click.echo(common.aligned(["what", "", "says"], [_line(one) for one in found], left=3))
+        say(common.aligned(["what", "", "says"], [_line(one) for one in found], left=3))
     if not all(one["fine"] for one in found):
         raise click.exceptions.Exit(1)
 
@@ -165,7 +170,7 @@ def _line(one: dict[str, Any]) -> list[str]:
 def _threads() -> str:
     from ..workers import thread_count
 
-    return f"{thread_count()} processors for this process"
+    return f"{counted(thread_count(), 'processor')} for this process"
 
 
 def _kernels() -> str:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+import warnings
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
-from .. import printing
-from ..exceptions import SchemaError, shortened
+from .. import frames, printing
+from ..exceptions import FgrnWarning, SchemaError, counted, shortened, visible
 from ..io.batches import is_many
 from . import common
-from .wording import spoken
+from .wording import say, spoken
+
+if TYPE_CHECKING:
+    from ..columns import Column
 
 MOST_CELLS = 48
 """How wide the levels of a column are shown."""
@@ -24,39 +28,33 @@ DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 @click.argument("data")
 @common.schema
 @common.reading
+@common.rescale_option
 @common.json_option
-def inspect(data: str, bins: int, max_levels: int, as_json: bool, **options: Any) -> None:
+def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool, **options: Any) -> None:
     """What is in a table: columns, levels, holes, and what looks odd; or in a Bayesian network.
 
-    DATA is a CSV, TSV or Parquet file, or - for standard input; or a network: BIF, XMLBIF, NET, XDSL or UAI.
+    DATA is a CSV, TSV or Parquet file, or - for standard input; or a network: BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE.
     """
     from . import networks
 
     if networks.is_network(data) and options["format_"] is None:
-        networks.summary(data, as_json)
+        networks.summary(data, as_json, rescale)
         return
-    from .. import frames
-    from ..schema import Schema
+    from ..doubts import names_are_values
 
     table = common.read(data, **options)
     rows = table.num_rows
-    found: list[dict[str, Any]] = []
-    for name in table.column_names:
-        values = frames.columns(table.select([name]))[name]
-        known = [value for value in frames.listed(values) if not frames.is_unknown(value)]
-        holes, distinct = rows - len(known), len(set(map(str, known)))
-        record: dict[str, Any] = {"column": name, "distinct": distinct, "missing": holes, "missing_share": holes / rows}
-        try:
-            column = Schema.infer({name: values}, bins=bins, max_levels=max_levels)[name]
-            record |= {"kind": "bins" if column.is_binned else "levels", "levels": list(column.levels)}
-        except SchemaError as problem:
-            record |= {"kind": "unfit", "levels": [], "problem": spoken(problem)}
-        record["remarks"] = _remarks(record, known, rows)
-        found.append(record)
+    codes = tuple(options["missing"]) or None
+    looked = [
+        _looked_at(name, values, rows, codes, bins, max_levels)
+        for name, values in frames.columns(table, by_value=True).items()
+    ]
+    found = [record for record, _ in looked]
+    doubt = names_are_values(column for _, column in looked if column is not None) and not options["no_header"]
     if as_json:
-        common.as_json({"rows": rows, "columns": found})
+        common.as_json({"rows": rows, "columns": found, "names_look_like_a_row": doubt})
         return
-    click.echo(f"{rows:,} {'row' if rows == 1 else 'rows'}, {len(found)} {'column' if len(found) == 1 else 'columns'}")
+    say(f"{counted(rows, 'row')}, {counted(len(found), 'column')}")
     lines = [
         [
             record["column"],
@@ -67,10 +65,51 @@ def inspect(data: str, bins: int, max_levels: int, as_json: bool, **options: Any
         ]
         for record in found
     ]
-    click.echo(common.aligned(["column", "kind", "levels", "distinct", "missing"], lines, left=3))
-    remarks = [f"  {record['column']}: {remark}" for record in found for remark in record["remarks"]]
+    say(common.aligned(["column", "kind", "levels", "distinct", "missing"], lines, left=3))
+    remarks = [visible(f"  {record['column']}: {remark}") for record in found for remark in record["remarks"]]
+    if doubt:
+        names = visible(shortened([record["column"] for record in found], 4))
+        remarks.insert(0, f"  the first line: each name is a value of its own column ({names}). A row? say --no-header")
     if remarks:
-        click.echo("\nLook at\n" + "\n".join(remarks))
+        say("\nLook at\n" + "\n".join(remarks))
+
+
+def _looked_at(
+    name: str, values: Any, rows: int, codes: tuple[str, ...] | None, bins: int, max_levels: int
+) -> tuple[dict[str, Any], Column | None]:
+    """What there is to say of a column, and what a schema makes of it, if anything."""
+    from ..schema import Schema
+
+    counts, column, weights = _counts(values), None, None
+    kind: dict[str, Any] = {"kind": "unfit", "levels": []}
+    if frames.is_numbers(values) and values.dtype.kind != "b":  # told apart already
+        values, weights = np.array(list(counts), dtype=values.dtype), np.array(list(counts.values()))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FgrnWarning)  # the share of missing values is shown
+            schema = Schema.infer(
+                {name: values}, missing=codes, bins=bins, max_levels=max_levels, weights=weights, keep_empty=True
+            )
+        column = schema[name]
+        kind = {"kind": "bins" if column.is_binned else "levels", "levels": list(column.levels)}
+        counts = {value: count for value, count in counts.items() if value not in column.missing}
+    except SchemaError as problem:
+        kind["problem"] = spoken(problem)
+    holes = rows - sum(counts.values())
+    record = {"column": name, "distinct": len(counts), "missing": holes, "missing_share": holes / rows, **kind}
+    return {**record, "remarks": _remarks(record, counts, rows)}, column
+
+
+def _counts(values: Any) -> dict[Any, int]:
+    """The different known values of a column, and how often each is there."""
+    if frames.is_numbers(values):
+        found, often = np.unique(values[values == values], return_counts=True)
+        return dict(zip(found.tolist(), often.tolist(), strict=True))
+    apart = frames.factored(values)
+    if not isinstance(apart, frames.Factored):  # no values of a table, but they can be counted by their text
+        apart = frames.factored([None if frames.is_unknown(value) else str(value) for value in frames.listed(values)])
+    pairs = zip(apart.values, apart.counts.tolist(), strict=True)
+    return {value: count for value, count in pairs if count and not frames.is_unknown(value)}
 
 
 def _is_measured(value: Any) -> bool:
@@ -86,24 +125,25 @@ def _levels(levels: list[Any]) -> str:
     )
 
 
-def _remarks(record: dict[str, Any], known: list[Any], rows: int) -> list[str]:
+def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[str]:
     """What looks odd in a column."""
-    if not known:
+    if not counts:
         return ["no value is known; leave it out with --drop"]
     out = []
+    known, first = sum(counts.values()), next(iter(counts))
     if record["kind"] == "unfit":
         out.append(record["problem"].removeprefix(f"Column {record['column']!r}: "))
-    elif record["distinct"] > 0.9 * len(known) and rows > 20 and not any(map(_is_measured, known)):
-        which = "every value is" if record["distinct"] == len(known) else "nearly every value is"
+    elif len(counts) > 0.9 * known and rows > 20 and not any(map(_is_measured, counts)):
+        which = "every value is" if len(counts) == known else "nearly every value is"
         out.append(f"{which} different: an identifier? leave it out with --drop")
-    if all(isinstance(value, str) and DECIMAL_COMMA.fullmatch(value) for value in known):
-        out.append(f"numbers such as {known[0]!r}, taken for words: say --decimal ,")
-    if record["distinct"] == 1:
-        out.append(f"always {known[0]!r}: says nothing")
+    if all(isinstance(value, str) and DECIMAL_COMMA.fullmatch(value) for value in counts):
+        out.append(f"numbers such as {first!r}, taken for words: say --decimal ,")
+    if len(counts) == 1:
+        out.append(f"always {first!r}: says nothing")
     elif record["kind"] == "levels":
-        most = max(known.count(level) for level in record["levels"]) if len(record["levels"]) <= 60 else 0
-        if most > 0.98 * len(known):
-            out.append(f"one level has {most / len(known):.1%} of all values")
+        most = max(counts.values()) / known
+        if most > 0.98:
+            out.append(f"one level has {'more than 99.9%' if most > 0.999 else f'{most:.1%}'} of all values")
     if record["missing_share"] > 0.5:
         out.append(f"{record['missing_share']:.0%} are missing")
     return out
@@ -115,17 +155,9 @@ def _remarks(record: dict[str, Any], known: list[Any], rows: int) -> list[str]:
 @click.option(
     "--criterion", type=click.Choice(["bic", "aic", "held_out"]), default="bic", show_default=True, help="What decides."
 )
-@click.option("--epochs", type=click.IntRange(1), default=200, show_default=True, help="The most epochs of learning.")
-@click.option(
-    "--smoothing",
-    type=click.FloatRange(0),
-    default=0.01,
-    show_default=True,
-    help="Count added to every cell of every table.",
-)
-@click.option(
-    "--starts", type=click.IntRange(1), default=4, show_default=True, help="Random starts of each; the best is kept."
-)
+@click.option("--epochs", type=click.IntRange(1), help="The most epochs of learning. [1000]")
+@click.option("--smoothing", type=click.FloatRange(0), help="Count added to every cell of every table. [0.01]")
+@click.option("--starts", type=click.IntRange(1), help="Random initialisations of each; the best is kept. [4]")
 @common.schema
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
 @click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
@@ -133,9 +165,9 @@ def _remarks(record: dict[str, Any], known: list[Any], rows: int) -> list[str]:
 @common.stream_option
 @common.reading
 @common.json_option
-def compare(data: str, sizes: str | None, criterion: str, epochs: int, smoothing: float, starts: int, bins: int,
-            max_levels: int, seed: int, weights: str | None, picture: str | None, streamed: bool, as_json: bool,
-            **options: Any) -> None:  # fmt: skip
+def compare(data: str, sizes: str | None, criterion: str, epochs: int | None, smoothing: float | None,
+            starts: int | None, bins: int, max_levels: int, seed: int, weights: str | None, picture: str | None,
+            streamed: bool, as_json: bool, **options: Any) -> None:  # fmt: skip
     """How many hidden states a table asks for: likelihood, AIC, BIC, relative entropy, class sizes.
 
     DATA is a CSV, TSV or Parquet file, or - for standard input; a folder or a 'glob*' of files is read in batches, and
@@ -152,8 +184,8 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int, smoothing
         table, weight = common.weighted(common.read(data, **options), weights)
     tried = None if sizes is None else [common.whole(part, "--sizes") for part in sizes.split(",")]
     model = LatentClassModel(
-        n_epochs=epochs, smoothing=smoothing, n_init=starts, criterion=criterion, n_bins=bins, max_levels=max_levels,
-        random_state=seed, verbose=0 if as_json else 1,
+        criterion=criterion, n_bins=bins, max_levels=max_levels, random_state=seed, verbose=0 if as_json else 1,
+        **common.those_given(n_epochs=epochs, smoothing=smoothing, n_init=starts),
     )  # fmt: skip
     with common.stoppable() as stopped:
         model._stop = stopped
@@ -163,10 +195,11 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int, smoothing
         from .. import plots
 
         plots.save(plots.selection(found), picture)
+        common.confirm(picture)
     if as_json:
         best = found.best.n_hidden
         common.as_json({"criterion": criterion, "best": best, "interrupted": interrupted, "tried": found.as_dicts()})
     else:
-        click.echo(str(found))
+        say(str(found))
     if interrupted:
         raise click.exceptions.Exit(130)

@@ -1,15 +1,27 @@
-"""Messages as they are read at the command line: with its options where Python has parameters."""
+"""What the command line says to people, all of it here: with its options where Python has parameters.
+
+Names and values come from files of others; what cannot be seen in them, or what a terminal would obey, is escaped.
+"""
 
 from __future__ import annotations
 
 import re
+
+import click
+
+from ..exceptions import visible
 
 OPTIONS = {
     "bins": "--bins",
     "cache": "--cache",
     "criterion": "--criterion",
     "cycles": "--cycles",
+    "decimal": "--decimal",
+    "delimiter": "--delimiter",
+    "drop": "--drop",
+    "encoding": "--encoding",
     "epochs": "--epochs",
+    "format": "--format",
     "hidden": "--hidden",
     "max_levels": "--max-levels",
     "missing_values": "--missing",
@@ -28,13 +40,21 @@ OPTIONS = {
 """The option for each parameter that a message may name."""
 
 PHRASES = (
+    (re.compile(r"\bcheckpoint=fgrn\.Checkpoint\('([^']*)', resume=True\)"), r"--checkpoint \1 --resume"),
+    (re.compile(r"\bfit with checkpoint='run\.ckpt'"), "fit with --checkpoint FILE"),
     (re.compile(r"\bDrop it\b"), "Leave it out with --drop"),
     (re.compile(r"\bLeave it out\.$"), "Leave it out with --drop."),
     (re.compile(r"\bAdd it to the missing codes\b"), "Say that it stands for unknown with --missing"),
     (re.compile(r"\bresume=True\b"), "--resume"),
+    (re.compile(r"missing=\(\) \(of an estimator, missing_values=\(\)\)"), "--missing ''"),
+    (re.compile(r"missing_values=\(\)"), "--missing ''"),
+    (re.compile(r"Raise max_hidden=\d+, or set n_hidden\."), "Try more of them with `fgrn compare --sizes`."),
+    (re.compile(r"header=False \(pandas: header=None\)"), "--no-header"),
+    (re.compile(r"\brescale=True\b"), "--rescale"),
     (re.compile(r"fgrn\.Stream\(\.\.\., cache=folder\)"), "--cache FOLDER"),
     (re.compile(r"Choose another cache=\."), "Choose another --cache."),
-    (re.compile(r"say which encoding= it is"), "say which --encoding it is"),
+    (re.compile(r"\bheader=False\b"), "--no-header"),
+    (re.compile(r"\bwith fgrn\.Stream\b"), "with `fgrn fit --stream`"),
     (
         re.compile(r"List the columns to read, columns=\[\.\.\.\], or leave it out, drop=\[\.\.\.\]"),
         "Leave it out with --drop",
@@ -51,12 +71,28 @@ PHRASES = (
 )
 """What can be done in Python, and the same at the command line."""
 
-SETTING = re.compile(rf"\b({'|'.join(OPTIONS)})=(\"[^\"]*\"|'[^']*'|[\w.+-]*\w)")
+SETTING = re.compile(rf"\b({'|'.join(OPTIONS)})=(\"[^\"]*\"|'[^']*'|[\w.+-]*\w)?(?!\[)")
 
 
 def spoken(message: object) -> str:
     """A message as people at the command line can follow it."""
-    text = SETTING.sub(lambda found: f"{OPTIONS[found[1]]} {found[2].strip(chr(34) + chr(39))}", str(message))
+    text = str(message)
     for phrase, other in PHRASES:
         text = phrase.sub(other, text)
-    return text
+    return SETTING.sub(_option, text)
+
+
+def _option(found: re.Match[str]) -> str:
+    """A setting as an option, with its value if there is one."""
+    value = (found[2] or "").strip("\"'")
+    return f"{OPTIONS[found[1]]} {value}".rstrip()
+
+
+def say(text: str, err: bool = False) -> None:
+    """Print lines for people, on standard output or error."""
+    click.echo(visible(text, lines=True), err=err)
+
+
+def tell(message: object) -> None:
+    """Print an error, a warning or a remark, one line, on standard error."""
+    click.echo(f"fgrn: {visible(message if isinstance(message, str) else spoken(message))}", err=True)

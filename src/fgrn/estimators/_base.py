@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing, nullcontext
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn import exceptions as sklearn_exceptions
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .. import frames, outputs
-from ..checkpoints import Checkpoint, Journal, opened
+from ..checkpoints import Checkpoint, Journal, Result, opened
 from ..completion import filled
 from ..em import History
 from ..engines import NAMES
-from ..exceptions import ImpossibleEvidence, ImpossibleRowWarning, LearningError, warn
+from ..exceptions import (
+    ConvergenceWarning,
+    FgrnWarning,
+    ImpossibleEvidence,
+    ImpossibleRowWarning,
+    LearningError,
+    warn,
+)
 from ..explanation import Explanation
 from ..frames import Coded
 from ..labels import Label
@@ -26,10 +34,15 @@ from ..marginals import REMEDY
 from ..network import Network
 from ..online import POWER, Online
 from ..progress import Progress, Steps
+from ..prototypes import Prototypes
 from ..recorded import Recorded, Spread
 from ..schema import UNSEEN, Schema
 from ._streams import online_batches, recorded
 from ._tables import Classes, Columns, TableEstimator, array_like, check_lengths, is_array
+
+
+class FitConvergenceWarning(ConvergenceWarning, sklearn_exceptions.ConvergenceWarning):  # type: ignore[misc]
+    """Learning that ended because its epochs were used up: a ConvergenceWarning of fgrn and of scikit-learn."""
 
 
 class LatentEstimator(TableEstimator):
@@ -57,7 +70,6 @@ class LatentEstimator(TableEstimator):
     _power = POWER
     _least_prior = 0.0  # of a state that no row has had yet, in learning from batches
     _journal: Journal | None = None  # while `fit` is at it
-    _online: Online | None
     network_: Network
     schema_: Schema
     history_: History
@@ -79,6 +91,11 @@ class LatentEstimator(TableEstimator):
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
+    def _missing_codes(self) -> list[Any] | None:
+        """The values that mean "unknown"; None for the words that do so in files."""
+        given = self.missing_values
+        return None if given is None else np.atleast_1d(np.array(given, dtype=object)).tolist()
+
     def _read_schema(self, columns: Columns, weights: np.ndarray | None) -> Schema:
         if self.schema is not None:
             for name in columns:
@@ -86,7 +103,7 @@ class LatentEstimator(TableEstimator):
             return Schema(self.schema[name] for name in columns)
         return Schema.infer(
             columns,
-            missing=() if self.missing_values is None else np.atleast_1d(np.array(self.missing_values, dtype=object)),
+            missing=self._missing_codes(),
             bins=self.n_bins,
             max_levels=self.max_levels,
             weights=weights,
@@ -102,9 +119,10 @@ class LatentEstimator(TableEstimator):
             "seed": self._seed(),
             "starts": self.n_init,
             "tolerance": self.tol,
+            "accelerate": self.cycles == 1,
             "engine": self.engine,
             "checkpoint": self._journal,
-            "watch": Progress.of(self.verbose, self.n_epochs, self.n_init, what, self._stop),
+            "watch": Progress.of(self.verbose, self.n_epochs, self.n_init, what, self._stopped),
         }
 
     def _teach(self, net: Network, data: Mapping[str, Coded], weights: np.ndarray | None, what: str = "") -> History:
@@ -128,21 +146,53 @@ class LatentEstimator(TableEstimator):
         if self.checkpoint is not None and not isinstance(self.random_state, Integral):
             raise LearningError("To be resumed, random starts have to be the same again: give random_state a number.")
         self._kind = kind
-        self._online = None
         if isinstance(data, (Recorded, Spread)):
             self.n_rows_, self.weight_ = data.rows, data.weight
         else:
             self.n_rows_ = frames.row_count(data)
             self.weight_ = float(self.n_rows_ if weights is None else weights.sum())
         try:
-            with opened(None if batch else self.checkpoint) as self._journal:
+            with nullcontext() if batch else opened(self.checkpoint, interruptible=True) as self._journal:
                 self._choose(data, weights)
+            interruption = "" if self._journal is None else self._journal.interruption
         finally:
             self._journal = None
         self.n_iter_ = self.history_.epochs
         if batch:  # it comes again, to be counted
-            self._online, self.n_rows_ = self.network_.online(0.0, self._power), 0
+            self.n_rows_, self.weight_ = 0, 0.0
+        elif interruption:
+            warn(self._interrupted(interruption), FgrnWarning)
+        else:
+            self._warn_if_not_converged()
         return self
+
+    def _stopped(self) -> bool:
+        """Whether learning is to end soon: somebody asked for it, or has interrupted it."""
+        asked = self._stop is not None and self._stop()
+        return asked or (self._journal is not None and bool(self._journal.interruption))
+
+    def _finished(self, work: Callable[[], Result]) -> Result:
+        """What comes of some work in `fit`, without which others would be lost: interrupted once, it is done again."""
+        return work() if self._journal is None else self._journal.finished(work)
+
+    def _interrupted(self, when: str) -> str:
+        told = f"fit was interrupted {when}; the best model so far is kept."
+        if self.checkpoint is None:
+            return f"{told} To be able to go on from there, fit with checkpoint='run.ckpt'."
+        path = self.checkpoint.path if isinstance(self.checkpoint, Checkpoint) else self.checkpoint
+        return f"{told} To go on from there, fit with checkpoint=fgrn.Checkpoint({str(path)!r}, resume=True)."
+
+    def _warn_if_not_converged(self) -> None:
+        """Warn if the epochs were used up before the tolerance was met; not if somebody asked to stop."""
+        history = self.history_
+        if not self.tol or history.converged or history.epochs < self.n_epochs or self._stopped():
+            return
+        gained = (history.objective[-1] - history.objective[-min(2, history.epochs)]) / max(history.weight, 1e-300)
+        warn(
+            f"{type(self).__name__} did not converge within n_epochs={self.n_epochs}: the last epoch still gained "
+            f"{gained:.2g} per row, and tol={self.tol:g}. Raise n_epochs, or tol if this is good enough.",
+            FitConvergenceWarning,
+        )
 
     def _learnable(
         self, X: Any, sample_weight: Any, classes: Classes | None
@@ -214,7 +264,7 @@ class LatentEstimator(TableEstimator):
                 with self._or_as_before():
                     data, weights = next(batches)
                     self._taught("pyarrow", data, weights, batch=True)._step(data, weights)
-            while not (self._stop is not None and self._stop()):
+            while not self._stopped():
                 told("rows learnt", self.n_rows_, 0)
                 found = next(batches, None)
                 if found is None:
@@ -224,21 +274,25 @@ class LatentEstimator(TableEstimator):
 
     def _step(self, data: Mapping[str, Coded], weights: np.ndarray | None) -> Self:
         """A step of online EM; before the first one after `fit`, the model says itself what it expects."""
-        if self._online is None:
-            self._online = self.network_.online(self.weight_, self._power)
-        self._online.effective_size = self.effective_size
+        state = self._online or self.network_.online(self.weight_, self._power, self.effective_size)
+        state.effective_size = self.effective_size
         smoothing: Any = self.smoothing
         if self._least_prior:
             layout = self.network_._spec.layout
             smoothing = dict.fromkeys(layout.prior_names, self._least_prior)
             smoothing |= {group[0]: self.smoothing for group in layout.table_names}
         self.history_ = self.network_.learn(
-            data, epochs=1, smoothing=smoothing, weights=weights, engine=self.engine, online=self._online
+            data, epochs=1, smoothing=smoothing, weights=weights, engine=self.engine, online=state
         )
         self.n_rows_ += frames.row_count(data) if weights is None else int(np.count_nonzero(weights))
-        self.weight_ = self._online.weight
+        self.weight_ = state.weight
         self.n_iter_ += 1
         return self
+
+    @property
+    def _online(self) -> Online | None:
+        """What was counted in the batches so far, if the model was learnt in batches."""
+        return self.network_.online_state
 
     def save(self, path: Any) -> None:
         """Write the fitted estimator to a model file (`.fgrn`); `fgrn.load` reads it back.
@@ -298,10 +352,15 @@ class LatentEstimator(TableEstimator):
         A column of which nothing was known in training stays as it is.
 
         Args:
-            X: the table.
+            X: the table, or one row of values with names.
             return_proba: also return how likely the level of each value is, (rows, columns of training); 1 where it was
                 known.
         """
+        row = frames.named_row(X)
+        if row is not None:
+            new, likely = self.complete(row, return_proba=True)
+            series = type(X)(new, name=X.name)
+            return (series, likely) if return_proba else series
         plain = frames.columns(X) if isinstance(X, Mapping) else {}
         filled, sure = self._filled(*self._read(plain or X))
         out = array_like(X, filled, self._names()) if is_array(X) else outputs.replaced(X, plain, filled)
@@ -311,15 +370,15 @@ class LatentEstimator(TableEstimator):
         """The columns with holes, filled; and how likely the level of each value is."""
         return filled(columns, data, self.schema_, lambda names: self._asked(data, names))
 
-    def _prototypes(self, name: str) -> list[dict[str, dict[Label, float]]]:
-        """For each state of a variable the distribution of every column, by level."""
+    def _prototypes(self, name: str, states: Iterable[Any]) -> Prototypes[Any]:
+        """For each state of a variable, called `states`, the distribution of every column, by level."""
         check_is_fitted(self, "network_")
         found = []
         for state in self.network_.variable(name).labels:
             beliefs = self.network_.prototype(name, state)
             levels = self.schema_.states.items()
             found.append({key: dict(zip(names, beliefs[key].tolist(), strict=True)) for key, names in levels})
-        return found
+        return Prototypes(states, found, self.network_.propagate(None, keep=[name]).marginal(name)[0])
 
     def _explain(self, row: Any, name: str, state: Any = None) -> Explanation:
         """Why a variable is in a state in one row, a mapping or a table of one row."""

@@ -13,17 +13,15 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .. import frames, structures
-from ..criteria import Candidate, Fit, Selection, select, sizes
+from ..criteria import HELD_OUT, Candidate, Fit, Selection, select, sizes
 from ..em import History
+from ..exceptions import FgrnWarning, counted, warn
 from ..frames import Coded
 from ..network import Network
 from ..recorded import Recorded
 from ._base import LatentEstimator
 from ._streams import recorded
 from ._tables import Classes
-
-HELD_OUT = 5
-"""Every so manieth row is kept back where the number of hidden states is chosen by rows that were not learnt from."""
 
 ROWS_AT_ONCE = 2**16
 """Rows whose hidden states are in memory while a model is judged."""
@@ -57,8 +55,10 @@ class Choosing(LatentEstimator):
         self.n_hidden_ = self.selection_.best.n_hidden
         self.network_, self.history_ = taught[self.n_hidden_]
         if self.criterion == "held_out" and not self._stopped():  # it has not seen all rows yet
-            self.network_ = self._network(self.n_hidden_)
-            self.history_ = self._teach(self.network_, data, weights)
+            whole = self._network(self.n_hidden_)
+            history = self._finished(lambda: self._teach(whole, data, weights))
+            if not self._stopped() or history.per_row[-1] > self.history_.per_row[-1]:
+                self.network_, self.history_ = whole, history
 
     def _compared(
         self, X: Any, tried: Any, sample_weight: Any, classes: Classes | None = None, target: Any = None
@@ -77,9 +77,6 @@ class Choosing(LatentEstimator):
         sizes_tried = sizes(self.max_hidden) if tried is None else list(tried)
         found: Selection = other._compare(data, weights, sizes_tried, {}, tried is None)
         return found
-
-    def _stopped(self) -> bool:
-        return self._stop is not None and self._stop()
 
     def _compare(
         self,
@@ -103,23 +100,35 @@ class Choosing(LatentEstimator):
         def fit(size: int) -> Candidate:
             net, name = self._network(size), self._hidden_name()
             some = None if weights is None and learnt[1].strides == (0,) else learnt[1]
-            taught[size] = (net, self._teach(net, learnt[0], some, f"{size} hidden states"))
+            told = counted(size, "hidden state")
+            taught[size] = net, self._finished(lambda: self._teach(net, learnt[0], some, told))
             ask: dict[str, Any] = {"engine": self.engine, "impossible": "mark"}
 
             def fitted(rows: dict[str, Coded], weight: np.ndarray) -> Fit:
                 found = net.propagate(rows, keep=[name], parts=["marginal", "likelihood"], **ask)
                 return Fit.of(found.log_likelihood, found.marginal(name), weight)
 
-            held = np.nan
-            if kept is not None:
-                scores = [
-                    weight @ net.propagate(rows, keep=[], **ask).log_likelihood for rows, weight in _blocks(*kept)
-                ]
-                held = float(sum(scores) / kept[1].sum())
-            whole = reduce(operator.add, (fitted(*block) for block in _blocks(*learnt)))
-            return Candidate.of(whole, net.free_parameters, held)
+            def judged() -> Candidate:
+                held = np.nan
+                if kept is not None:
+                    scores = [
+                        weight @ net.propagate(rows, keep=[], **ask).log_likelihood for rows, weight in _blocks(*kept)
+                    ]
+                    held = float(sum(scores) / kept[1].sum())
+                whole = reduce(operator.add, (fitted(*block) for block in _blocks(*learnt)))
+                return Candidate.of(whole, net.free_parameters, held)
 
-        return select(fit, tried, self.criterion, patient, self._stopped)
+            return self._finished(judged)
+
+        found = select(fit, tried, self.criterion, patient, self._stopped)
+        if patient and not self._stopped() and found.best.n_hidden == max(sizes(self.max_hidden)) > 1:
+            warn(
+                f"The best number of hidden states is the largest that was tried, "
+                f"{found.best.n_hidden}, so that more may "
+                f"be better. Raise max_hidden={self.max_hidden}, or set n_hidden.",
+                FgrnWarning,
+            )
+        return found
 
 
 def _rows_of(data: Mapping[str, Coded]) -> int:

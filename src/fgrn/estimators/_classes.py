@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -11,8 +12,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted, column_or_1d
 
 from .. import frames
+from ..exceptions import SchemaError, TableWarning, counted, shortened, warn
 from ..explanation import Explanation
-from ..labels import Label
+from ..labels import Label, is_missing_word, is_text
+from ..prototypes import Prototypes
 from ._base import LatentEstimator
 from ._tables import Classes
 
@@ -35,7 +38,8 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
             executor: a client of dask.distributed, whose workers keep the rows and count them; X is then a Dask
                 dataframe, or Parquet files that every worker can read, and y and sample_weight names of columns.
 
-        If it fails, the model is as it was before.
+        If it fails, the model is as it was before. If it is interrupted, by Ctrl-C, the best model so far is kept, with
+        a warning; before the end of the first epoch, or interrupted once more, the model is as it was before.
         """
         self._validate_params()
         if executor is not None or frames.is_source(X):
@@ -62,7 +66,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
             raise ValueError(f"These classes are not those of the first call, {self.classes_.tolist()}.")
         if frames.is_source(X):
             return self._partial_fit_stream(X, sample_weight, self._column(y), given)
-        name, labels, known = self._labels(y, getattr(self, "classes_", None))
+        name, labels, known = self._labels(y, getattr(self, "classes_", given))
         if given is None and first:
             raise ValueError("The first call of partial_fit needs all classes there will be: classes=[...].")
         every = given if given is not None and first else self.classes_
@@ -105,10 +109,10 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         return self._explain(row, self._class_name(), state)
 
     @property
-    def prototypes_(self) -> dict[Any, dict[str, dict[Label, float]]]:
-        """For each class the distribution of every column, by level."""
+    def prototypes_(self) -> Prototypes[Any]:
+        """For each class the distribution of every column, by level; a dict, with `shares` and `baseline`."""
         check_is_fitted(self, "network_")
-        return dict(zip(self.classes_, self._prototypes(self._class_name()), strict=True))
+        return self._prototypes(self._class_name(), self.classes_)
 
     def _code(self, target: Any) -> int:
         found = np.flatnonzero(self.classes_ == target)
@@ -147,6 +151,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         else:
             name = str(getattr(y, "name", None) or "class")
             values = frames.plain(y, "y") if hasattr(y, "to_numpy") or isinstance(y, list) else y
+        values = self._unless_missing(values, name, every)
         if isinstance(values, np.ndarray) and values.dtype.kind in "Mm":
             raise ValueError("Classes are words, numbers or truth values. Got dates; turn them into words.")
         known = _known(values)
@@ -165,6 +170,26 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         labels = np.full(len(known), some[0], dtype=some.dtype)
         labels[known] = some
         return name, labels, known
+
+    def _unless_missing(self, values: Any, name: str, every: np.ndarray | None) -> Any:
+        """Classes, None where a word stands for a missing value, as in other columns, and is none of `every` class."""
+        if not isinstance(values, list) and not (isinstance(values, np.ndarray) and values.dtype.kind in "OUS"):
+            return values
+        codes, classes = self._missing_codes(), set() if every is None else set(every.tolist())
+        given = values if isinstance(values, list) else values.tolist()
+        words = [one for one in given if isinstance(one, str) and one not in classes]
+        found = Counter(one for one in words if (is_missing_word(one) if codes is None else one in codes))
+        bad = next((one for one in words if not is_text(one)), None)
+        if bad is not None:
+            raise SchemaError(f"Row {given.index(bad)}: the class {bad!r} is no text, so no file can hold it.")
+        if found and codes is None:
+            told = shortened([repr(one) for one in found], 4)
+            warn(
+                f"Class {name!r}: {told} in {counted(found.total(), 'row')} taken as missing. To keep it as a class, "
+                "set missing_values=().",
+                TableWarning,
+            )
+        return [None if isinstance(one, str) and one in found else one for one in given] if found else values
 
     def _know(self, classes: Classes) -> None:
         self._y_name, self.classes_ = classes.name, classes.every

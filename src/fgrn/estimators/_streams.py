@@ -12,6 +12,7 @@ from ..columns import Column
 from ..exceptions import FgrnWarning, LearningError, TableFileError, unknown_name, warn
 from ..frames import Coded
 from ..io.batches import stream_of
+from ..labels import MISSING
 from ..progress import Steps, Told
 from ..recorded import Recorded, Spread
 from ..schema import Schema
@@ -98,7 +99,10 @@ def _coding(model: LatentEstimator, target: str | None, strict: bool = False) ->
     columns = [column for column in model.schema_.values() if column.levels]
     kept = {column.name: column.name for column in columns}
     if target is not None:
-        columns.append(Column(target, tuple(model._class_labels())))
+        classes = model._class_labels()
+        codes = model._missing_codes()
+        words = [word for word in (MISSING if codes is None else codes) if word not in classes]
+        columns.append(Column(target, tuple(classes), missing=tuple(words)))
         kept[target] = model._class_name()
     coder = BySchema(Schema(columns), model.unseen, [target] if strict and target is not None else [])
     return Coding(kept, {column.name: len(column.levels) for column in columns}, coder), coder

@@ -66,7 +66,8 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
 
     def _columns(self, X: Any, *, reset: bool) -> Columns:
         """The columns of a table by name and by value; those of an array are called x0, x1, ..."""
-        X = frames.gathered(X)
+        row = None if reset else frames.named_row(X)
+        X = frames.gathered(X) if row is None else row
         if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # some sparse matrices are mappings
             return self._mapping(X, reset)
         if isinstance(X, np.ndarray) and X.dtype.names:

@@ -27,13 +27,15 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
         smoothing: a Dirichlet count for every cell of every table; priors are as counted.
         n_init: random starts, of which the best is kept.
-        tol: learning ends when an epoch gains less log-likelihood per row.
+        tol: learning has converged when a round of accelerated EM (three epochs; one if cycles > 1) gains no more
+            log-likelihood per row. A ConvergenceWarning tells if n_epochs end it before.
         learn_prior: whether the prior of the hidden variable is learnt.
         criterion: for n_hidden="auto": "bic", "aic" or "held_out".
         max_hidden: for n_hidden="auto": the most states to try.
         n_bins: bins of a column with many different numbers.
         max_levels: the most levels of a column of words or categories.
-        missing_values: a value that means "unknown", or a list of them, beside None and NaN.
+        missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
+            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
         schema: what the columns mean, if that is not to be found in the table.
         unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
             an "error".
@@ -48,7 +50,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         network_: the Network.
         schema_: what the columns mean.
         classes_: the classes.
-        prototypes_: for each class the distribution of every column.
+        prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
         history_: what happened in learning.
         n_hidden_: the states of the hidden variable.
         selection_: what was tried, with n_hidden="auto".
@@ -58,7 +60,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         self,
         n_hidden: int | str = 8,
         *,
-        n_epochs: int = 100,
+        n_epochs: int = 500,
         cycles: int = 1,
         smoothing: float = 0.5,
         n_init: int = 3,
@@ -117,10 +119,12 @@ class NaiveBayesClassifier(LatentClassifierBase):
     Args:
         smoothing: a Dirichlet count for every cell of every table; priors are as counted.
         n_epochs: the most epochs of EM, which matter only where classes or values are unknown.
-        tol: learning ends when an epoch gains less log-likelihood per row.
+        tol: learning has converged when a round of accelerated EM (three epochs; one if cycles > 1) gains no more
+            log-likelihood per row. A ConvergenceWarning tells if n_epochs end it before.
         n_bins: bins of a column with many different numbers.
         max_levels: the most levels of a column of words or categories.
-        missing_values: a value that means "unknown", or a list of them, beside None and NaN.
+        missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
+            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
         schema: what the columns mean, if that is not to be found in the table.
         unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
             an "error".
@@ -135,7 +139,7 @@ class NaiveBayesClassifier(LatentClassifierBase):
         network_: the Network.
         schema_: what the columns mean.
         classes_: the classes.
-        prototypes_: for each class the distribution of every column.
+        prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
         history_: what happened in learning.
     """
 
@@ -155,7 +159,7 @@ class NaiveBayesClassifier(LatentClassifierBase):
         self,
         *,
         smoothing: float = 1.0,
-        n_epochs: int = 20,
+        n_epochs: int = 100,
         tol: float = 1e-5,
         n_bins: int = BINS,
         max_levels: int = MOST_LEVELS,
@@ -196,10 +200,12 @@ class DeepLatentClassifier(LatentClassifierBase):
         cycles: updates of each table per epoch.
         smoothing: a Dirichlet count for every cell of every table; priors are as counted.
         n_init: random starts of each layer, of which the best is kept.
-        tol: learning ends when an epoch gains less log-likelihood per row.
+        tol: learning has converged when a round of accelerated EM (three epochs; one if cycles > 1) gains no more
+            log-likelihood per row. A ConvergenceWarning tells if n_epochs end it before.
         n_bins: bins of a column with many different numbers.
         max_levels: the most levels of a column of words or categories.
-        missing_values: a value that means "unknown", or a list of them, beside None and NaN.
+        missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
+            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
         schema: what the columns mean, if that is not to be found in the table.
         unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
             an "error".
@@ -214,7 +220,7 @@ class DeepLatentClassifier(LatentClassifierBase):
         network_: the Network.
         schema_: what the columns mean.
         classes_: the classes.
-        prototypes_: for each class the distribution of every column.
+        prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
         history_: what happened in learning all layers together.
     """
 
@@ -229,7 +235,7 @@ class DeepLatentClassifier(LatentClassifierBase):
         n_hidden: Any = (4, 8),
         *,
         groups: int = 3,
-        n_epochs: int = 50,
+        n_epochs: int = 200,
         cycles: int = 1,
         smoothing: float = 0.5,
         n_init: int = 1,

@@ -22,13 +22,15 @@ class LatentImputer(OneToOneFeatureMixin, ChoosingTransformer):  # type: ignore[
         cycles: updates of each table per epoch.
         smoothing: a Dirichlet count for every cell of every table; priors are as counted.
         n_init: random starts, of which the best is kept.
-        tol: learning ends when an epoch gains less log-likelihood per row.
+        tol: learning has converged when a round of accelerated EM (three epochs; one if cycles > 1) gains no more
+            log-likelihood per row. A ConvergenceWarning tells if n_epochs end it before.
         learn_prior: whether the prior of the hidden variable is learnt.
         criterion: for n_hidden="auto": "bic", "aic" or "held_out".
         max_hidden: for n_hidden="auto": the most states to try.
         n_bins: bins of a column with many different numbers.
         max_levels: the most levels of a column of words or categories.
-        missing_values: a value that means "unknown", or a list of them, beside None and NaN.
+        missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
+            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
         schema: what the columns mean, if that is not to be found in the table.
         unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
             an "error".
@@ -49,7 +51,7 @@ class LatentImputer(OneToOneFeatureMixin, ChoosingTransformer):  # type: ignore[
         self,
         n_hidden: int | str = 8,
         *,
-        n_epochs: int = 200,
+        n_epochs: int = 500,
         cycles: int = 1,
         smoothing: float = 0.1,
         n_init: int = 2,

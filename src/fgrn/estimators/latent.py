@@ -13,8 +13,8 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from .. import frames, outputs, structures
 from ..criteria import Selection, aic, bic, relative_entropy
 from ..explanation import Explanation
-from ..labels import Label
 from ..network import Network
+from ..prototypes import Prototypes
 from ..schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
 from ._choosing import Choosing
@@ -35,7 +35,8 @@ class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc
             executor: a client of dask.distributed, whose workers keep the rows and count them; X is then a Dask
                 dataframe, or Parquet files that every worker can read.
 
-        If it fails, the model is as it was before.
+        If it fails, the model is as it was before. If it is interrupted, by Ctrl-C, the best model so far is kept, with
+        a warning; before the end of the first epoch, or interrupted once more, the model is as it was before.
         """
         self._validate_params()
         if executor is not None or frames.is_source(X):
@@ -110,13 +111,15 @@ class LatentClassModel(DensityMixin, ChoosingTransformer):  # type: ignore[misc]
         cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
         smoothing: a Dirichlet count for every cell of every table; priors are as counted.
         n_init: random starts, of which the best is kept.
-        tol: learning ends when an epoch gains less log-likelihood per row.
+        tol: learning has converged when a round of accelerated EM (three epochs; one if cycles > 1) gains no more
+            log-likelihood per row. A ConvergenceWarning tells if n_epochs end it before.
         learn_prior: whether the prior of the hidden variable is learnt.
         criterion: for n_hidden="auto": "bic", "aic" or "held_out".
         max_hidden: for n_hidden="auto": the most states to try.
         n_bins: bins of a column with many different numbers.
         max_levels: the most levels of a column of words or categories.
-        missing_values: a value that means "unknown", or a list of them, beside None and NaN.
+        missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
+            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
         schema: what the columns mean, if that is not to be found in the table.
         unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
             an "error".
@@ -133,7 +136,8 @@ class LatentClassModel(DensityMixin, ChoosingTransformer):  # type: ignore[misc]
         history_: what happened in learning.
         n_hidden_: the states of the hidden variable.
         weights_: the share of each state.
-        prototypes_: for each state the distribution of every column.
+        prototypes_: for each state the distribution of every column (its class profile); a dict, with `shares` and
+            `baseline`.
         selection_: what was tried, with n_hidden="auto".
     """
 
@@ -141,11 +145,11 @@ class LatentClassModel(DensityMixin, ChoosingTransformer):  # type: ignore[misc]
         self,
         n_hidden: int | str = 2,
         *,
-        n_epochs: int = 200,
+        n_epochs: int = 1000,
         cycles: int = 1,
         smoothing: float = 0.01,
         n_init: int = 4,
-        tol: float = 1e-6,
+        tol: float = 1e-8,
         learn_prior: bool = True,
         criterion: str = "bic",
         max_hidden: int = 64,
@@ -189,9 +193,10 @@ class LatentClassModel(DensityMixin, ChoosingTransformer):  # type: ignore[misc]
         return self.network_.prior(self._hidden_name())
 
     @property
-    def prototypes_(self) -> dict[int, dict[str, dict[Label, float]]]:
-        """For each hidden state the distribution of every column, by level."""
-        return dict(enumerate(self._prototypes(self._hidden_name())))
+    def prototypes_(self) -> Prototypes[int]:
+        """For each hidden state the distribution of every column, by level; a dict, with `shares` and `baseline`."""
+        check_is_fitted(self, "network_")
+        return self._prototypes(self._hidden_name(), range(self.n_hidden_))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """How likely each row belongs to each cluster.
@@ -297,10 +302,12 @@ class DiscreteICA(LatentTransformer):
         cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
         smoothing: a Dirichlet count for every cell of every table; priors are as counted.
         n_init: random starts, of which the best is kept.
-        tol: learning ends when an epoch gains less log-likelihood per row.
+        tol: learning has converged when a round of accelerated EM (three epochs; one if cycles > 1) gains no more
+            log-likelihood per row. A ConvergenceWarning tells if n_epochs end it before.
         n_bins: bins of a column with many different numbers.
         max_levels: the most levels of a column of words or categories.
-        missing_values: a value that means "unknown", or a list of them, beside None and NaN.
+        missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
+            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
         schema: what the columns mean, if that is not to be found in the table.
         unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
             an "error".
@@ -326,11 +333,11 @@ class DiscreteICA(LatentTransformer):
         self,
         n_hidden: Any = (2, 2),
         *,
-        n_epochs: int = 200,
+        n_epochs: int = 1000,
         cycles: int = 1,
         smoothing: float = 0.01,
         n_init: int = 4,
-        tol: float = 1e-6,
+        tol: float = 1e-8,
         n_bins: int = BINS,
         max_levels: int = MOST_LEVELS,
         missing_values: Any = None,

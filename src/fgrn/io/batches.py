@@ -5,11 +5,11 @@ from __future__ import annotations
 import glob
 import os
 import shutil
-import zlib
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,10 @@ from . import table_file
 from .shares import Share
 from .spool import Batch, Spool, cut, with_dictionaries, without_dictionaries
 from .table_file import called
-from .text_batches import Bad, TextOptions, Types, cut_off, opened, words
+from .text_header import check_names
+from .text_reader import BadRow, TextOptions, bad_row_error, read_batches
+from .text_source import opened
+from .text_types import ColumnTypes
 
 BATCH = 2**16
 """Rows of a batch, unless said otherwise."""
@@ -67,7 +70,8 @@ class Stream:
         encoding: of text files; by their byte order mark, or UTF-8, unless given.
         decimal: what stands before the fraction of a number in a text file: "." or ",".
 
-    Files of one stream are of one kind. Columns are found by name, in any order; one that a file does not have is
+    Text is read as `fgrn.io.table_file.read` does it; in a table of one column an empty line is a missing value. Files
+    of one stream are of one kind. Columns are found by name, in any order; one that a file does not have is
     unknown in its rows, with a warning, and one that the first file does not have is an error.
     """
 
@@ -152,15 +156,11 @@ class Stream:
             self._spool = spool
         return self
 
-    def bad(self, where: str, problem: Bad) -> None:
+    def bad(self, where: str, row: BadRow) -> None:
         """Leave a row out and count it, or stop."""
-        what = "" if not problem.column else f", column {problem.column!r}, value {problem.value!r}"
         if self.on_bad == "error":
-            raise TableFileError(
-                f"{where}, row {problem.row:,}{what}: {problem.why}. Rows are counted from 0; on_bad='skip' leaves "
-                "such rows out."
-            )
-        self.left_out[f"{problem.kind}, column {problem.column!r}" if problem.column else problem.kind] += 1
+            raise bad_row_error(where, row)
+        self.left_out[f"{row.kind}, column {row.column!r}" if row.column else row.kind] += 1
 
     def report(self) -> str:
         """What was left out, in one sentence; nothing if that is nothing."""
@@ -176,7 +176,7 @@ class Stream:
             yield from self.batches()
             return
         self.left_out = Counter()
-        types = Types(self._text.decimal)
+        types = ColumnTypes(self._text.decimal)
         for batch in self._first_time():
             table = with_dictionaries(batch.frame)
             types.see(table)
@@ -192,7 +192,7 @@ class Stream:
         if not self._is_text:
             yield from self._first_time()
             return
-        spool = Spool(self.cache, Types(self._text.decimal))
+        spool = Spool(self.cache, ColumnTypes(self._text.decimal))
         spool.fill(self._first_time())
         spool.left_out = Counter(self.left_out)
         self._spool = spool
@@ -247,11 +247,14 @@ class Stream:
             raise TableFileError(f"{self.called} has no column left to read.")
         return names
 
-    def _arranged(self, batch: Batch, found: Sequence[str], names: tuple[str, ...]) -> Any:
-        lacking = [name for name in names if name not in found]
+    def _arranged(self, batch: Batch, found: Iterable[str], names: tuple[str, ...]) -> Any:
+        if list(found) == list(names):
+            return batch.frame
+        found, wanted = dict.fromkeys(found), frozenset(names)
+        lacking = {name: None for name in names if name not in found}
         if len(lacking) == len(names):
             raise TableFileError(f"{batch.where} has none of the columns {shortened(map(repr, names))}.")
-        strange = [name for name in found if name not in names and name not in self._drop]
+        strange = [name for name in found if name not in wanted and name not in self._drop]
         if strange and self._columns is None:
             raise TableFileError(
                 f"{batch.where} has a column {strange[0]!r}, which what came before it has not. List the columns to "
@@ -261,8 +264,6 @@ class Stream:
             if (batch.where, name) not in self._told:
                 self._told.add((batch.where, name))
                 self._tell(f"{batch.where} has no column {name!r}: unknown in its rows.")
-        if list(found) == list(names):
-            return batch.frame
         if hasattr(batch.frame, "column_names"):
             import pyarrow as pa
 
@@ -290,7 +291,7 @@ class Stream:
         elif self.is_files:
             for file in self.files:
                 kind = table_file.format_of(file, self.format)
-                yield from self._parquet(file) if kind == "parquet" else self._words(file, kind)
+                yield from self._parquet(file) if kind == "parquet" else self._text_batches(file, kind)
         else:
             if _is_once(source):
                 if self._used:
@@ -334,7 +335,7 @@ class Stream:
             source = self._copied(name) if name == "-" or name.endswith(".gz") else stack.enter_context(opened(name))
             try:
                 with parquet.ParquetFile(source) as found:
-                    table_file.check_names(found.schema_arrow.names, called(name))
+                    check_names(found.schema_arrow.names, called(name))
                     wanted = (
                         None if self._columns is None else [n for n in self._columns if n in found.schema_arrow.names]
                     )
@@ -354,25 +355,23 @@ class Stream:
         if name not in self._copies:
             copy = unnamed(self.cache, self)
             try:
-                with opened(name) as file:
+                with opened(name, in_memory=True) as file:
                     shutil.copyfileobj(file, copy)
-            except (EOFError, zlib.error) as error:
-                raise cut_off(called(name), error) from error
+            except FgrnError:
+                raise
             except OSError as error:
                 raise full(error, self.cache) from error
             self._copies[name] = copy
         self._copies[name].seek(0)
         return self._copies[name]
 
-    def _words(self, name: str, kind: str) -> Iterator[Batch]:
+    def _text_batches(self, name: str, kind: str) -> Iterator[Batch]:
         where = called(name)
         options = self._text
         if kind == "tsv" and options.delimiter is None:
             options = options._replace(delimiter="\t")
-        with closing(words(name, where, options, lambda problem: self.bad(where, problem))) as found:
-            for table, numbers in found:
-                table_file.check_names(table.column_names, where)
-                yield from cut(Batch(table, where, numbers), self.rows)
+        for table, numbers in read_batches(name, where, options, partial(self.bad, where), rows=self.rows):
+            yield Batch(table, where, numbers)
 
 
 def is_many(name: str) -> bool:

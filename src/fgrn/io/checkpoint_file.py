@@ -6,11 +6,13 @@ Beside what a model file has for the network as it is so far, so that it can be 
         about     what it is about, see `checkpoints.about`
         size      of the vector of its parameters
         began     undrawn tables and priors of the parameters it began with
-        starts    of each: epochs, converged, stopped, undrawn tables and priors
+        starts    of each: epochs, converged, stopped, undrawn tables and priors, and since accelerated EM
+                  uncounted lines, and of its round length, longest, and which of its parameters there are
 
 and the tensors
 
     "<stage>/began", "<stage>/<start>/values"   parameters, (size,)
+    "<stage>/<start>/first", ".../ahead"        parameters of a round of accelerated EM, (size,), if there are any
     "<stage>/<start>/history"                   likelihoods and objectives, (2, epochs)
     "<stage>/<start>/rest"                      the weight of the rows and the final objective, NaN if it is not known
 
@@ -19,13 +21,14 @@ Numbers are in tensors, so that each comes back to the last bit.
 
 from __future__ import annotations
 
-from math import isnan, nan
+from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .._version import __version__
+from ..acceleration import Extrapolation
 from ..checkpoints import Stage
 from ..em import Start
 from ..exceptions import CheckpointError
@@ -37,6 +40,10 @@ from .model_file import network_parts
 
 FORMAT_VERSION = 1
 """Goes up when the code of before would misread a file."""
+
+
+ROUND = ("first", "ahead")
+"""Parameters of a round of accelerated EM: see `acceleration.Extrapolation`."""
 
 
 def write(place: Path, stages: list[Stage], over: bool) -> None:
@@ -81,17 +88,11 @@ def _model(stages: list[Stage]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     stage = next((one for one in reversed(stages) if isinstance(one.model, Network)), None)
     if stage is None:
         return {}, {}
-    tried = [start for start in stage.starts if start.epochs]
-    best = max(tried, key=_objective).parameters if tried else stage.began
+    best = stage.began if stage.best is None else stage.starts[stage.best].parameters
     try:
         return network_parts(stage.model, best)
     except Refused:  # a tree of clusters is no model of its own
         return {}, {}
-
-
-def _objective(start: Start) -> float:
-    """Of its parameters as they are, or else of those before the last update."""
-    return start.objectives[-1] if start.final is None else start.final
 
 
 def _stage_record(stage: Stage, name: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -103,7 +104,15 @@ def _stage_record(stage: Stage, name: str, tensors: dict[str, np.ndarray]) -> di
         tensors[f"{key}/rest"] = np.array([start.weight, nan if start.final is None else start.final])
         if start.epochs:
             tensors[f"{key}/history"] = np.array([start.likelihoods, start.objectives])
-        ends = {"epochs": start.epochs, "converged": start.converged, "stopped": start.stopped}
+        ends: dict[str, Any] = {"epochs": start.epochs, "converged": start.converged, "stopped": start.stopped}
+        ends["uncounted"] = list(start.uncounted)
+        there = {one: getattr(start.extrapolation, one) for one in ROUND}
+        tensors |= {f"{key}/{one}": values for one, values in there.items() if values is not None}
+        ends["round"] = {
+            "length": start.extrapolation.length,
+            "longest": start.extrapolation.longest,
+            "has": [one for one, values in there.items() if values is not None],
+        }
         starts.append(ends | _undrawn(start.parameters))
     return {"about": stage.about, "size": len(stage.began.values), "began": _undrawn(stage.began), "starts": starts}
 
@@ -134,6 +143,8 @@ def _decoded(file: Container) -> tuple[list[Stage], bool]:
             file.want(f"{key}/rest", "the weight of a start", "F64", (2,))
             if epochs:
                 file.want(f"{key}/history", "the history of a start", "F64", (2, epochs))
+            for name in _round_of(one)["has"]:
+                file.want(f"{key}/{name}", "the parameters of a round", "F64", (size,))
     arrays = file.tensors(lambda *_: None)
     stages = []
     for number, record in enumerate(records):
@@ -161,11 +172,39 @@ def _start(arrays: dict[str, np.ndarray], key: str, record: dict[str, Any]) -> S
         value_of(bool, record, "converged", "a start"),
         value_of(bool, record, "stopped", "a start"),
         None if isnan(final) else final,
+        tuple(_whole_numbers(record.get("uncounted", []), "are the lines without counts")),
+        _extrapolation(arrays, key, _round_of(record)),
     )
 
 
+def _round_of(record: dict[str, Any]) -> dict[str, Any]:
+    """What a start says of its round of accelerated EM; older files say nothing."""
+    found = value_of(dict, {"round": {"has": []}, **record}, "round", "a start")
+    names = value_of(list, found, "has", "a round")
+    if any(name not in ROUND for name in names):
+        raise Refused(f"{shown(names)} are the parameters of a round.")
+    return found
+
+
+def _extrapolation(arrays: dict[str, np.ndarray], key: str, record: dict[str, Any]) -> Extrapolation:
+    if not record.keys() - {"has"}:
+        return Extrapolation()
+    numbers = [value_of(float, record, name, "a round") for name in ("length", "longest")]
+    if not all(1 <= number < inf for number in numbers):
+        raise Refused(f"{shown(numbers)} are the steps of a round.")
+    first, ahead = (arrays.get(f"{key}/{name}") for name in ROUND)
+    return Extrapolation(first, ahead, *numbers)
+
+
 def _parameters(values: np.ndarray, record: dict[str, Any]) -> Parameters:
-    undrawn = [value_of(list, record, key, "its parameters") for key in ("tables", "priors")]
-    if not all(type(number) is int for some in undrawn for number in some):
-        raise Refused(f"{shown(undrawn)} wait for a random start.")
-    return Parameters(values, frozenset(undrawn[0]), frozenset(undrawn[1]))
+    undrawn = [
+        frozenset(_whole_numbers(value_of(list, record, key, "its parameters"), "wait for a random start"))
+        for key in ("tables", "priors")
+    ]
+    return Parameters(values, *undrawn)
+
+
+def _whole_numbers(found: Any, what: str) -> list[int]:
+    if not isinstance(found, list) or not all(type(number) is int for number in found):
+        raise Refused(f"{shown(found)} {what}.")
+    return found

@@ -84,7 +84,6 @@ def restored(document: dict[str, Any], network: Network) -> LatentEstimator:
     if "classes" in record:
         _classes(estimator, record)
     estimator._kind = value_of(str, record, "kind", "its estimator")
-    estimator._online = None
     estimator.n_rows_ = value_of(int, record, "rows", "its estimator")
     estimator.weight_ = _number(record, "weight")
     estimator.n_iter_ = value_of(int, record, "iterations", "its estimator")

@@ -3,11 +3,13 @@
 The document has the `version` of the format, the version of `fgrn` that wrote it, the `variables` (name and
 states), the `blocks` in order (kind, variables by name, learn, tie, tensors of its start and support), and the
 `tables` and `priors` (tensor, names, whether it waits for a random start). A value that is the default is left
-out. `trained` says how it was taught, and `estimator`, if there is one, what `estimator_file` tells. Keys and tensors
-that are not known here are ignored, so that version 1 can grow.
+out. `trained` says how it was taught, `online`, if its tables are from batches, what was counted in these, and
+`estimator`, if there is one, what `estimator_file` tells. Keys and tensors that are not known here are ignored, so that
+version 1 can grow.
 
     "table/<number>", "prior/<number>"     tensors as they are now
     "start/<block>", "support/<block>"     as they were given
+    "online"                               expected counts per row, all tables and then all priors
 
 What the bytes look like, and why they can do no harm, is told in `container`. Here no array is made before the
 container has found it in the file.
@@ -32,6 +34,7 @@ from ..exceptions import ModelFileError
 from ..factored import FactoredModel
 from ..graph import PRODUCT_SPACE_LIMIT, SISO, Block, Diverter, Factor, Source
 from ..network import Network
+from ..online import Online
 from ..parameters import Parameters
 from ..supervisor import layout_of
 from ..variable import Variable
@@ -46,6 +49,9 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 """Goes up when the code of before would misread a file; what it may ignore is added without."""
+
+COUNTED = "what was counted in batches"
+"""What the tensor of running counts is called in messages."""
 
 HEAD = {"version": FORMAT_VERSION, "fgrn": __version__}
 
@@ -89,9 +95,11 @@ def _read(file: Readable) -> Network | FactoredModel | LatentEstimator:
 
 
 def _same(again: Any, model: Any) -> bool:
-    if isinstance(model, (Network, FactoredModel)):
+    if isinstance(model, FactoredModel):
         return bool(again == model)
-    return bool(again.network_ == model.network_) and described(again) == described(model)
+    if isinstance(model, Network):
+        return bool(again == model and again.online_state == model.online_state)
+    return _same(again.network_, model.network_) and described(again) == described(model)
 
 
 def load(path: str | os.PathLike[str]) -> Network | FactoredModel | LatentEstimator:
@@ -116,7 +124,17 @@ def load(path: str | os.PathLike[str]) -> Network | FactoredModel | LatentEstima
 
 def _encoded(network: Network, beside: Mapping[str, object]) -> bytes:
     document, tensors = network_parts(network, network._parameters)
-    return packed({**document, **beside}, tensors)
+    more, counts = online_parts(network.online_state)
+    return packed({**document, **more, **beside}, {**tensors, **counts})
+
+
+def online_parts(state: Online | None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The document and the tensors of what was counted in batches."""
+    if state is None:
+        return {}, {}
+    record: dict[str, Any] = {"power": float(state.power), "batches": state.batches, "weight": float(state.weight)}
+    record |= {} if state.effective_size is None else {"effective_size": float(state.effective_size)}
+    return {"online": {**record, "tensor": "online"}}, {"online": state.running}
 
 
 def network_parts(network: Network, parameters: Parameters) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -186,14 +204,41 @@ def _decoded(container: Container) -> Network:
     shapes = [(size,) for size in layout.prior_sizes]
     tables, undrawn_tables = _want_current(container, "tables", layout.table_names, layout.table_shapes)
     priors, undrawn_priors = _want_current(container, "priors", [(name,) for name in layout.prior_names], shapes)
-    arrays = container.tensors(check_rows)
+    if "online" in document:
+        container.want(_online_record(document)["tensor"], COUNTED, "F64", (layout.size,))
+    arrays = container.tensors(_check_numbers)
     with wiring_errors():
         given = [_with_given(block, record, arrays) for block, record in zip(blocks, records, strict=True)]
         network = _chain(document, given) if "chain" in document else Network(given)
     values = _values(network, [arrays[name] for name in tables], [arrays[name] for name in priors])
     network._parameters = Parameters(values, undrawn_tables, undrawn_priors)
     network._trained = tuple(records_of(document, "trained")) if "trained" in document else ()
+    if "online" in document:
+        network._counted = network._parameters, _online(_online_record(document), arrays)
     return network
+
+
+def _online_record(document: dict[str, Any]) -> dict[str, Any]:
+    record = value_of(dict, document, "online", "its description")
+    value_of(str, record, "tensor", COUNTED)
+    return record
+
+
+def _online(record: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Online:
+    batches, size = value_of(int, record, "batches", COUNTED), record.get("effective_size")
+    weight = value_of(float, record, "weight", COUNTED)
+    if batches < 0 or not 0 < weight < np.inf:
+        raise Refused(f"{COUNTED} is of {batches} batches with the weight {weight}.")
+    with wiring_errors():
+        return Online(value_of(float, record, "power", COUNTED), size, batches, weight, arrays[record["tensor"]])
+
+
+def _check_numbers(rows: np.ndarray, first: int, what: str) -> None:
+    """Refuses counts that are none, and rows of tables that are no distributions."""
+    if what != COUNTED:
+        check_rows(rows, first, what)
+    elif not (np.isfinite(rows) & (rows >= 0)).all():
+        raise Refused(f"{what} holds numbers that are no counts.")
 
 
 def _chain(document: dict[str, Any], blocks: list[Block]) -> Chain:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..exceptions import TableFileError, first_line
-from .table_file import called, check_names, data_names, format_of
+from .table_file import called, data_names, format_of
+from .text_header import check_names
 
 FEW, MANY = 16, 256
 """Parts of a small table, so that many workers have some, and of a large one, whatever the number of workers."""

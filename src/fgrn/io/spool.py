@@ -12,7 +12,7 @@ import numpy as np
 from .. import frames
 from ..disk import full, unnamed
 from ..exceptions import TableFileError, first_line
-from .text_batches import Types
+from .text_types import ColumnTypes
 
 
 class Batch(NamedTuple):
@@ -29,7 +29,7 @@ class Spool:
     Each is written with its own types: those of text are only known at the end, and others may change on the way.
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None, types: Types | None = None) -> None:
+    def __init__(self, folder: str | os.PathLike[str] | None, types: ColumnTypes | None = None) -> None:
         self.folder, self.types = folder, types
         self.file = unnamed(folder, self)
         self.places: list[tuple[int, str, Sequence[int]]] = []

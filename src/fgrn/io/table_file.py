@@ -11,14 +11,17 @@ import io
 import os
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..exceptions import FgrnError, TableFileError, first_line, shortened
-from . import container, text_table
+from .. import labels
+from ..exceptions import FgrnError, TableFileError, first_line
+from . import container
+from .text_header import check_names
+from .text_reader import TextOptions, read_table
+from .text_source import opened, unreadable
 
 FORMATS = {
     ".csv": "csv",
@@ -29,8 +32,7 @@ FORMATS = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A")
-"""What stands for unknown in files, unless said otherwise."""
+MISSING = labels.MISSING
 
 INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")
 """What frames call an index without a name in Parquet files."""
@@ -49,7 +51,7 @@ def format_of(path: str, given: str | None = None) -> str:
             raise TableFileError(f"{path!r} is a folder, not a table.")
         raise TableFileError(
             f"{path!r}: the format of a table is told by the end of its name ({', '.join(FORMATS)}, each also .gz). "
-            "Rename it, or say --format csv, tsv or parquet."
+            "Rename it, or say format='csv', 'tsv' or 'parquet'."
         )
     return found
 
@@ -66,6 +68,10 @@ def read(
 ) -> Any:
     """The table in a file, as an Arrow table.
 
+    In a text file of one column an empty line is a row whose value is missing; in others empty lines are skipped. A
+    value that its quotation mark does not close, or longer than 65,536 bytes, and a row longer than 16 MiB are errors,
+    as is a gzipped table that unpacks to more than 1 GiB and more than 100 times its own size: `Stream` reads that.
+
     Args:
         path: of the file, or "-" for standard input.
         format: "csv", "tsv" or "parquet"; by the end of the name unless given.
@@ -77,33 +83,35 @@ def read(
     """
     name = os.fspath(path)
     kind = format_of(name, format)
-    data, where = _bytes(name), called(name)
+    where = called(name)
     try:
         if kind == "parquet":
-            import pyarrow.parquet as parquet
-
-            table = as_text_would_be(parquet.read_table(io.BytesIO(data)))
+            table = _parquet(name, where)
         else:
             between = "\t" if kind == "tsv" and delimiter is None else delimiter
-            table = text_table.parsed(data, where, missing, header, between, encoding, decimal)
-    except TableFileError:
+            table = read_table(name, where, TextOptions(missing, header, between, encoding, decimal))
+    except FgrnError:
         raise
     except Exception as error:  # pyarrow has several, all with a message worth reading
         raise TableFileError(f"{where} cannot be read as {kind}: {first_line(error)}") from error
-    check_names(table.column_names, where)
-    if not table.num_columns or not table.num_rows:
-        raise TableFileError(f"{where} holds no rows. A table has a line of names and at least one more.")
+    if table is None or not table.num_columns or not table.num_rows:
+        raise TableFileError(f"{where} holds no rows: it is empty, or has a line of names alone.")
     return table
 
 
-def check_names(names: Sequence[str], where: str) -> None:
-    """Refuse two columns of one name."""
-    twice = sorted(name for name, count in Counter(names).items() if count > 1)
-    if twice:
-        raise TableFileError(
-            f"{where} has several columns called {shortened(map(repr, twice))}. Rename them; or say --no-header, if "
-            "the first line is a row."
-        )
+def _parquet(name: str, where: str) -> Any:
+    import pyarrow.parquet as parquet
+
+    with opened(name, in_memory=True) as file:
+        try:
+            data = io.BytesIO(file.read())
+        except FgrnError:
+            raise
+        except OSError as error:
+            raise unreadable(where, error) from error
+    table = as_text_would_be(parquet.read_table(data))
+    check_names(table.column_names, where)
+    return table
 
 
 def write(columns: Mapping[str, Any] | Any, path: str | os.PathLike[str], *, format: str | None = None) -> None:
@@ -165,22 +173,6 @@ def data_names(names: Iterable[str]) -> list[str]:
 def called(name: str) -> str:
     """What errors call a file."""
     return "standard input" if name == "-" else repr(name)
-
-
-def _bytes(name: str) -> bytes:
-    try:
-        if name == "-":
-            return sys.stdin.buffer.read()
-        with Path(name).open("rb") as file:
-            data = file.read()
-        return gzip.decompress(data) if name.endswith(".gz") else data
-    except FileNotFoundError as error:
-        raise TableFileError(f"There is no file {name!r}. Check the name and the folder.") from error
-    except IsADirectoryError as error:
-        raise TableFileError(f"{name!r} is a folder, not a table.") from error
-    except (OSError, EOFError) as error:
-        why = getattr(error, "strerror", None) or "it is not a gzip file, or is cut off"
-        raise TableFileError(f"{name!r} cannot be read: {why}.") from error
 
 
 def _encoded(table: Any, kind: str) -> bytes:

@@ -12,8 +12,9 @@ from .. import frames
 from . import arcs
 from .charts import convergence, explanation, selection
 from .drawing import picture
+from .profiles import prototypes
 from .style import save, styled
-from .tables import confusion, missingness, prototypes
+from .tables import confusion, missingness
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +51,8 @@ def network(
 
     Sources are on top, a Diverter is a bar, a SISO block a box, a variable a wire. Variables show their beliefs; with
     evidence, all wires the two messages on them, the forward one on the left and the backward one on the right. A
-    message is drawn at its own scale, and pale if it says nothing.
+    message is drawn at its own scale, and pale if it is uniform. What would be too wide for a page goes on below; the
+    steps of an unrolled `hmm` run sideways, in lines.
 
     Args:
         net: the network.

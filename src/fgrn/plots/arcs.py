@@ -298,7 +298,7 @@ def _notes(
         about = ", an estimate" if method == "loopy" else ""
         notes.append(f"Probability of the evidence: {np.exp(logarithm):.4g} (logarithm {number}{about}).")
     if seen and seen.rounds is not None:
-        rest = "" if seen.converged.all() else ", and had not come to rest"
+        rest = "" if seen.converged.all() else " and did not converge"
         notes.append(f"Messages went round the loops {seen.rounds} times{rest}: beliefs are approximations.")
     left = len(model.variables) - len(shown)
     if left:

@@ -50,7 +50,7 @@ class Canvas:
 
         options = {"facecolor": fill, "edgecolor": LINE, "linewidth": 0.8 * self.scale, "zorder": 2, **options}
         style = f"round,pad=0,rounding_size={round}" if round else "square,pad=0"
-        self.ax.add_patch(FancyBboxPatch((x, y), width, height, boxstyle=style, **options))
+        self.ax.add_artist(FancyBboxPatch((x, y), width, height, boxstyle=style, **options))
 
     def bars(self, boxes: Iterable[tuple[float, float, float, float]], color: str, name: str, alpha: float = 1) -> None:
         """Bars of one distribution, each (left, top, width, height), found again by their name."""
@@ -76,7 +76,7 @@ class Canvas:
         from matplotlib.path import Path
 
         codes = [Path.MOVETO, *[Path.CURVE4 if len(points) == 4 else Path.LINETO] * (len(points) - 1)]
-        self.ax.add_patch(
+        self.ax.add_artist(
             PathPatch(Path(points, codes), fill=False, color=color, linewidth=width * self.scale, zorder=1)
         )
 
@@ -88,7 +88,7 @@ class Canvas:
         step = [Path.LINETO, *[Path.CURVE4] * 3]
         codes = [Path.MOVETO, *step * (len(points) // 4)]
         look: Any = {"fill": False, "edgecolor": GREY, "linewidth": 0.9 * self.scale, "zorder": 1, "gid": name}
-        self.ax.add_patch(PathPatch(Path(points, codes), **look))
+        self.ax.add_artist(PathPatch(Path(points, codes), **look))
 
     def arrow(self, x: float, y: float, rising: bool = False) -> None:
         """The head of an arrow, its tip at `y`."""
@@ -212,11 +212,11 @@ def evidence_key(kinds: Iterable[str]) -> list[tuple[str, str]]:
 
 def paper(ax: Axes | None, wide: float, high: float) -> tuple[Figure, Canvas]:
     """A figure of this size, or as much of an axes as it takes, with a canvas on it."""
-    from matplotlib.figure import Figure
+    from .figure import Picture
 
     scale = min(1.0, MOST_INCHES / max(wide, high))
     if ax is None:
-        ax = Figure(figsize=(wide * scale, high * scale)).add_axes((0, 0, 1, 1))
+        ax = Picture(figsize=(wide * scale, high * scale)).add_axes((0, 0, 1, 1))
     else:
         scale = min(ax.bbox.width / wide, ax.bbox.height / high) / ax.figure.dpi
     ax.set(xlim=(0, wide), ylim=(high, 0), aspect="equal")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import settings
-from ..exceptions import FgrnError
+from ..exceptions import FgrnError, counted
 from ..explanation import CERTAIN, added
 from ..printing import told_apart
 from .style import (
@@ -26,6 +26,7 @@ from .style import (
     fitted,
     label_ends,
     panels,
+    plain_numbers,
     readable,
     room,
     share_of,
@@ -48,8 +49,9 @@ if TYPE_CHECKING:
 def convergence(history: History | Mapping[str, History] | Sequence[History], *, ax: Axes | None = None) -> Figure:
     """The log-likelihood per row, epoch by epoch, of one time of learning or of several.
 
-    A filled dot at the end says that learning converged, an open one that it ended with its epochs. Of one history also
-    what was maximised is drawn, where smoothing makes it differ, and the final values of its random starts.
+    A filled dot at the end says that learning converged, an open one that it did not. First epochs that are far below
+    all others are left out, and a note says so. Of one history also what was maximised is drawn, where smoothing makes
+    it differ, and the final values of its random starts.
 
     Args:
         history: what `learn` returned; or several by name, or a list of them, as `learn_by_layer` returns it.
@@ -76,19 +78,50 @@ def convergence(history: History | Mapping[str, History] | Sequence[History], *,
         ends.append((float(epochs[-1]), float(values[-1]), name or signed(values[-1], ".4g"), color))
     if len(named) == 1 and ends:
         ends += _objective(axes, named[0][1], ends[0])
+    left_out = _zoom(axes)
     label_ends(figure, axes, ends)
     axes.set(xlabel="epoch", ylabel="log-likelihood per row")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if max((end[0] for end in ends), default=1) == 1:
+        axes.set_xlim(0, 2)
+    plain_numbers(axes.yaxis)
     axes.grid(axis="y")
     if not ends:
         axes.text(0.5, 0.5, "no epochs", transform=axes.transAxes, ha="center", color=GREY)
     done = [one for _, one in named if one.epochs]
-    notes, heading = ["● converged   ○ ended with its epochs"] if len(done) > 1 else [], "Learning"
+    heading, notes = "Learning", ["● converged   ○ did not converge"] if len(done) > 1 else []
     if len(done) == 1:
-        how = "converged after " if done[0].converged else ""
-        heading = f"Learning: {how}{done[0].epochs:,} {'epoch' if done[0].epochs == 1 else 'epochs'}"
-    title(figure, axes, heading, notes, ax is None)
+        how = "converged after" if done[0].converged else "did not converge in"
+        heading = f"Learning {how} {done[0].epochs:,} {'epoch' if done[0].epochs == 1 else 'epochs'}"
+    title(figure, axes, heading, notes + left_out, ax is None)
     return figure
+
+
+def _zoom(axes: Axes) -> list[str]:
+    """Show what happens after the first epochs, if they would leave no room for it; a note that says so.
+
+    The first epochs are a tenth of all. They are left out where the others take less than a quarter of the height.
+    """
+    lines = [np.asarray(line.get_xydata()) for line in axes.lines]
+    lines = [line[np.isfinite(line[:, 1])] for line in lines]
+    lines = [line for line in lines if len(line)]
+    begin = 0.1 * max((line[-1, 0] for line in lines), default=0.0)
+    if begin < 1:
+        return []
+    later = np.concatenate([line[line[:, 0] > min(begin, line[-1, 0] - 1)] for line in lines])
+    low, (lowest, high) = later[:, 1].min(), _span(np.concatenate(lines)[:, 1])
+    room = (high - low) or 0.1 * (high - lowest)
+    if 4 * room >= high - lowest:
+        return []
+    bottom = low - 0.35 * room
+    axes.set_ylim(bottom, high + 0.08 * room)
+    below = max(int(line[line[:, 1] < bottom, 0].max(initial=0)) for line in lines)
+    first = "Epoch 1 is" if below == 1 else f"Epochs 1 to {below:,} are"
+    return [f"{first} below the axis; the lowest value is {signed(lowest, '.4g')}."]
+
+
+def _span(values: np.ndarray) -> tuple[float, float]:
+    return float(values.min()), float(values.max())
 
 
 def _objective(axes: Axes, history: History, end: tuple[float, float, str, str]) -> list[tuple[float, float, str, str]]:
@@ -98,7 +131,7 @@ def _objective(axes: Axes, history: History, end: tuple[float, float, str, str])
     labels = []
     if len(objective) == history.epochs and not np.allclose(objective, history.per_row):
         axes.plot(np.arange(1, len(objective) + 1), objective, "--", color=GREY, linewidth=1.2, gid="objective")
-        labels.append((end[0], float(objective[-1]), "with the smoothing's prior", GREY))
+        labels.append((end[0], float(objective[-1]), "with the prior of smoothing", GREY))
     if len(history.starts) > 1:
         finals = np.asarray(history.starts) / weight
         axes.plot(np.full(len(finals), end[0]), finals, "_", color=LINE, markersize=14, zorder=1, gid="starts")
@@ -115,8 +148,6 @@ def selection(selection: Selection, *, ax: Axes | None = None) -> Figure:
         selection: what was tried, as `LatentClassModel.selection_` has it.
         ax: where to draw; a new figure unless given.
     """
-    from matplotlib.ticker import MaxNLocator
-
     tried = sorted(selection.candidates, key=lambda one: one.n_hidden)
     if not tried:
         raise FgrnError("There is no selection to draw: no number of hidden states was tried.")
@@ -145,19 +176,42 @@ def selection(selection: Selection, *, ax: Axes | None = None) -> Figure:
         label_ends(figure, axis, ends)
         axis.set_ylabel(sense, color=GREY)
         axis.grid(axis="y")
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        plain_numbers(axis.yaxis)
+        _ticks_at(axis, sizes, best.n_hidden)
         if axis is not axes[-1]:
             axis.tick_params(labelbottom=False)
         axis.set_xlim(*axes[0].get_xlim())
     axes[-1].set_xlabel("hidden states")
     words = {"held_out": "held-out likelihood"}.get(selection.criterion, selection.criterion.upper())
-    title(figure, axes[0], f"{best.n_hidden} hidden states, chosen by {words}", [], ax is None)
+    title(figure, axes[0], f"{counted(best.n_hidden, 'hidden state')}, chosen by {words}", [], ax is None)
     return figure
+
+
+def _ticks_at(axes: Axes, sizes: Sequence[int], chosen: int) -> None:
+    """A tick at every size that was tried and nowhere else, with its number where that has room; the chosen one has.
+
+    Sizes that grow by factors, as those of a search do, are on a logarithmic scale.
+    """
+    from matplotlib.ticker import NullLocator
+
+    logarithmic = sizes[0] > 0 and sizes[-1] >= 10 * sizes[0]
+    if logarithmic:
+        axes.set_xscale("log", base=2)
+    axes.xaxis.set_minor_locator(NullLocator())
+    low, high = np.log(axes.get_xlim()) if logarithmic else np.array(axes.get_xlim())
+    wide = 0.7 * axes.bbox.width / axes.figure.dpi  # the rest is for the numbers and names beside it
+    places = {size: (float(np.log(size) if logarithmic else size) - low) / (high - low) * wide for size in sizes}
+    kept: list[int] = []
+    for size in dict.fromkeys([chosen, sizes[-1], *sizes]):
+        room = [(width_of(f"{size:,}", 8) + width_of(f"{other:,}", 8)) / 2 + 0.06 for other in kept]
+        if all(abs(places[size] - places[other]) >= gap for other, gap in zip(kept, room, strict=True)):
+            kept.append(size)
+    axes.set_xticks(sizes, [f"{size:,}" if size in kept else "" for size in sizes])
 
 
 @styled()
 def explanation(explanation: Explanation, *, most: int = 15, ax: Axes | None = None) -> Figure:
-    """Why a state is believed in one row: from its log-odds in general, value by value, to those in the row.
+    """Why a state is believed in one row: from the baseline of its log-odds, value by value, to those in the row.
 
     Args:
         explanation: what `explain` returned.
@@ -179,7 +233,7 @@ def explanation(explanation: Explanation, *, most: int = 15, ax: Axes | None = N
     levels[-1] = lengths[-1] if groups else lengths[0]
     figure, (axes,) = panels(ax, (6.8, 1.5 + 0.27 * (len(names) + 2)))
     ends = [(0.0, levels[0], GREY)]
-    ends += [(a, b, FOR if b >= a else AGAINST) for a, b in pairwise(levels)]
+    ends += [(a, b, FOR if b - a > -1e-9 else AGAINST) for a, b in pairwise(levels)]
     ends += [(0.0, levels[-1], INK)]
     low, high = min(0.0, float(levels.min())), max(0.0, float(levels.max()))
     beside = 0.13 * ((high - low) or 1.0)  # for the text beside a bar
@@ -188,16 +242,17 @@ def explanation(explanation: Explanation, *, most: int = 15, ax: Axes | None = N
     for row, (start, end, color) in enumerate(ends):
         text = added(values[row], shares[row], "+.2f").replace("-", "−")
         axes.barh(row, end - start, 0.62, left=start, color=color, gid=f"step {row}")
-        right = end >= start
+        right = end - start > -1e-9
         edge = max(start, end) if right else min(start, end)
         axes.annotate(
             text, (edge, row), (3 if right else -3, 0), textcoords="offset points",
             ha="left" if right else "right", va="center_baseline", fontsize=7.5, color=color,
-        )  # fmt: skip
+            bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 1.2}, zorder=2,
+        )  # fmt: skip  # on paper of its own: lines end before it
         if row + 1 < len(ends):
             axes.plot([end, end], [row + 0.31, row + 0.69], color=LINE, linewidth=0.8, zorder=0)
     axes.axvline(0, color=LINE, linewidth=0.8, zorder=0)
-    names = ["in general", *names, "in this row"]
+    names = ["baseline", *names, "total: this row"]
     axes.set_yticks(range(len(names)), names)
     axes.set(ylim=(len(names) - 0.4, -0.6), xlim=(low, high))
     axes.set_xlabel("log-odds, for (right) or against (left)")

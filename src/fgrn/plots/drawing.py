@@ -15,7 +15,8 @@ from ..graph import Block, Diverter, Factor, Source
 from ..printing import told_apart
 from ..variable import Variable
 from .canvas import NARROWEST, ROW, Canvas, Card, Legend, card_height, evidence_key, paper
-from .placement import Node, is_straight, layered, place, port, shown_blocks, wire_of
+from .folding import Room, layered
+from .placement import Node, is_straight, place, port, shown_blocks, wire_of
 from .style import BACKWARD, BELIEF, FORWARD, GREY, INK, LINE, PALE, PAPER, fitted, readable, width_of, wrapped
 
 if TYPE_CHECKING:
@@ -26,14 +27,25 @@ if TYPE_CHECKING:
     from ..messages import Messages
     from ..network import Network
 
-FAINT = "#f2cfb2"
-"""What a uniform message looks like."""
+FAINT = 0.3
+"""How opaque a uniform message is drawn."""
 
-ROOMY = 14
-"""Wires side by side that are shown with a label for each state; more are drawn smaller."""
+ROOMY = 12
+"""Observed variables that are shown with a label for each state; more are drawn smaller."""
+
+WIDE = 9.2
+"""Inches that a drawing is wide, if that can be: notebooks and pages show it as it is, and its text can be read."""
 
 GLYPH, BAR = 0.30, 0.16
 """The heights of a message and of a Diverter, in inches."""
+
+
+def faint(color: str) -> str:
+    """What a colour looks like on paper where it is drawn as faint as a uniform message."""
+    from matplotlib.colors import to_hex, to_rgb
+
+    red, green, blue = (FAINT * part + 1 - FAINT for part in to_rgb(color))
+    return to_hex((red, green, blue))
 
 
 def says_nothing(message: np.ndarray) -> bool:
@@ -65,7 +77,12 @@ class Sketch:
     @property
     def size(self) -> float:
         """Of text, in points."""
-        return 6.5 if self.compact else 7.5
+        return 7.0 if self.compact else 7.5
+
+    @property
+    def room(self) -> Room:
+        """What there is room for side by side."""
+        return Room(WIDE, self.card + 0.12, self.card * 0.9 if self.messages else 0.7)
 
     def tell_apart(self, names: Sequence[str]) -> None:
         """Decide what variables are called: those that would look alike lose what their names have in common."""
@@ -96,7 +113,7 @@ class Sketch:
         return not copy or joint or variable.name in self.known
 
     def _measure_wire(self, node: Node, variable: Variable) -> None:
-        node.width, node.height = self.card * 0.9, GLYPH + 0.15 if self.messages else 0.16
+        node.width, node.height = self.room.link, GLYPH + 0.15 if self.messages else 0.16
         if self.has_card(variable):
             node.width = self.card + 0.12
             node.title = wrapped(
@@ -210,7 +227,7 @@ class Sketch:
                 left = x - 0.06 - width if side < 0 else x + 0.06
                 canvas.histogram(
                     values, left, y + 0.04, width, GLYPH,
-                    color=color, name=f"{way} {readable(name)}", alpha=0.3 if says_nothing(values) else 1,
+                    color=color, name=f"{way} {readable(name)}", alpha=FAINT if says_nothing(values) else 1,
                 )  # fmt: skip
                 canvas.text(x + side * (width + 0.12), y + 0.2, "↓" if (side < 0) != node.rising else "↑", 8, color)
         y += GLYPH + 0.15 if self.messages else 0.16
@@ -235,13 +252,16 @@ def picture(
     seen = net.propagate(columns, keep=names)
     ways = {"forward": seen.forward, "backward": seen.backward, "marginal": seen.marginal}
     values = {(way, name): ask(name)[at] for way, ask in ways.items() for name in names}
-    layers = layered(blocks, gone)
     sketch = Sketch(
         driver={variable.name: block for block in net.blocks for variable in block.drives},
         reader={variable.name: block for block in net.blocks for variable in block.reads},
         gone=gone, known=kinds, called={}, values=values, messages=messages and evidence is not None,
-        compact=max(map(len, layers)) > ROOMY,
+        compact=len(set(names).intersection(net.observed)) > ROOMY,
     )  # fmt: skip
+    layers = layered(blocks, gone, sketch.room)
+    if any(node.line for layer in layers for node in layer) and not sketch.compact:  # more steps in a line
+        sketch.compact = True
+        layers = layered(blocks, gone, sketch.room)
     sketch.tell_apart([variable.name for variable in net.variables])
     sketch.measure(layers)
     wide, height = place(layers, NARROWEST)
@@ -299,6 +319,8 @@ def _key(sketch: Sketch) -> list[tuple[str, str]]:
     """What colours mean."""
     entries = [(BELIEF, "belief")]
     if sketch.messages:
-        entries += [(FORWARD, "↓ forward message"), (BACKWARD, "↑ backward message")]
-        entries += [(FAINT, "uniform: says nothing")] if any(map(says_nothing, sketch.values.values())) else []
+        entries += [(FORWARD, "forward message"), (BACKWARD, "backward message")]
+        for way, color in (("forward", FORWARD), ("backward", BACKWARD)):
+            if any(says_nothing(message) for (kind, _), message in sketch.values.items() if kind == way):
+                entries.append((faint(color), f"uniform {way} message"))
     return entries + evidence_key(kind for name, kind in sketch.known.items() if name not in sketch.gone)

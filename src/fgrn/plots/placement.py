@@ -1,7 +1,7 @@
 """Where the blocks and wires of a network are drawn: in layers from the top, in inches.
 
-Blocks and wires are nodes of one layered graph; a wire that passes a layer has a bend there. A Diverter with many
-leaves is folded: its bar goes on below them. How large a node is says who draws it.
+Blocks and wires are nodes of one layered graph; a wire that passes a layer has a bend there. What is too wide is folded
+(`folding`): the bar of a Diverter goes on below. How large a node is says who draws it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ GAP, SLANT = 0.13, 0.34
 STRAIGHT, STEEPEST = 0.01, 1.0
 """Wires that go aside by less than the first are straight; between layers there are at most so many inches."""
 
-FOLDED, ABREAST = 12, 10
-"""Leaves of one Diverter side by side: if there are more than the first, at most the second."""
+ASIDE = 0.22
+"""How far from the middle of a block two wires that both hang on it begin, in inches."""
 
 
 @dataclass(eq=False)
@@ -44,8 +44,22 @@ class Node:
     left: float = 0.0  # the ends of a bar
     right: float = 0.0
     follows: Node | None = None  # the bar that this one goes on with
+    drop: int = 0  # so many layers below that bar
+    least: int = 0  # in no layer above this one
+    line: int = 0  # of the lines that a sequence runs in, the one that begins with this node
     rising: bool = False  # a wire whose driver is below its reader, which happens in a circle of blocks
     title: list[str] = field(default_factory=list)  # what is written in a box, or over the belief on a wire
+
+    def turn_round(self) -> None:
+        """Let a wire lead up, from its driver to a reader that is above it."""
+        self.rising = True
+        for box in self.above:
+            box.below.remove(self)
+            box.above.append(self)
+        for box in self.below:
+            box.above.remove(self)
+            box.below.insert(0, self)
+        self.above, self.below = self.below, self.above
 
 
 def shown_blocks(net: Network, most: int, first: Iterable[str] = ()) -> tuple[list[Block], set[str]]:
@@ -68,8 +82,8 @@ def shown_blocks(net: Network, most: int, first: Iterable[str] = ()) -> tuple[li
     return [block for block in net.blocks if id(block) not in dropped], gone
 
 
-def layered(blocks: Iterable[Block], gone: set[str]) -> list[list[Node]]:
-    """The nodes of blocks and wires in layers, in an order that few wires cross."""
+def wired(blocks: Iterable[Block], gone: set[str]) -> list[Node]:
+    """The nodes of blocks and wires, which know what is above and below them."""
     wires: dict[str, Node] = {}
     nodes: list[Node] = []
     for block in blocks:
@@ -85,7 +99,7 @@ def layered(blocks: Iterable[Block], gone: set[str]) -> list[list[Node]]:
             wire.below.append(box)
         for wire in box.below:
             wire.above.append(box)
-    return stacked(nodes + _folded(nodes))
+    return nodes
 
 
 def stacked(nodes: Sequence[Node], short: bool = False) -> list[list[Node]]:
@@ -93,10 +107,11 @@ def stacked(nodes: Sequence[Node], short: bool = False) -> list[list[Node]]:
 
     Each is as low as those below it allow; to keep wires `short`, only if there are not more of them above.
     """
-    order = _causes_first(nodes)
+    order = causes_first(nodes)
     for node in order:
+        node.layer = max(node.layer, node.least)
         if node.follows:
-            node.layer = node.follows.layer + 4  # below the copies, tables and leaves that hang on the last bar
+            node.layer = node.follows.layer + node.drop
         for other in node.below:
             other.layer = max(other.layer, node.layer + 1)
     for node in reversed(order):
@@ -109,43 +124,13 @@ def stacked(nodes: Sequence[Node], short: bool = False) -> list[list[Node]]:
     return uncrossed([layer for layer in layers if layer])
 
 
-def _folded(nodes: Iterable[Node]) -> list[Node]:
-    """Take leaves of a Diverter, with their tables, away from it, if there are too many, and give it more bars."""
-    bars = []
-    for node in nodes:
-        leaves = [wire for wire in node.below if not wire.below or _is_last(wire.below[0])]
-        if not isinstance(node.item, Diverter) or len(leaves) <= FOLDED:
-            continue
-        rows = -(-len(leaves) // ABREAST)
-        size = -(-len(leaves) // rows)
-        last = node
-        for first in range(size, len(leaves), size):
-            last = Node(node.item, follows=last, below=leaves[first : first + size])
-            bars.append(last)
-            for wire in last.below:
-                wire.above = [last]
-                node.below.remove(wire)
-    return bars
-
-
-def _is_last(box: Node) -> bool:
-    return len(box.above) == len(box.below) == 1 and not box.below[0].below
-
-
-def _causes_first(nodes: Sequence[Node]) -> list[Node]:
+def causes_first(nodes: Sequence[Node]) -> list[Node]:
     """The nodes in an order in which wires lead down, those that close a circle turned round."""
     order, closing = _visited(nodes)
     if not closing:
         return order
     for wire in closing:
-        wire.rising = True
-        for box in wire.above:
-            box.below.remove(wire)
-            box.above.append(wire)
-        for box in wire.below:
-            box.above.remove(wire)
-            box.below.append(wire)
-        wire.above, wire.below = wire.below, wire.above
+        wire.turn_round()
     return _visited(nodes)[0]
 
 
@@ -261,20 +246,16 @@ def place(
                     node.width = other.width = max(node.width, other.width)
     for bar in folded:  # room where the bar goes on
         column = bar.below[:1]
-        while column:
+        while column and not _begins(column[0]):
             column[0].width += 4 * GAP
             column = column[0].below
     for bar in bars:
         bar.width = max(bar.width, *(sum(node.width for node in side) for side in (bar.above, bar.below)))
     _sweep(layers)
-    left = min(node.x - node.width / 2 for node in order) - GAP
-    width = max(node.x + node.width / 2 for node in order) + GAP - left
-    left -= max(least - width, 0) / 2
-    for node in order:
-        node.x -= left
+    width = _align(layers, least)
     _stretch(layers)
     for bar in folded:
-        bar.left = min(other.below[0].x - other.below[0].width / 2 for other in folded if other.item is bar.item)
+        bar.left = min(_leftmost(other) for other in folded if other.item is bar.item)
     y = 0.0
     for upper, layer in zip([[], *layers], layers, strict=False):
         aside = max((abs(port(a, b) - port(b, a)) for a in upper for b in a.below), default=0.0)
@@ -282,20 +263,55 @@ def place(
         for node in layer:
             node.top = y
         y += max(node.height for node in layer)
-    return max(width, least), y + GAP
+    return width, y + GAP
+
+
+def _align(layers: list[list[Node]], least: float) -> float:
+    """Let all lines begin at the left, and be in the middle of what is to be wider than they; returns the width."""
+    lines: list[list[Node]] = [[]]
+    for layer in layers:
+        if max(node.line for node in layer) >= len(lines):
+            lines.append([])
+        lines[-1] += layer
+    lefts = [min(node.x - node.width / 2 for node in line) - GAP for line in lines]
+    width = max(node.x + node.width / 2 + GAP - left for line, left in zip(lines, lefts, strict=True) for node in line)
+    for line, left in zip(lines, lefts, strict=True):
+        for node in line:
+            node.x += max(least - width, 0) / 2 - left
+    return max(width, least)
 
 
 def _sweep(layers: list[list[Node]]) -> None:
-    """Every node as near to the middle of those above and below as can be."""
+    """Every node as near to the middle of those above and below as can be; what is in another line does not count."""
     for layer in layers:
         spread(layer, [0.0] * len(layer), [1.0] * len(layer))
     for _ in range(16):
         for down in (True, False):
             for layer in layers if down else layers[::-1]:
-                near = [(node.above or [node.follows or node]) if down else node.below for node in layer]
+                near = [_above(node) if down else [o for o in node.below if not _begins(o)] for node in layer]
                 pairs = list(zip(layer, near, strict=True))
                 weights = [1e-3 if side in ([], [node]) else 3.0 if node.item is None else 1.0 for node, side in pairs]
                 spread(layer, [_mean(side) if side else node.x for node, side in pairs], weights)
+
+
+def _leftmost(bar: Node) -> float:
+    """The left side of all that hangs on a bar which is folded."""
+    stack, left = list(bar.below), np.inf
+    while stack:
+        node = stack.pop()
+        if not _begins(node):
+            left = min(left, node.x - node.width / 2)
+            stack += node.below
+    return left
+
+
+def _begins(node: Node) -> bool:
+    """Whether a line after the first begins with this node."""
+    return node.line > 0
+
+
+def _above(node: Node) -> list[Node]:
+    return ([] if _begins(node) else node.above) or [node.follows or node]
 
 
 def _stretch(layers: list[list[Node]]) -> None:
@@ -343,9 +359,11 @@ def wire_of(node: Node) -> Variable:
 
 def port(node: Node, other: Node) -> float:
     """Where the wire to another node meets this one: right under or over it, if it is a bar that reaches so far."""
-    if not isinstance(node.item, Diverter):
-        return node.x
-    return min(max(other.x, node.left + 0.05), node.right - 0.05)
+    if isinstance(node.item, Diverter):
+        return min(max(other.x, node.left + 0.05), node.right - 0.05)
+    if other in node.below and len(node.below) > 1 and any(one.rising for one in node.below):
+        return min(max(other.x, node.x - ASIDE), node.x + ASIDE)
+    return node.x
 
 
 def is_straight(upper: Node, lower: Node) -> bool:

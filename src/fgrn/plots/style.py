@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..exceptions import FgrnError, FgrnWarning
+from ..exceptions import FgrnError
 from ..labels import shown_number
 from ..printing import told_apart
 from .placement import Node, spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 INK, GREY, LINE, PALE, PAPER = "#20262e", "#667080", "#9aa4b1", "#eef1f5", "#ffffff"
@@ -128,14 +129,15 @@ def panels(
     ax: Axes | None, size: tuple[float, float], widths: Sequence[float] = (1,), heights: Sequence[float] = (1,)
 ) -> tuple[Figure, list[Axes]]:
     """A figure with panels, row by row; or the figure of an axes and that axes, divided into panels."""
-    from matplotlib.figure import Figure
     from matplotlib.gridspec import GridSpec
+
+    from .figure import Picture
 
     shape: dict[str, Any] = {
         "nrows": len(heights), "ncols": len(widths), "width_ratios": widths, "height_ratios": heights,
     }  # fmt: skip
     if ax is None:
-        figure: Any = Figure(figsize=size, layout="constrained")
+        figure: Any = Picture(figsize=size, layout="constrained")
         grid: Any = GridSpec(figure=figure, **shape)
     else:
         figure = ax.figure
@@ -183,6 +185,25 @@ def label_ends(figure: Figure, axes: Axes, ends: Sequence[tuple[float, float, st
         axes.annotate(fitted(name, 1.9, 8), (x, y), (9, 72 * (label.x - at)), textcoords="offset points", **look)
 
 
+def plain_numbers(axis: Axis) -> None:
+    """Numbers at the ticks as they are: with commas, as many digits as tell them apart, no offset and no exponent."""
+    from matplotlib.ticker import FuncFormatter
+
+    def shown(value: float, _: int | None) -> str:
+        steps = np.diff(axis.get_majorticklocs())
+        step = float(steps.min(initial=np.inf))
+        digits = int(np.clip(np.ceil(-np.log10(step) - 1e-9), 0, 12)) if 0 < step < np.inf else 2
+        digits += round(step * 10**digits, 6) % 1 > 0  # such as 0.25 or 2.5
+        return signed(value, f",.{digits}f") if abs(value) < 1e15 else signed(value, ".4g")
+
+    axis.set_major_formatter(FuncFormatter(shown))
+
+
+def write(axes: Axes, x: float, y: float, text: str, color: str, size: float = 7.5) -> None:
+    """Text in the middle of a cell."""
+    axes.text(x, y, text, ha="center", va="center", fontsize=size, color=color)
+
+
 def share_of(probability: float) -> str:
     """A probability with one digit after the point."""
     return f"{probability:.1%}" if 0.001 <= probability <= 0.999 else percent(probability)
@@ -214,6 +235,7 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 150) -> P
     import matplotlib
 
     from ..io.container import reason, write
+    from .figure import letters_told
 
     place = Path(path)
     kind, failed = place.suffix.lower(), f"The picture cannot be saved as {str(place)!r}"
@@ -222,13 +244,11 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 150) -> P
     check_name(place)
     buffer = io.BytesIO()
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(kind)  # the same picture, the same bytes
-    with matplotlib.rc_context({"svg.hashsalt": "fgrn"}), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with matplotlib.rc_context({"svg.hashsalt": "fgrn"}), letters_told(stacklevel=5):
         try:
             figure.savefig(buffer, format=kind[1:], dpi=dpi, metadata=undated)
         except (ValueError, MemoryError) as error:
             raise FgrnError(f"{failed}: {reason(error)}. Draw less, or lower dpi={dpi:g}.") from error
-    _tell(caught)
     try:
         write(place, buffer.getvalue())
     except (OSError, RuntimeError, ValueError) as error:
@@ -242,22 +262,3 @@ def as_svg(figure: Figure) -> str:
     figure.savefig(out, format="svg")
     text = out.getvalue()
     return text[text.index("<svg") :]
-
-
-def _tell(caught: Sequence[warnings.WarningMessage]) -> None:
-    """All letters that no font has in one warning; others as they are."""
-    letters: dict[str, None] = {}
-    for warning in caught:
-        found = re.match(r"Glyph (\d+) .* missing from", str(warning.message))
-        if found:
-            letters[chr(int(found[1]))] = None
-        else:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    if letters:
-        sample = " ".join(list(letters)[:12])
-        warnings.warn(
-            f"No font that matplotlib found has the letters {sample}; boxes are drawn instead. "
-            "Install a font that has them, such as Noto Sans CJK.",
-            FgrnWarning,
-            stacklevel=3,
-        )

@@ -1,41 +1,36 @@
-"""Tables of results as pictures: what is typical of each state, what is taken for what, where nothing is known."""
+"""Tables of results as pictures: which label is predicted for which, and where values are missing."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .. import frames, settings
-from ..exceptions import FgrnError, shortened
-from ..printing import told_apart
+from ..exceptions import FgrnError, counted
 from .style import (
     AGAINST,
     GREY,
     INK,
-    LINE,
     PALE,
     PAPER,
     fitted,
     fitted_names,
     panels,
     percent,
-    readable,
+    plain_numbers,
     room,
     share_of,
     styled,
     title,
     width_of,
-    wrapped,
+    write,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-MOST_LEVELS = 8
-"""Levels of a column that are shown; the others are shown as one."""
 
 MOST_PATTERNS = 8
 """Patterns of unknown values that are shown, the most frequent ones."""
@@ -43,120 +38,8 @@ MOST_PATTERNS = 8
 MOST_COLUMNS = 40
 """Columns of a table whose unknown values are shown, those with the most."""
 
-FEW_LABELS, MOST_LABELS = 12, 30
-"""Labels of a confusion matrix up to which its cells hold counts and shares, and counts that are not zero."""
-
-
-@styled()
-def prototypes(
-    prototypes: Mapping[Any, Mapping[str, Mapping[Any, float]]],
-    *,
-    base: Mapping[str, Mapping[Any, float]] | None = None,
-    most_columns: int = 20,
-    ax: Axes | None = None,
-) -> Figure:
-    """What is typical of each state: the probability of every level, coloured by how much it differs from the base.
-
-    Args:
-        prototypes: for each state the distribution of every column, as `LatentClassModel.prototypes_` has it.
-        base: the distribution of every column in general; the mean over the states unless given.
-        most_columns: columns to show, those in which the states differ most; the picture says how many are left out.
-        ax: where to draw; a new figure unless given.
-    """
-    from matplotlib import colormaps
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-
-    settings.whole("most_columns", most_columns, 1)
-    states = list(prototypes)
-    if not states or not any(prototypes[state] for state in states):
-        raise FgrnError("There are no prototypes to draw: a mapping of states to columns to levels is wanted.")
-    tables = {name: _levels(prototypes, base, name) for name in dict.fromkeys(n for s in states for n in prototypes[s])}
-    telling = sorted(tables, key=lambda name: -_difference(*tables[name][1:]))[:most_columns]
-    shown = [name for name in tables if name in telling]
-    wide = max(0.62 if len(states) <= 8 else 0.42, *(min(width_of(readable(s), 8) + 0.16, 1.1) for s in states))
-    rows = sum(len(tables[name][0]) for name in shown)
-    gutter = max(width_of(label, 8) for name in shown for label in tables[name][0])
-    size = (max(wide * len(states) + gutter + 3.1, 4.2), 0.2 * rows + 0.1 * len(shown) + 1.4)
-    figure, (axes,) = panels(ax, size)
-    norm, shades, y = Normalize(-2, 2), colormaps["RdBu_r"], 0.0
-    ticks: list[tuple[float, str]] = []
-    beside = room(ax, 1.7)
-    apart = told_apart([readable(name) for name in shown], lambda name: tuple(wrapped(name, beside, 8, 2, "bold")))
-    for name, called in zip(shown, apart, strict=True):
-        labels, values, general = tables[name]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            lift = np.nan_to_num(np.log2(values / general[:, None]), nan=0, neginf=-2, posinf=2)
-        edges = y + np.arange(len(labels) + 1.0)
-        ticks += [(float(middle), label) for middle, label in zip(edges[:-1] + 0.5, labels, strict=True)]
-        axes.pcolormesh(
-            np.arange(len(states) + 1.0), edges, lift, cmap=shades, norm=norm, edgecolors=PAPER, linewidth=1,
-            gid=f"lift {readable(name)}",
-        )  # fmt: skip
-        dark = shades(norm(lift))[..., :3] @ (0.3, 0.59, 0.11) < 0.55
-        for at, row in enumerate(values):
-            for state, value in enumerate(row):
-                _write(axes, state + 0.5, edges[at] + 0.5, percent(value), PAPER if dark[at, state] else INK)
-            _write(axes, len(states) + 0.6, edges[at] + 0.5, percent(general[at]), GREY)
-        heading = "\n".join(wrapped(called, beside, 8, min(len(labels), 3), "bold"))
-        axes.annotate(
-            heading, (0, y + len(labels) / 2), (-72 * gutter - 16, 0), ("axes fraction", "data"), "offset points",
-            ha="right", va="center", fontsize=8, weight="bold",
-        )  # fmt: skip
-        y = edges[-1] + 0.5
-    axes.set(xlim=(0, len(states) + 1), ylim=(y - 0.5, 0))
-    axes.set_yticks([at for at, _ in ticks], [label for _, label in ticks])
-    names = [*(fitted(state, wide - 0.08, 8) for state in states), "in general"]
-    axes.set_xticks([*np.arange(len(states)) + 0.5, len(states) + 0.6], names)
-    axes.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False)
-    axes.get_xticklabels()[-1].set_color(GREY)
-    axes.spines[:].set_visible(False)
-    bar = figure.colorbar(
-        ScalarMappable(norm, shades), ax=axes, location="bottom", shrink=min(0.8, 3.2 / size[0]), aspect=24, pad=0.02,
-        ticks=[-2, -1, 0, 1, 2], label="times as likely as in general",
-    )  # fmt: skip
-    bar.ax.set_xticklabels(["≤¼", "½", "1", "2", "≥4"])
-    bar.outline.set_visible(False)
-    rest = [name for name in tables if name not in telling]
-    note = f"{len(rest):,} columns in which they differ less are left out: {shortened(map(readable, rest), 4)}."
-    title(figure, axes, "What is typical of each state", [note] if rest else [], ax is None)
-    return figure
-
-
-def _write(axes: Axes, x: float, y: float, text: str, color: str) -> None:
-    axes.text(x, y, text, ha="center", va="center", fontsize=7.5, color=color)
-
-
-def _levels(
-    prototypes: Mapping[Any, Mapping[str, Any]], base: Mapping[str, Any] | None, name: str
-) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """The levels of a column by name, their probabilities (levels, states), and those in general (levels,)."""
-    found = [_by_level(column.get(name, {})) for column in prototypes.values()]
-    levels = list(dict.fromkeys(level for column in found for level in column))
-    values = np.array([[float(column.get(level, 0)) for column in found] for level in levels])
-    general = values.mean(axis=1)
-    if base is not None and name in base:
-        given = _by_level(base[name])
-        general = np.array([float(given.get(level, 0)) for level in levels])
-    labels = [fitted(level, 1.3, 8) for level in levels]
-    if len(levels) > MOST_LEVELS:
-        order = np.argsort(-values.max(axis=1), kind="stable")
-        kept, others = np.sort(order[: MOST_LEVELS - 1]), order[MOST_LEVELS - 1 :]
-        values = np.concatenate([values[kept], values[others].sum(axis=0, keepdims=True)])
-        general = np.append(general[kept], general[others].sum())
-        labels = [*(labels[at] for at in kept), f"{len(others):,} others"]
-    return labels, values, general
-
-
-def _by_level(column: Any) -> Mapping[Any, float]:
-    return column if isinstance(column, Mapping) else dict(enumerate(column))
-
-
-def _difference(values: np.ndarray, general: np.ndarray) -> float:
-    """How much a column differs between states: the mean divergence from the base, in nats."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = values * np.log(values / general[:, None])
-    return float(np.nan_to_num(terms, nan=0, posinf=10).sum() / values.shape[1])
+SHARES_UP_TO, COUNTS_UP_TO = 20, 60
+"""Labels of a confusion matrix up to which its cells hold counts and shares, and counts alone."""
 
 
 @styled()
@@ -169,6 +52,8 @@ def confusion(
     ax: Axes | None = None,
 ) -> Figure:
     """How often each label was predicted where each was true: counts, and shares of the true label.
+
+    A cell that is empty stands for zero.
 
     Args:
         truth: the true labels; rows where they are unknown are left out.
@@ -188,23 +73,21 @@ def confusion(
     for t, g in pairs:
         if t in index and g in index:
             counts[index[t], index[g]] += 1
-    sums = counts.sum(axis=1, keepdims=True)
-    shares = counts / np.maximum(sums, 1)
-    written = len(names) <= MOST_LABELS
-    side = max((0.52 if len(names) <= FEW_LABELS else 0.44 if written else 0.2) * len(names), 1.8)
-    cell = side / max(len(names), 1)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    cells = _cells(counts, normalise, ax)
+    side = max(cells.side * len(names), 1.8)
     short = [fitted(name, 1.2, 8) for name in names]
     longest = max((width_of(name, 8) for name in short), default=0)
-    turned = longest > cell - 0.06
+    turned = longest > side / max(len(names), 1) - 0.06
     figure, (axes,) = panels(ax, (max(side + longest + 0.7, 3.2), side + (longest if turned else 0.2) + 0.9))
     colors = shares if normalise else counts / max(counts.max(initial=0), 1)
-    axes.pcolormesh(colors, cmap="Blues", vmin=0, vmax=1.15, edgecolors=PAPER, linewidth=1, gid="confusion")
-    few = len(names) <= FEW_LABELS
-    for (row, column), count in np.ndenumerate(counts) if written else ():
-        share = f"\n{percent(shares[row, column])}" if normalise and sums[row, 0] and few else ""
-        shade = PAPER if colors[row, column] > 0.6 else INK if count else LINE
-        _write(axes, column + 0.5, row + 0.5, f"{count:,}{share}" if count or few else "", shade)
-    every = 1 if len(names) <= 60 else len(names) // 40
+    gap = 1 if cells.side > 0.15 else 0
+    axes.pcolormesh(colors, cmap="Blues", vmin=0, vmax=1.15, edgecolors=PAPER, linewidth=gap, gid="confusion")
+    for row, column in np.argwhere(counts) if cells.size else ():
+        share = f"\n{percent(shares[row, column])}" if cells.shares else ""
+        shade = PAPER if colors[row, column] > 0.6 else INK
+        write(axes, column + 0.5, row + 0.5, f"{counts[row, column]:,}{share}", shade, cells.size)
+    every = max(int(np.ceil(0.16 / cells.side)), 1)
     at = np.arange(0, len(names), every) + 0.5
     axes.set_xticks(at, short[::every], rotation=90 if turned else 0)
     axes.set_yticks(at, short[::every])
@@ -216,8 +99,45 @@ def confusion(
     total = int(counts.sum())
     rate = f"{np.trace(counts) / total:.1%} of {total:,} rows are right" if total else "No rows"
     rest = len(true) - total
-    title(figure, axes, rate, [f"{rest:,} rows with unknown or other labels are left out."] if rest else [], ax is None)
+    notes = [f"{counted(rest, 'row')} with unknown or other labels {_are(rest)} left out."] if rest else []
+    if not cells.size:
+        what = "shares of the true label" if normalise else "counts"
+        notes.append(f"There is no room for numbers: colours are {what}. {_mistakes(counts, names)}")
+    title(figure, axes, rate, notes, ax is None)
     return figure
+
+
+class Cells(NamedTuple):
+    """Of a confusion matrix: the side in inches, the size of numbers in points or 0, and whether shares are written."""
+
+    side: float
+    size: float
+    shares: bool
+
+
+def _cells(counts: np.ndarray, normalise: bool, ax: Axes | None) -> Cells:
+    """As large as the longest number needs; without numbers where there are too many labels, or no room in an axes."""
+    count = len(counts)
+    room = np.inf if ax is None else 0.75 * min(ax.bbox.width, ax.bbox.height) / ax.figure.dpi / max(count, 1)
+    written = [f"{counts.max(initial=0):,}"]
+    for size, least, most in ((7.5, 0.52, 12), (7.0, 0.4, SHARES_UP_TO), (6.0, 0.26, COUNTS_UP_TO)):
+        shares = normalise and most <= SHARES_UP_TO
+        needed = max(width_of(text, size) for text in [*written, *(["100%"] if shares else [])]) + 0.08
+        if count <= most and needed <= room:
+            return Cells(min(max(least, needed), room), size, shares)
+    return Cells(min(0.2, room, 8 / max(count, 1)), 0.0, False)
+
+
+def _mistakes(counts: np.ndarray, names: Sequence[Any]) -> str:
+    """The most frequent mistakes in words, where no cell has room for a number."""
+    wrong = counts * ~np.eye(len(counts), dtype=bool)
+    found = []
+    for at in np.argsort(-wrong, axis=None, kind="stable")[:3]:
+        true, guess = np.unravel_index(at, wrong.shape)
+        if wrong[true, guess]:
+            pair = (fitted(names[one], 0.9, 7.5) for one in (true, guess))
+            found.append(f"{' as '.join(pair)} ({wrong[true, guess]:,})")
+    return f"The most frequent mistakes: {', '.join(found)}." if found else ""
 
 
 def _labels(name: str, values: Any) -> list[Any]:
@@ -235,19 +155,20 @@ def _numbers_first(label: Any) -> tuple[bool, float, str]:
 
 @styled()
 def missingness(table: frames.Data, *, most_rows: int = 2000, ax: Axes | None = None) -> Figure:
-    """Which values of a table are unknown: how many in each column, where, and which ones together.
+    """Which values of a table are missing: how many in each column, where, and which ones together.
 
     Args:
-        table: a mapping of columns or a dataframe; None, NaN and whatever a frame calls missing are unknown.
+        table: a mapping of columns or a dataframe; None, NaN and whatever a frame calls missing are.
         most_rows: rows of the table that are drawn, evenly spaced; counts are of all rows.
         ax: where to draw; a new figure unless given.
     """
     from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.ticker import MaxNLocator
 
     settings.whole("most_rows", most_rows, 1)
     columns = frames.columns(table)
     if not columns:
-        raise FgrnError("There is no column in this table, so that nothing can be unknown.")
+        raise FgrnError("There is no column in this table, so that nothing can be missing.")
     rows = frames.row_count(columns)
     unknown = np.stack([_unknown(column, rows) for column in columns.values()], axis=1)
     share = unknown.mean(axis=0) if rows else np.zeros(len(columns))
@@ -271,17 +192,20 @@ def missingness(table: frames.Data, *, most_rows: int = 2000, ax: Axes | None = 
         aspect="auto", interpolation="nearest", extent=(0, max(rows, 1), len(names) - 0.5, -0.5), gid="rows",
     )  # fmt: skip  # the root, so that one among many is seen
     image.set_xlabel(f"row, of {rows:,}")
+    image.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
+    plain_numbers(image.xaxis)
     _draw_patterns(patterns, unknown, order)
     for axes in (bars, image, patterns):
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.tick_params(axis="y", length=0, labelleft=axes is bars)
         axes.spines[["left", "bottom"]].set_visible(False)
-    notes = [f"{len(drawn):,} rows, evenly spaced, are drawn."] if len(drawn) < rows else []
+    notes = [f"{counted(len(drawn), 'row')}, evenly spaced, are drawn."] if len(drawn) < rows else []
     rest = len(columns) - len(names)
-    notes += [f"{rest:,} more columns, with no more unknown values than these, are left out."] if rest else []
+    if rest:
+        notes.append(f"{counted(rest, 'more column')}, with no more missing values than these, {_are(rest)} left out.")
     for axes, head in ((bars, "share"), (image, "where"), (patterns, "which together")):
         axes.set_title(head, fontsize=8.5, weight="normal", color=GREY)
-    total = f"{unknown.mean():.1%} of all values are unknown" if unknown.size else "No rows"
+    total = f"{unknown.mean():.1%} of all values are missing" if unknown.size else "No rows"
     title(figure, bars, total, notes, ax is None, pad=22)  # above the titles of the panels
     return figure
 
@@ -319,17 +243,21 @@ def _draw_patterns(axes: Axes, unknown: np.ndarray, order: np.ndarray) -> None:
     for x, (pattern, _) in enumerate(groups):
         here = np.flatnonzero(pattern[order])
         if not len(here):
-            what = "in columns that are left out" if pattern.any() else "nothing unknown"
+            what = "in columns that are left out" if pattern.any() else "nothing missing"
             axes.text(x, (len(order) - 1) / 2, what, **written)
             continue
         axes.plot(np.full(len(order), x), np.arange(len(order)), "o", color=PALE, markersize=4, zorder=1)
         axes.plot(np.full(len(here), x), here, "o-", color=AGAINST, markersize=4, linewidth=1, gid=f"pattern {x}")
     labels = [f"{count:,}" for _, count in groups]
     if len(rest):
-        axes.text(len(groups), (len(order) - 1) / 2, f"{len(rest):,} other patterns", **written)
+        axes.text(len(groups), (len(order) - 1) / 2, f"{counted(len(rest), 'other pattern')}", **written)
         labels.append(f"{counts[rest].sum():,}")
     turned = max((width_of(label, 8) for label in labels), default=0) * len(labels) > 0.85 * axes.bbox.width / dpi
     axes.set_xticks(range(len(labels)), labels, rotation=90 if turned else 0)
     axes.set_xlim(-0.6, max(len(labels), 1) - 0.4)
     axes.set_xlabel("rows")
     axes.tick_params(axis="x", length=0)
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"

@@ -1,13 +1,14 @@
 """Networks in the formats of other programs: BIF, XMLBIF, Hugin NET, XDSL and UAI, plain or gzipped.
 
 Nothing is known here of networks or inference: a file becomes a `Document`, and a document a file. Each format has a
-module with `parse(text, file)` and `serialise(document)`.
+module with `parse(text, file, rescale)` and, unless it is only read, `serialise(document)`.
 """
 
 from __future__ import annotations
 
 import codecs
 import gzip
+import math
 import os
 import re
 import zlib
@@ -18,14 +19,18 @@ from typing import Any
 
 from ...document import Document
 from ...exceptions import FgrnError, NetworkFileError
-from ...settings import choice
+from ...settings import choice, number
 from ..container import Refused, opened, reason
 from ..table_file import put
+from .builder import RESCALE as RESCALE
 from .builder import check
 from .markup import declared_encoding
 
 FORMATS = ("bif", "xmlbif", "net", "xdsl", "uai")
 """The names of the formats, which are those of their modules."""
+
+READ_ONLY = ("dsc", "dne")
+"""The formats that are read and not written: those of MSBN and of Netica."""
 
 EXTENSIONS = {
     ".bif": "bif",
@@ -37,6 +42,19 @@ EXTENSIONS = {
     ".xdsl": "xdsl",
     ".uai": "uai",
 }
+
+READABLE = {**EXTENSIONS, ".oobn": "net", ".dsc": "dsc", ".dne": "dne", ".dnet": "dne"}
+"""How the names of files end that can be read; those in EXTENSIONS can be written, too."""
+
+UNREADABLE = {
+    ".dsl": ("DSL, the older format of GeNIe", "GeNIe saves it as .xdsl, which fgrn reads."),
+    ".neta": ("NETA, a binary format of Netica", "Netica saves it as .dne, which fgrn reads."),
+    ".hkb": ("HKB, a binary format of Hugin", "Hugin saves it as .net, which fgrn reads."),
+    ".xbn": ("XBN, a format of MSBNx", "MSBNx saves it as .dsc, which fgrn reads."),
+    ".pgmx": ("ProbModelXML, the format of OpenMarkov", "pgmpy reads it, and writes BIF, which fgrn reads."),
+    ".elv": ("ELV, the format of Elvira", "OpenMarkov reads it; from there pgmpy writes BIF, which fgrn reads."),
+}
+"""Formats of networks that are not read: what each is, and which program turns it into one that is."""
 
 TEXT_LIMIT = 2**29
 """Most bytes of text in a file, unpacked. Set it higher for a file that is larger and trusted."""
@@ -50,32 +68,48 @@ CHUNK = 2**20
 # of all that Python knows: some are no encodings of a text, and some take a time that grows with the square of it
 _ENCODINGS = ("utf-8", "utf-16", "ascii", "iso8859", "cp", "koi8", "mac", "gb", "big5", "euc", "shift")
 
+_BEFORE = r"(?:\s|%[^\n]*\n|//[^\n]*\n|/\*(?>.*?\*/))*+"
 _SIGNS = (
     ("uai", re.compile(r"\s*(?:BAYES|MARKOV)\b", re.I)),
-    ("net", re.compile(r"(?:\s|%[^\n]*\n)*+(?:net|class|node|potential)\b")),
-    ("bif", re.compile(r"(?:\s|//[^\n]*\n|/\*(?>.*?\*/))*+(?:network|variable|probability)\b", re.S)),
+    ("net", re.compile(_BEFORE + r"(?:net|class|node|potential)\b", re.S)),
+    ("dne", re.compile(_BEFORE + r"bnet\b", re.S)),
+    ("dsc", re.compile(_BEFORE + r"(?:belief|diagnostic|trouble)\s+network\b", re.S | re.I)),
+    ("bif", re.compile(_BEFORE + r"(?:network|variable|probability)\b", re.S)),
 )
 
 
-def read_document(path: str | os.PathLike[str], format: str | None = None) -> Document:
+def read_document(
+    path: str | os.PathLike[str], format: str | None = None, *, rescale: bool | float = RESCALE
+) -> Document:
     """The network in a file.
 
     Args:
         path: of the file; a name that ends in .gz, or bytes that begin as gzip does, are unpacked.
-        format: "bif", "xmlbif", "net", "xdsl" or "uai"; by the end of the name unless given, or by what is in the file.
+        format: "bif", "xmlbif", "net", "xdsl" or "uai", or "dsc" or "dne", which are only read; by the end of the
+            name unless given, or by what is in the file.
+        rescale: how far the sum of a table's row may be from one. Rows that miss it by up to 0.0001 were rounded, and
+            are kept as they are; those that miss it by up to this are divided by their sum, with a warning; others are
+            an error. True is for any sum, as of counts, and False for none.
     """
     place = Path(path)
-    _check_format(format)
+    _check_format(format, (*FORMATS, *READ_ONLY))
+    if not isinstance(rescale, bool):
+        number("rescale", rescale)
+    ending = _suffix(place)
+    if format is None and ending in UNREADABLE:
+        what, remedy = UNREADABLE[ending]
+        raise _failed(place, f"it is {what}. {remedy}")
     data = _bytes(place)
-    kind = format or EXTENSIONS.get(_suffix(place))
+    kind = format or READABLE.get(ending)
     text = _text(data, place, kind)
     if not text.strip():
         raise _failed(place, "it is empty.")
     kind = kind or _sniffed(text[: 2**16])
     if kind is None:
-        raise _failed(place, f"its format is not known. Say format= one of {', '.join(FORMATS)}.")
+        raise _failed(place, f"its format is not known. Say format= one of {', '.join((*FORMATS, *READ_ONLY))}.")
+    bound = (math.inf if rescale else 0.0) if isinstance(rescale, bool) else float(rescale)
     try:
-        document: Document = _module(kind).parse(text, place.name)
+        document: Document = _module(kind).parse(text, place.name, bound)
     except MemoryError:
         raise _failed(place, "there is too little memory for it.") from None
     return document
@@ -90,11 +124,13 @@ def write_document(document: Document, path: str | os.PathLike[str], format: str
         format: as for `read_document`; by the end of the name unless given.
     """
     place = Path(path)
-    _check_format(format)
+    _check_format(format, FORMATS)
     kind = format or EXTENSIONS.get(_suffix(place))
     if kind is None:
         endings = ", ".join(EXTENSIONS)
-        raise NetworkFileError(f"{str(place)!r}: the format is told by the end of the name ({endings}), or by format=.")
+        only = f"{_suffix(place)} is read, and not written; " if _suffix(place) in READABLE else ""
+        told = f"{only}the format is told by the end of the name ({endings}), or by format=."
+        raise NetworkFileError(f"{str(place)!r}: {told}")
     check(document)
     data = _module(kind).serialise(document).encode("utf-8")
     # the same document gives the same bytes at any time
@@ -117,9 +153,9 @@ def _module(kind: str) -> Any:
     return import_module(f".{kind}", __name__)
 
 
-def _check_format(format: str | None) -> None:
+def _check_format(format: str | None, known: tuple[str, ...]) -> None:
     if format is not None:
-        choice("format", format, FORMATS)
+        choice("format", format, known)
 
 
 def _is_packed_name(place: Path) -> bool:
@@ -220,7 +256,7 @@ def _text(data: bytes, place: Path, kind: str | None) -> str:
     except LookupError:
         raise _failed(place, f"it claims the encoding {encoding[:40]!r}, which is not known.") from None
     except UnicodeDecodeError as error:
-        if kind != "net":  # Hugin writes the characters of Western Europe
+        if kind not in ("net", *READ_ONLY):  # these programs write the characters of Western Europe
             line = data.count(b"\n", 0, error.start) + 1
             remedy = "Save it as UTF-8."
             raise NetworkFileError(

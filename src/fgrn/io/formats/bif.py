@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...document import Document, Factor
+from ...exceptions import NetworkFileError
 from ..container import shown
-from .builder import Builder
+from .builder import RESCALE, Builder, legible
 from .names import check_directed, check_names, is_plain, joined_property, numbers_text, split_property
+from .rows import Rows, code_of
 
 if TYPE_CHECKING:
     from lark import Lark, Token, Tree, UnexpectedInput
@@ -35,7 +37,7 @@ GRAMMAR = r"""
     _NETWORK: /network\b/
     _VARIABLE: /variable\b/
     _PROBABILITY: /probability\b/
-    NAME: /"[^"\n]*"|[^\s{}";]+/
+    NAME: /"[^"\n]*"|[^\s{}";]+(?:[ \t]+(?!type\b)[^\s{}";]+)*/
     TYPE: /type\b[^{};"]*\{[^{}"]*(?:"[^"\n]*"[^{}"]*)*\}\s*;/
     SCOPE: /\([^{}";]*(?:"[^"\n]*"[^{}";]*)*\)/
     ROW: /\([^;{}"]*(?:"[^"\n]*"[^;{}"]*)*;/
@@ -45,11 +47,17 @@ GRAMMAR = r"""
     %ignore /\s+/
 """
 
-# A comment begins where a word could not go on, lest a label or an address with slashes be cut.
-_COMMENT = re.compile(r'"[^"\n]*"|(?<![^\s{};,()\[\]|"0-9])(?://[^\n]*|/\*(?:.*?\*/|.*\Z))', re.S)
+_CLOSED = r"/\*(?:.*?\*/|.*\Z)"
+# Within a property, and everywhere in the second way to read a file, a comment begins where a word could not go on.
+_APART = r'(?<![^\s{};,()\[\]|"0-9])'
+_COMMENT_APART = re.compile(rf'"[^"\n]*"|{_APART}(?://[^\n]*|{_CLOSED})', re.S)
+_COMMENT = re.compile(
+    rf'"[^"\n]*"|(?P<property>(?<![^\s{{}};])property\b[^;"\n]*+(?:"[^"\n]*"[^;"\n]*+)*+;?)|//[^\n]*|{_CLOSED}', re.S
+)
 _TYPE = re.compile(r"(?s)type\s+([^\s\[]+)\s*\[\s*([0-9]+)\s*\]\s*\{(.*)\}\s*;")
 _ITEM = re.compile(r'"([^"\n]*)"|([^\s,"]+)')
-_SCOPE_ITEM = re.compile(r'"([^"\n]*)"|([^\s,|"]+)|(\|)')
+_QUOTED = re.compile(r'"[^"\n]*"')
+_MEMBER = re.compile(r'((?:"[^"\n]*"|[^",|])*+)([,|]|\Z)')
 _ROW = re.compile(r'\(([^()"]*)\)([^()"]*);')
 _ANY_ROW = re.compile(r'(?s)\((.*)\)([^()"]*);')
 _BARE = re.compile(r'(?!.*//)(?!.*/\*)[^\s,;{}()\[\]|"]+')
@@ -72,10 +80,27 @@ _WORDS = {
 }
 
 
-def parse(text: str, file: str) -> Document:
-    """The network in a BIF text."""
-    builder = Builder(file)
-    tree = _tree(_without_comments(text, builder), builder)
+def parse(text: str, file: str, rescale: float | None = RESCALE) -> Document:
+    """The network in a BIF text.
+
+    A comment may be glued to a word, `no// a remark`. Some programs write labels with two slashes in them without
+    quotation marks, as `x//y`: a file that makes no sense with such comments taken out is read as if these were none.
+    """
+    try:
+        return _parsed(text, Builder(file, len(text), rescale), _COMMENT)
+    except NetworkFileError as error:
+        if "//" not in text and "/*" not in text:
+            raise
+        problem = error
+    try:
+        return _parsed(text, Builder(file, len(text), rescale), _COMMENT_APART)
+    except NetworkFileError as error:  # which of the two came further is nearer to what was meant
+        further = error if (error.line or 0) > (problem.line or 0) else problem
+    raise further
+
+
+def _parsed(text: str, builder: Builder, comment: re.Pattern[str]) -> Document:
+    tree = _tree(_without_comments(text, builder, comment), builder)
     blocks: dict[str, list[Tree[Token]]] = {"network": [], "variable": [], "probability": []}
     for block in _trees(tree):
         blocks[str(block.data)].append(block)
@@ -93,7 +118,7 @@ def parse(text: str, file: str) -> Document:
     return builder.finish(name)
 
 
-def _without_comments(text: str, builder: Builder) -> str:
+def _without_comments(text: str, builder: Builder, comment: re.Pattern[str]) -> str:
     """The text with blanks in place of comments: every line stays where it is."""
     if "//" not in text and "/*" not in text:
         return text
@@ -102,12 +127,14 @@ def _without_comments(text: str, builder: Builder) -> str:
         found = match[0]
         if found.startswith('"'):
             return found
+        if found.startswith("property"):
+            return _COMMENT_APART.sub(blank, found)
         if found.startswith("/*") and (len(found) < 4 or not found.endswith("*/")):
-            line = text.count("\n", 0, match.start()) + 1
+            line = text.count("\n", 0, text.find(found)) + 1
             raise builder.error(line, "a comment begins here and has no end. Close it with */.")
         return "\n" * found.count("\n") + " "
 
-    return _COMMENT.sub(blank, text)
+    return comment.sub(blank, text)
 
 
 @cache
@@ -163,14 +190,33 @@ def _line(token: Token) -> int:
     return token.line or 0
 
 
-def _items(text: str) -> list[str]:
-    """The members of a list: between commas, or where there is none between blanks; quoted ones as they are."""
-    if '"' in text:
-        return [quoted or bare for quoted, bare in _ITEM.findall(text)]
-    if "," not in text:
-        return text.split()
-    items = [item.strip() for item in text.split(",")]
-    return items if items[-1] else items[:-1]
+def _members(text: str) -> Iterator[tuple[str, str]]:
+    """What is between the commas and bars of a text that are in no quotation marks, and the one that follows each."""
+    place = 0
+    while (match := _MEMBER.match(text, place)) is not None:
+        yield match[1].strip(), match[2]
+        if not match[2]:
+            return
+        place = match.end()
+
+
+def _items(text: str, count: int | None = None) -> list[str]:
+    """The members of a list: between commas, or where there is none between blanks; quoted ones as they are.
+
+    Of a list that has a certain number of members, the way that gives this number is taken: a label may have blanks.
+    """
+    if '"' not in text:
+        items = [item.strip() for item in text.split(",")]
+        items = items if items[-1] or len(items) == 1 else items[:-1]
+        blanks = text.replace(",", " ").split()
+        if len(items) == 1 and len(blanks) != 1 and count != 1:
+            return blanks
+        return items if count in (None, len(items)) or len(blanks) != count else blanks
+    items = [item for item, _ in _members(text)]
+    items = items if items[-1] else items[:-1]
+    if len(items) == count and all('"' not in item or _QUOTED.fullmatch(item) for item in items):
+        return [item.strip('"') for item in items]
+    return [quoted or bare for quoted, bare in _ITEM.findall(text)]
 
 
 def _property(builder: Builder, name: str, token: Token) -> None:
@@ -197,9 +243,7 @@ def _variable(builder: Builder, block: Tree[Token]) -> None:
     if kind != "discrete":
         raise builder.error(line, f"variable {shown(name)} is {shown(kind)}; only discrete ones can be read.")
     count = count.lstrip("0") or "0"
-    labels = _items(states)
-    if str(len(labels)) != count and '"' not in states:
-        labels = states.replace(",", " ").split()
+    labels = _items(states, int(count) if len(count) < 10 else None)
     if str(len(labels)) != count:
         text = f"variable {shown(name)} should have {count[:20]} states, but {len(labels):,} are named."
         raise builder.error(line, text)
@@ -213,16 +257,10 @@ def _probability(builder: Builder, block: Tree[Token]) -> None:
     scope, *tokens = _tokens(block)
     line = _line(scope)
     names: list[str] = []
-    bar = False
-    for match in _SCOPE_ITEM.finditer(scope, 1, len(scope) - 1):
-        if match[3]:
-            if bar or len(names) != 1:
-                raise builder.error(
-                    line, "before the bar stands one variable, and there is one bar: ( child | parents )."
-                )
-            bar = True
-        else:
-            names.append(match[2] or match[1])
+    for number, (part, sign) in enumerate(_members(scope[1:-1])):
+        names += _names(builder, part)
+        if sign == "|" and (number or len(names) != 1):
+            raise builder.error(line, "before the bar stands one variable, and there is one bar: ( child | parents ).")
     if not names:
         raise builder.error(line, "a table must say whose it is: probability ( child | parents ).")
     child, *parents = names
@@ -245,45 +283,30 @@ def _probability(builder: Builder, block: Tree[Token]) -> None:
         _rows(builder, child, parents, rows, defaults, line)
 
 
+def _names(builder: Builder, text: str) -> list[str]:
+    """The variables of a part of a scope: one whose name may have blanks, or several with blanks between."""
+    if text in builder.states or not text:
+        return [text] if text else []
+    return [quoted or bare for quoted, bare in _ITEM.findall(text)]
+
+
 def _rows(
     builder: Builder, child: str, parents: Sequence[str], rows: list[Token], defaults: list[Token], line: int
 ) -> None:
     """A table of rows, each with its states of the parents, and one for all others."""
-    what = f"the table of {shown(child)}"
-    *sizes, width = builder.sizes((*parents, child), line, what)
+    table = Rows(builder, child, parents, line)
     codes = [{label: code for code, label in enumerate(builder.states[name])} for name in parents]
-    found: dict[int, tuple[list[float], int]] = {}
     for token in rows:
         at = _line(token)
-        labels, numbers = _row(builder, token, len(parents), what)
-        place = 0
-        for name, table, size, label in zip(parents, codes, sizes, labels, strict=True):
-            if label not in table:
-                known = ", ".join(map(shown, builder.states[name][:8]))
-                raise builder.error(at, f"{what}: {shown(label)} is no state of {shown(name)} (known: {known}).")
-            place = place * size + table[label]
-        if place in found:
-            raise builder.error(
-                at, f"{what} has two rows for {token[: token.find(')') + 1][:100]}. Remove one of them."
-            )
-        found[place] = (_checked_row(builder, numbers, width, at, what), at)
-    total = builder.product(sizes)
-    if len(found) < total and not defaults:
-        first = next(place for place in range(total) if place not in found)
-        which = builder.configuration(parents, first, line)
-        raise builder.error(line, f"{what} has {len(found):,} rows of {total:,}; there is none for {which}.")
-    rest: list[float] = []
-    line_of_rest = line
+        labels, numbers = _row(builder, token, len(parents), table.what)
+        found = [
+            code_of(builder, table.what, name, known, label, at)
+            for name, known, label in zip(parents, codes, labels, strict=True)
+        ]
+        table.add(found, numbers, at, f"({', '.join(map(legible, labels))})")
     if defaults:
-        line_of_rest = _line(defaults[0])
-        rest = _checked_row(builder, defaults[0][len("default") : -1], width, line_of_rest, what)
-        if total > len(found):
-            builder.expand(min(total * width, 10**18), line_of_rest, what)
-    values = np.empty((total, width))
-    if len(found) < total:
-        values[:] = rest
-    values[list(found)] = [row for row, _ in found.values()] or np.empty((0, width))
-    builder.add_table(child, parents, values.ravel(), line, lambda row: found[row][1] if row in found else line_of_rest)
+        table.fill(defaults[0][len("default") : -1], _line(defaults[0]))
+    table.finish()
 
 
 def _row(builder: Builder, token: Token, count: int, what: str) -> tuple[list[str], str]:
@@ -291,20 +314,11 @@ def _row(builder: Builder, token: Token, count: int, what: str) -> tuple[list[st
     match = _ROW.fullmatch(token) or _ANY_ROW.fullmatch(token)
     if match is None:
         raise builder.error(_line(token), f"{what}: a row is written ( states of the parents ) numbers ; here.")
-    labels = _items(match[1])
-    if len(labels) != count and '"' not in match[1]:
-        labels = match[1].replace(",", " ").split()
+    labels = _items(match[1], count)
     if len(labels) != count:
         text = f"{what}: {shown(match[1].strip())} are {len(labels)} states, but there are {count} parents."
         raise builder.error(_line(token), text)
     return labels, match[2]
-
-
-def _checked_row(builder: Builder, text: str, width: int, line: int, what: str) -> list[float]:
-    values = builder.numbers(text, line)
-    if len(values) != width:
-        raise builder.error(line, f"{what}: a row has {len(values):,} numbers, but there are {width:,} states.")
-    return values
 
 
 # Writing

@@ -1,20 +1,20 @@
 """What all parsers share: a document put together piece by piece, every check made once, with the line of the file.
 
 A file is read as if an enemy had written it: no array is made before the numbers that fill it have been found in the
-file, but for tables that a format may abbreviate, which together have at most `EXPANSION_LIMIT` values.
+file, but for tables that a format may abbreviate, which together are limited by the size of the file.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 
 import numpy as np
 
 from ...document import Document, Factor
-from ...exceptions import NetworkFileError, shortened, unknown_name
+from ...exceptions import NetworkFileError, RescaledTableWarning, shortened, unknown_name, warn
 from ..container import shown
 
 ROW_SUM_TOLERANCE = 1e-4
@@ -24,8 +24,20 @@ The numbers are kept as they are, as pyAgrum keeps them too (its reader of BIF t
 its sum would not come back from a file bit for bit. Blocks divide their rows when they are made.
 """
 
+RESCALE = 0.01
+"""How far from one a row may sum up to be divided by its sum, with a warning, unless the reader is told otherwise."""
+
+NEGATIVE_TOLERANCE = 1e-4
+"""A number of a table that is less than zero by at most this is taken for zero, with a warning: it was rounded."""
+
+EXPANSION_BASE = 2**20
+EXPANSION_SHARE = 32
 EXPANSION_LIMIT = 2**24
-"""Most values that a file may leave unwritten (default rows, functions of the parents), all tables together."""
+"""Most values that a file may leave unwritten (default rows, functions of the parents), all tables together.
+
+A file may leave EXPANSION_BASE values unwritten, EXPANSION_SHARE more for each of its characters, and in all no more
+than EXPANSION_LIMIT, so that a small file takes little memory.
+"""
 
 MOST_AXES = 60
 """Most variables in one table: NumPy takes 64."""
@@ -52,6 +64,16 @@ def _is_number(word: str) -> bool:
     return "_" not in word  # Python takes 1_000 for a number
 
 
+def legible(text: str) -> str:
+    """A name or label of a file in a message: as it is, or quoted where it has blanks or control characters."""
+    return text if text.isprintable() and text and not set(text) & set(" ,='\"") else shown(text)
+
+
+def _some(notes: Sequence[str]) -> str:
+    more = f"; and {len(notes) - 3:,} more tables" if len(notes) > 3 else ""
+    return f"{'; '.join(notes[:3])}{more}."
+
+
 def check(document: Document) -> None:
     """What is to be written is a network, as if it had been read."""
     builder = Builder("this network")
@@ -74,10 +96,16 @@ class Builder:
 
     Args:
         file: its name, for messages.
+        size: how many characters it has.
+        rescale: how far from one a row may sum up to be divided by its sum; None refuses all that was not just rounded.
     """
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, size: int = 0, rescale: float | None = None) -> None:
         self.file = file
+        self._room = min(EXPANSION_BASE + EXPANSION_SHARE * size, EXPANSION_LIMIT)
+        self._rescale = rescale
+        self._rescaled: list[str] = []
+        self._raised: list[str] = []
         self.states: dict[str, tuple[str, ...]] = {}
         self._lines: dict[str, int | None] = {}
         self._factors: list[Factor] = []
@@ -123,6 +151,19 @@ class Builder:
         """Something else that was said of a variable, or of the network, "", which is carried along."""
         self._properties.setdefault(name, {})[key] = value
 
+    def rename(self, names: Mapping[str, str], labels: Mapping[str, Mapping[str, str]]) -> None:
+        """Give variables, and states of each of them, the names that those of the file stand for."""
+        states, lines = self.states, self._lines
+        self.states, self._lines = {}, {}
+        for name, old in states.items():
+            meant = labels.get(name, {})
+            self.add_variable(names.get(name, name), [meant.get(label, label) for label in old], lines[name])
+        self._tables = {names.get(name, name): line for name, line in self._tables.items()}
+        self._factors = [
+            Factor(tuple(names.get(name, name) for name in factor.scope), factor.values) for factor in self._factors
+        ]
+        self._properties = {names.get(name, name): known for name, known in self._properties.items()}
+
     # Tables
 
     def sizes(self, scope: Sequence[str], line: int | None, what: str) -> list[int]:
@@ -130,7 +171,7 @@ class Builder:
         for name in scope:
             if name not in self.states:
                 # near names are sought among some of them only: hostile ones could be long and many
-                known = [other[:100] for other in islice(self.states, 2000)]
+                known = [legible(other[:100]) for other in islice(self.states, 2000)]
                 near = unknown_name("variable", name[:100], known)
                 raise self.error(line, f"{what} names {shown(name)}, which is not declared. {near}")
         if len(set(scope)) < len(scope):
@@ -150,11 +191,12 @@ class Builder:
     def expand(self, count: int, line: int, what: str) -> None:
         """Ask for a table of values of which the file holds only a few."""
         self._expanded = min(self._expanded + count, 10**18)
-        if self._expanded > EXPANSION_LIMIT:
+        if self._expanded > self._room:
             raise self.error(
                 line,
-                f"{what} stands for {counted(count)} values that the file does not hold; all such tables together may "
-                f"have {EXPANSION_LIMIT:,}. Write the table out, or give the variable fewer parents.",
+                f"{what} stands for {counted(count)} values that the file does not hold; in a file of this size all "
+                f"such tables together may have {self._room:,}. Write the table out, or give the variable fewer "
+                "parents.",
             )
 
     def add_table(
@@ -180,19 +222,59 @@ class Builder:
         if child in self._tables:
             first = f", first in line {self._tables[child]}" if line is not None else ""
             raise self.error(line, f"{what} is there twice{first}. Remove one of them.")
-        array = self._array(scope, sizes, values, line, what)
-        rows = array.reshape(-1, sizes[-1])
+        array = self._array(scope, sizes, values, line, what, directed=True)
+        self._tables[child] = line
+        self._factors.append(Factor(scope, self._summed(array, parents, what, line, line_of_row)))
+
+    def _summed(
+        self,
+        array: np.ndarray,
+        parents: Sequence[str],
+        what: str,
+        line: int | None,
+        line_of_row: Callable[[int], int] | None,
+    ) -> np.ndarray:
+        """A table whose rows sum to one: as it is where it was just rounded, else divided by its sums."""
+        rows = array.reshape(-1, array.shape[-1])
         with np.errstate(over="ignore"):
             sums = rows.sum(axis=1)
-        off = np.flatnonzero(~(np.abs(sums - 1) <= ROW_SUM_TOLERANCE))
-        if len(off):
-            row = int(off[0])
-            of = f" for {self._configuration(parents, sizes[:-1], row)}" if parents else ""
-            more = f" ({len(off):,} rows do)" if len(off) > 1 else ""
-            at = line_of_row(row) if line_of_row is not None else line
-            raise self.error(at, f"{what}{of} sums to {sums[row]:.9g}, not to 1{more}. Correct its numbers.")
-        self._tables[child] = line
-        self._factors.append(Factor(scope, array))
+        distances = np.abs(sums - 1)
+        off = np.flatnonzero(~(distances <= ROW_SUM_TOLERANCE))
+        if not len(off):
+            return array
+        can = np.isfinite(sums[off]) & (sums[off] > 0)
+        bound = ROW_SUM_TOLERANCE if self._rescale is None else self._rescale
+        bad = off[~(can & (distances[off] <= bound + 1e-9))]  # 0.99 misses one by a little more than 0.01
+        first = int(bad[0] if len(bad) else off[0])
+        of = f" for {self._configuration(parents, array.shape[:-1], first)}" if parents else ""
+        at = line_of_row(first) if line_of_row is not None else line
+        if len(bad):
+            more = f" ({len(bad):,} rows do)" if len(bad) > 1 else ""
+            remedy = " Correct its numbers."
+            if self._rescale is not None and np.isfinite(sums[first]) and sums[first] > 0:
+                remedy = " Correct its numbers, or divide each row by its sum with rescale=True."
+            raise self.error(at, f"{what}{of} sums to {sums[first]:.9g}, not to 1{more}.{remedy}")
+        more = f", and {len(off) - 1:,} more of its rows" if len(off) > 1 else ""
+        self._rescaled.append(f"line {at}: {what}{of} summed to {sums[first]:.9g}{more}")
+        scaled = rows.copy()
+        scaled[off] /= sums[off, None]
+        result: np.ndarray = scaled.reshape(array.shape)
+        result.setflags(write=False)
+        return result
+
+    def function(self, child: str, parents: Sequence[str], codes: Sequence[int], line: int) -> np.ndarray:
+        """The values of a table that says for each case of the parents which state the child has."""
+        what = f"the table of {shown(child)}"
+        *sizes, width = self.sizes((*parents, child), line, what)
+        cases = self.product(sizes)
+        if len(codes) != cases:
+            raise self.error(
+                line, f"{what} has {len(codes):,} resulting states; its parents have {counted(cases)} cases."
+            )
+        self.expand(cases * width, line, what)
+        values = np.zeros((cases, width))
+        values[np.arange(cases), codes] = 1.0
+        return values.ravel()
 
     def add_factor(self, scope: Sequence[str], values: Sequence[float] | np.ndarray, line: int | None) -> None:
         """A table over some variables, the first slowest; of any numbers that are not negative."""
@@ -207,14 +289,22 @@ class Builder:
         values: Sequence[float] | np.ndarray,
         line: int | None,
         what: str,
+        directed: bool = False,
     ) -> np.ndarray:
         expected = self.product(sizes)
         if len(values) != expected:
             how = " × ".join(f"{size} of {shown(name)}" for name, size in islice(zip(scope, sizes, strict=True), 8))
             how = f"the product of the states, {how}{' × ...' if len(sizes) > 8 else ''}" if sizes else "a constant"
             raise self.error(line, f"{what} has {len(values):,} values instead of {counted(expected)} ({how}).")
-        array = np.array(values, dtype=np.float64)
-        bad = np.flatnonzero(~np.isfinite(array) | (array < 0))
+        array = np.asarray(values, dtype=np.float64)
+        wrong = ~(np.isfinite(array) & (array >= 0))
+        if directed and self._rescale is not None and wrong.any():
+            slight = wrong & (array < 0) & (array >= -NEGATIVE_TOLERANCE)
+            if slight.any():
+                first = int(np.flatnonzero(slight)[0])
+                self._raised.append(f"line {line}: value {first + 1} of {what} was {array[first]}")
+                array, wrong = np.where(slight, 0.0, array), wrong & ~slight
+        bad = np.flatnonzero(wrong)
         if len(bad):
             place = f"value {int(bad[0]) + 1} of {what}"
             raise self.error(line, f"{place} is {array[bad[0]]}. Values of tables are finite and not negative.")
@@ -225,7 +315,7 @@ class Builder:
     def _configuration(self, parents: Sequence[str], sizes: Sequence[int], row: int) -> str:
         codes = np.unravel_index(row, tuple(sizes))
         pairs = zip(parents, codes, strict=True)
-        return shortened((f"{name}={self.states[name][int(code)]}" for name, code in pairs), 6)[:300]
+        return shortened((f"{legible(name)}={legible(self.states[name][int(code)])}" for name, code in pairs), 6)[:300]
 
     def configuration(self, parents: Sequence[str], row: int, line: int) -> str:
         """The states of the parents in a row of a table, as people read them."""
@@ -244,8 +334,19 @@ class Builder:
             self._check_cycles()
             places = {variable: place for place, variable in enumerate(self.states)}
             self._factors.sort(key=lambda factor: places[factor.scope[-1]])
+        self._tell()
         factors = tuple(self._factors)
         return Document(self.states, factors, directed, name, self._properties)
+
+    def _tell(self) -> None:
+        """Warn of what was mended."""
+        if self._raised:
+            warn(f"{self.file}: numbers below zero were taken for zero. {_some(self._raised)}", RescaledTableWarning)
+        if self._rescaled:
+            warn(
+                f"{self.file}: rows that do not sum to 1 were divided by their sum. {_some(self._rescaled)}",
+                RescaledTableWarning,
+            )
 
     def _check_cycles(self) -> None:
         parents = {factor.scope[-1]: factor.scope[:-1] for factor in self._factors}

@@ -14,10 +14,12 @@ from .builder import Builder
 DEEPEST = 100
 """Most elements within each other."""
 
+_BLANK = {ord(letter): " " for letter in map(chr, range(33, 127))}
+_DECLARATION = re.compile(r"\s*<\?xml\s[^<>]*\?>")
 _DECLARED = re.compile(r"\s*<\?xml[^>]*?\bencoding\s*=\s*[\"']([A-Za-z0-9._-]+)[\"']")
 
 
-@dataclass
+@dataclass(slots=True)
 class Element:
     """One element: what is between its tags as text, without that of its children."""
 
@@ -56,6 +58,8 @@ def parsed(text: str, builder: Builder, root: str, upper: bool = False) -> Eleme
         root: what its tag must be.
         upper: whether tags are compared in capital letters.
     """
+    if (declaration := _DECLARATION.match(text)) is not None:  # some files have blanks before it, which XML forbids
+        text = declaration[0].translate(_BLANK) + text[declaration.end() :]
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
     found: list[Element] = []

@@ -29,6 +29,12 @@ def check_directed(document: Document, format: str) -> None:
         )
 
 
+def check_title(document: Document, format: str, title: Callable[[str], bool] = is_plain) -> None:
+    """The name of the network is one that the format can carry."""
+    if not (is_plain(document.name) and title(document.name)):
+        raise NetworkFileError(f"{format} cannot carry the name {shown(document.name)} of the network. Change it.")
+
+
 def check_names(
     document: Document,
     format: str,
@@ -49,8 +55,7 @@ def check_names(
         instead: which formats can carry it.
         title: the same for the name of the network.
     """
-    if not (is_plain(document.name) and title(document.name)):
-        raise NetworkFileError(f"{format} cannot carry the name {shown(document.name)} of the network. Change it.")
+    check_title(document, format, title)
     for variable, labels in document.states.items():
         if not (is_plain(variable) and name(variable)):
             raise NetworkFileError(f"{format} cannot carry the name {shown(variable)}: {rule}. Rename it{instead}.")

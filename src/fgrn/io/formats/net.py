@@ -7,27 +7,25 @@ r"""Hugin NET: blocks of attributes, for the network, for each node, and for eac
 Attributes that fgrn does not need are kept as properties: a text without its quotation marks, all else as it is
 written. In a text \" stands for a quotation mark and \\ for a backslash. A potential without data has ones
 everywhere, as in Hugin, which is uniform.
+
+In an OOBN file all this stands within `class name { ... }`, beside the attributes of the network. A class without
+instances of others is read like any network; it is never written.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
 from ...document import Document
 from ..container import shown
-from .builder import Builder
+from .builder import RESCALE, Builder
 from .names import check_directed, check_names, is_plain, numbers_text
+from .tokens import PERCENT, SLASHES, Span, Token, Tokens
 
-_TOKEN = re.compile(
-    r"""(?P<blank>[\s]+|%[^\n]*)|(?P<text>"(?:[^"\\]|\\.)*")|(?P<sign>[{}()=;|])|(?P<word>[^\s"%{}()=;|]+)""", re.S
-)
-_COMMENT = re.compile(r"%[^\n]*")
-_DATA = re.compile(r'[^;%{}"]*(?:%[^\n]*[^;%{}"]*)*')
+_COMMENTS = (PERCENT, rf"(?<!:){SLASHES}")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LIST = re.compile(r'\((?:[\s0-9.eE+()-]|"(?:[^"\\]|\\.)*")*\)', re.S)
@@ -36,135 +34,102 @@ _OTHER_KINDS = {
     "utility": "a utility",
     "continuous": "a continuous variable",
     "function": "a function",
-    "class": "a class",
+    "class": "a second class",
+    "instance": "an instance of another class",
     "temporal": "a temporal clone",
 }
-_RESERVED = frozenset({"net", "node", "discrete", "potential", *_OTHER_KINDS})
+_SEVERAL = "more follows the class, and fgrn reads one class without instances. Let Hugin save it as .net."
+_RESERVED = frozenset({"net", "node", "discrete", "potential", *_OTHER_KINDS} - {"instance"})
 
 
-class _Token(NamedTuple):
-    kind: str  # text, sign, word, or end
-    text: str
-    place: int
+def _attributes(tokens: Tokens) -> dict[str, Span]:
+    """A block of attributes in braces, each up to its semicolon."""
+    tokens.take("{")
+    found: dict[str, Span] = {}
+    while tokens.next.text != "}":
+        _attribute(tokens, tokens.take("word").text, found)
+    tokens.take("}")
+    return found
 
 
-class _Attribute(NamedTuple):
-    tokens: list[_Token]
-    begin: int
-    end: int
+def _attribute(tokens: Tokens, name: str, found: dict[str, Span]) -> None:
+    found[name] = tokens.statement(tokens.take("=").place + 1)
+    tokens.take(";")
 
 
-class _Reader:
-    """The tokens of a text, one by one, and what can be made of them."""
-
-    def __init__(self, text: str, builder: Builder) -> None:
-        self.text, self.builder = text, builder
-        self._breaks = [match.start() for match in re.finditer("\n", text)]
-        self.next = self._token(0)
-
-    def line(self, place: int) -> int:
-        return bisect_left(self._breaks, place) + 1
-
-    def _token(self, place: int) -> _Token:
-        while place < len(self.text):
-            match = _TOKEN.match(self.text, place)
-            if match is None:  # only a quotation mark begins something without end
-                raise self.builder.error(self.line(place), "a text begins here and has no end. Close it with '\"'.")
-            if match.lastgroup != "blank":
-                return _Token(str(match.lastgroup), match[0], place)
-            place = match.end()
-        return _Token("end", "", place)
-
-    def take(self, *wanted: str) -> _Token:
-        """The next token, which is of this kind or text; nothing wanted takes all but the end."""
-        token = self.next
-        if token.kind == "end" or (wanted and token.kind not in wanted and token.text not in wanted):
-            found = f"found {shown(token.text)}" if token.text else "the file ends"
-            hint = "" if token.text else " Is it complete?"
-            words = " or ".join("a name" if one == "word" else repr(one) for one in wanted) or "something else"
-            raise self.builder.error(self.line(token.place), f"{found} where {words} was expected.{hint}")
-        self.next = self._token(token.place + len(token.text))
-        return token
-
-    def attributes(self) -> dict[str, _Attribute]:
-        """A block of attributes in braces, each up to its semicolon."""
-        self.take("{")
-        found: dict[str, _Attribute] = {}
-        while self.next.text != "}":
-            name = self.take("word").text
-            begin = self.take("=").place + 1
-            tokens: list[_Token] = []
-            if name == "data":  # as a whole: it may be of millions of numbers
-                numbers = _DATA.match(self.text, begin)
-                self.next = self._token(numbers.end() if numbers else begin)
-            while self.next.text != ";":
-                if self.next.text in ("{", "}"):
-                    self.take(";")
-                tokens.append(self.take())
-            found[name] = _Attribute(tokens, begin, self.next.place)
-            self.take(";")
-        self.take("}")
-        return found
-
-    def value(self, attribute: _Attribute) -> str:
-        """An attribute as a property."""
-        if len(attribute.tokens) == 1 and attribute.tokens[0].kind == "text":
-            return _unquoted(attribute.tokens[0].text)
-        return self.text[attribute.begin : attribute.end].strip()
+def _value(tokens: Tokens, attribute: Span) -> str:
+    """An attribute as a property."""
+    parts = list(tokens.tokens(attribute))
+    if len(parts) == 1 and parts[0].kind == "text":
+        return parts[0].name
+    return tokens.text[attribute.begin : attribute.end].strip()
 
 
-def _unquoted(text: str) -> str:
-    return re.sub(r'\\(["\\])', r"\1", text[1:-1])
+def parse(text: str, file: str, rescale: float | None = RESCALE) -> Document:
+    """The network in a NET text, or in an OOBN text of one class that has no instances of others."""
+    builder = Builder(file, len(text), rescale)
+    found = _Blocks(Tokens(text, builder, "{}()=;|", *_COMMENTS))
+    for key, attribute in found.own.items():
+        if key != "name":
+            builder.add_property("", key, _value(found.tokens, attribute))
+    for token, attributes in found.nodes:
+        _node(builder, found.tokens, token, attributes)
+    for scope, attributes in found.potentials:
+        _potential(builder, found.tokens, scope, attributes)
+    return builder.finish(_value(found.tokens, found.own["name"]) if "name" in found.own else found.name)
 
 
-def parse(text: str, file: str) -> Document:
-    """The network in a NET text."""
-    builder = Builder(file)
-    reader = _Reader(text, builder)
-    name = ""
-    nodes: list[tuple[_Token, dict[str, _Attribute]]] = []
-    potentials: list[tuple[list[_Token], dict[str, _Attribute]]] = []
-    while reader.next.kind != "end":
-        word = reader.take("word")
+class _Blocks:
+    """The blocks of a file, in its order: they may name what comes only later."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self.tokens = tokens
+        self.name = ""
+        self.own: dict[str, Span] = {}
+        self.nodes: list[tuple[Token, dict[str, Span]]] = []
+        self.potentials: list[tuple[list[Token], dict[str, Span]]] = []
+        if tokens.next.text != "class":
+            while tokens.next.kind != "end":
+                self._block(tokens.take("word"))
+            return
+        tokens.take("class")
+        self.name = tokens.take("word", "text").name
+        tokens.take("{")
+        while tokens.next.text != "}":
+            word = tokens.take("word")
+            if tokens.next.text == "=":
+                _attribute(tokens, word.text, self.own)
+            else:
+                self._block(word)
+        tokens.take("}")
+        if tokens.next.kind != "end":
+            raise tokens.builder.error(tokens.line(tokens.next.place), _SEVERAL)
+
+    def _block(self, word: Token) -> None:
+        tokens = self.tokens
+        line = tokens.line(word.place)
         if word.text == "net":
-            for key, attribute in reader.attributes().items():
-                if key == "name":
-                    name = reader.value(attribute)
-                else:
-                    builder.add_property("", key, reader.value(attribute))
+            self.own |= _attributes(tokens)
         elif word.text == "potential":
-            potentials.append((_scope(reader), reader.attributes()))
+            self.potentials.append((_scope(tokens), _attributes(tokens)))
         elif word.text in ("node", "discrete"):
             if word.text == "discrete":
-                reader.take("node")
-            nodes.append((reader.take("word", "text"), reader.attributes()))
+                tokens.take("node")
+            self.nodes.append((tokens.take("word", "text"), _attributes(tokens)))
         elif word.text in _OTHER_KINDS:
             what = _OTHER_KINDS[word.text]
-            raise builder.error(
-                reader.line(word.place), f"here is {what}; only discrete nodes and their potentials are read."
-            )
+            raise tokens.builder.error(line, f"here is {what}; only discrete nodes and their potentials are read.")
         else:
-            raise builder.error(
-                reader.line(word.place), f"found {shown(word.text)} where net, node or potential was expected."
-            )
-    for token, attributes in nodes:
-        _node(builder, reader, token, attributes)
-    for scope, attributes in potentials:
-        _potential(builder, reader, scope, attributes)
-    return builder.finish(name)
+            raise tokens.builder.error(line, f"found {shown(word.text)} where net, node or potential was expected.")
 
 
-def _name(token: _Token) -> str:
-    return _unquoted(token.text) if token.kind == "text" else token.text
-
-
-def _scope(reader: _Reader) -> list[_Token]:
+def _scope(tokens: Tokens) -> list[Token]:
     """The variables of a potential: the child, then its parents."""
-    opening = reader.take("(")
-    found: list[_Token] = []
+    opening = tokens.take("(")
+    found: list[Token] = []
     bar = False
-    while reader.next.text != ")":
-        token = reader.take("word", "text", "|")
+    while tokens.next.text != ")":
+        token = tokens.take("word", "text", "|")
         if token.text != "|":
             found.append(token)
         elif bar or len(found) != 1:
@@ -172,27 +137,26 @@ def _scope(reader: _Reader) -> list[_Token]:
         else:
             bar = True
     if len(found) != 1 and not bar:
-        raise reader.builder.error(
-            reader.line(opening.place), "a potential is of one variable: potential ( child | parents )."
+        raise tokens.builder.error(
+            tokens.line(opening.place), "a potential is of one variable: potential ( child | parents )."
         )
-    reader.take(")")
+    tokens.take(")")
     return found
 
 
-def _node(builder: Builder, reader: _Reader, token: _Token, attributes: dict[str, _Attribute]) -> None:
-    name, line = _name(token), reader.line(token.place)
+def _node(builder: Builder, tokens: Tokens, token: Token, attributes: dict[str, Span]) -> None:
+    line = tokens.line(token.place)
     states = attributes.pop("states", None)
     if states is None:
-        raise builder.error(line, f'node {shown(name)} has no states. It needs states = ("..." "...");')
-    labels = [_name(one) for one in states.tokens if one.kind != "sign"]
-    builder.add_variable(name, labels, line)
+        raise builder.error(line, f'node {shown(token.name)} has no states. It needs states = ("..." "...");')
+    builder.add_variable(token.name, [one.name for one in tokens.tokens(states) if one.kind != "sign"], line)
     for key, attribute in attributes.items():
-        builder.add_property(name, key, reader.value(attribute))
+        builder.add_property(token.name, key, _value(tokens, attribute))
 
 
-def _potential(builder: Builder, reader: _Reader, scope: list[_Token], attributes: dict[str, _Attribute]) -> None:
-    line = reader.line(scope[0].place)
-    child, *parents = (_name(token) for token in scope)
+def _potential(builder: Builder, tokens: Tokens, scope: list[Token], attributes: dict[str, Span]) -> None:
+    line = tokens.line(scope[0].place)
+    child, *parents = (token.name for token in scope)
     what = f"the table of {shown(child)}"
     data = attributes.get("data")
     if data is None:
@@ -203,9 +167,8 @@ def _potential(builder: Builder, reader: _Reader, scope: list[_Token], attribute
         builder.expand(total, line, what)
         builder.add_table(child, parents, np.full(total, 1 / sizes[-1]), line)
         return
-    raw = _COMMENT.sub(" ", reader.text[data.begin : data.end]).replace("(", " ").replace(")", " ")
-    numbers = builder.numbers(raw, reader.line(data.begin))
-    builder.add_table(child, parents, numbers, reader.line(data.begin + len(raw) - len(raw.lstrip())))
+    numbers, first = tokens.numbers(data)
+    builder.add_table(child, parents, numbers, first)
 
 
 # Writing

@@ -23,11 +23,18 @@ import numpy as np
 
 from ...document import Document
 from ..container import shown
-from .builder import ROW_SUM_TOLERANCE, Builder, as_numbers, counted
+from .builder import RESCALE, ROW_SUM_TOLERANCE, Builder, as_numbers, counted
 from .names import numbers_text
 
-MOST_STATES = 2**20
+MOST_STATES = 2**16
 """Most states that variables may have beyond those that a table in the file has values for."""
+
+CELLS_BASE = 2**20
+CELLS_SHARE = 32
+"""Most cells of evidence of several samples, which has one for each sample and each variable that any of them names.
+
+CELLS_SHARE for each number of the file, or CELLS_BASE if that is more: a small file takes little memory.
+"""
 
 _COMMENT = re.compile(r"#[^\n]*")
 
@@ -82,9 +89,9 @@ class _Words:
         return found
 
 
-def parse(text: str, file: str) -> Document:
+def parse(text: str, file: str, rescale: float | None = RESCALE) -> Document:
     """The network in a UAI text."""
-    builder = Builder(file)
+    builder = Builder(file, len(text), rescale)
     words = _Words(text, builder)
     kind = words.words[0].upper() if words.words else ""
     if kind not in ("BAYES", "MARKOV"):
@@ -210,6 +217,11 @@ def parse_evidence(text: str, file: str) -> Mapping[str, int | list[int | None]]
     if count == 1:
         return samples[0]
     names = sorted({name for sample in samples for name in sample}, key=lambda name: int(name[1:]))
+    most = max(CELLS_BASE, CELLS_SHARE * len(words.words))
+    if len(names) * count > most:
+        table = f"{count:,} samples name {len(names):,} variables, a table of {len(names) * count:,} cells"
+        remedy = "Split it into files of fewer samples."
+        raise builder.error(1, f"{table}; of a file with {len(words.words):,} numbers the most is {most:,}. {remedy}")
     return {name: [sample.get(name) for sample in samples] for name in names}
 
 

@@ -2,6 +2,9 @@
 
 Tables have the first parent slowest and the child fastest. What GeNIe keeps to draw a node, its name and its place, is
 read as the properties "label" and "position"; other properties are user properties of the node.
+
+Names and labels are identifiers there. What is none is written as one like it, with a note of what is meant in the user
+properties fgrn_name and fgrn_states, so that it comes back as it was.
 """
 
 from __future__ import annotations
@@ -15,41 +18,45 @@ import numpy as np
 
 from ...document import Document, Factor
 from ..container import shown
-from .builder import Builder
+from .builder import RESCALE, Builder
+from .identifiers import identifiers, is_identifier, note, noted
 from .markup import Element, parsed, written
-from .names import check_directed, check_names, is_plain, numbers_text
+from .names import check_directed, check_title, is_plain, numbers_text
 
-_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _POSITION = re.compile(r"-?[0-9]+(?: -?[0-9]+){3}")
 _DRAWN = {"name": "label", "position": "position"}
+_NAME, _STATES = "fgrn_name", "fgrn_states"
 _TABLES = ("cpt", "deterministic", "noisymax")
 
 
-def parse(text: str, file: str) -> Document:
+def parse(text: str, file: str, rescale: float | None = RESCALE) -> Document:
     """The network in an XDSL text."""
-    builder = Builder(file)
+    builder = Builder(file, len(text), rescale)
     root = parsed(text, builder, "smile")
     nodes = root.first("nodes")
     if nodes is None:
         raise builder.error(root.line, "there is no <nodes>. Is the file complete?")
     if (dynamic := root.first("dynamic")) is not None:
         raise builder.error(dynamic.line, "this is a dynamic network, which fgrn does not read. Unroll it in GeNIe.")
+    names: dict[str, str] = {}
+    labels: dict[str, dict[str, str]] = {}
     for node in nodes.children:
         name = _id(builder, node)
         if node.tag not in _TABLES:
             known = "only cpt, deterministic and noisymax nodes are read"
             raise builder.error(node.line, f"node {shown(name)} is a <{node.tag[:40]}>; {known}.")
         builder.add_variable(name, [_id(builder, state) for state in node.all("state")], node.line)
-        _properties(builder, name, node)
+        _properties(builder, name, node, names, labels)
     for node in nodes.children:
         _table(builder, node)
     for properties in root.all("properties"):
-        _properties(builder, "", properties)
+        _properties(builder, "", properties, {}, {})
     title = root.attributes.get("id", "")
     for extension in root.all("extensions"):
         for genie in extension.all("genie"):
-            _drawn(builder, genie)
+            _drawn(builder, genie, names)
             title = genie.attributes.get("name", title)
+    builder.rename(names, labels)
     return builder.finish(title)
 
 
@@ -59,12 +66,22 @@ def _id(builder: Builder, element: Element) -> str:
     return element.attributes["id"]
 
 
-def _properties(builder: Builder, name: str, element: Element) -> None:
+def _properties(
+    builder: Builder, name: str, element: Element, names: dict[str, str], labels: dict[str, dict[str, str]]
+) -> None:
+    """The user properties of a node; two of them note what its name, and those of its states, stand for."""
     for one in element.all("property"):
-        builder.add_property(name, _id(builder, one), one.text)
+        key = _id(builder, one)
+        meant = noted(one.text) if name and key in (_NAME, _STATES) else None
+        if meant is None:
+            builder.add_property(name, key, one.text)
+        elif key == _STATES:
+            labels[name] = meant
+        elif meant.get(name, "").strip():
+            names[name] = meant[name]
 
 
-def _drawn(builder: Builder, element: Element) -> None:
+def _drawn(builder: Builder, element: Element, names: dict[str, str]) -> None:
     """What GeNIe needs to draw the nodes, those in submodels among them."""
     waiting = [element]
     order: dict[str, None] = {}
@@ -76,7 +93,7 @@ def _drawn(builder: Builder, element: Element) -> None:
             order[name] = None
             for tag, key in _DRAWN.items():
                 found = node.first(tag)
-                if found is not None and name in builder.states and found.text not in ("", name):
+                if found is not None and name in builder.states and found.text not in ("", name, names.get(name)):
                     builder.add_property(name, key, " ".join(found.text.split()) if tag == "position" else found.text)
     if order.keys() == builder.states.keys():  # nodes have their parents before them, and this is how they were given
         builder.states = {name: builder.states[name] for name in order}
@@ -109,19 +126,12 @@ def _table(builder: Builder, node: Element) -> None:
 def _function(builder: Builder, name: str, parents: list[str], states: list[str], line: int) -> np.ndarray:
     """The table of a node that is a function of its parents: one of its states for each case."""
     what = f"the table of {shown(name)}"
-    *sizes, width = builder.sizes((*parents, name), line, what)
-    if len(states) != builder.product(sizes):
-        text = f"{what} has {len(states):,} resulting states; its parents have {builder.product(sizes):,} cases."
-        raise builder.error(line, text)
     codes = {label: code for code, label in enumerate(builder.states[name])}
     for state in states:
         if state not in codes:
             known = ", ".join(map(shown, builder.states[name][:8]))
             raise builder.error(line, f"{what}: {shown(state)} is no state of it (known: {known}).")
-    builder.expand(len(states) * width, line, what)
-    values = np.zeros((len(states), width))
-    values[np.arange(len(states)), [codes[state] for state in states]] = 1.0
-    return values.ravel()
+    return builder.function(name, parents, [codes[state] for state in states], line)
 
 
 def _orders(builder: Builder, words: list[str], sizes: list[int], line: int, name: str) -> list[list[int]]:
@@ -174,30 +184,35 @@ def _noisy_max(
 def serialise(document: Document) -> str:
     """A document as an XDSL text."""
     check_directed(document, "XDSL")
-    rule = "names and labels are letters, digits and underscores, and begin with a letter"
-    check_names(document, "XDSL", _is_id, _is_id, rule, ", or write XMLBIF (.xml) or BIF (.bif)")
+    check_title(document, "XDSL")
+    ids = identifiers(document.states)
     name = quoteattr(document.name)
-    identifier = document.name if _is_id(document.name) else "Network"
+    identifier = document.name if is_identifier(document.name) else "Network"
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f'<smile version="1.0" id="{identifier}" numsamples="10000">']
-    own = list(_written_properties(document, "", 2))
+    own = list(_written_properties(document, "", "", 2))
     lines += ["  <properties>", *own, "  </properties>"] if own else []
     lines.append("  <nodes>")
     for factor in _parents_first(document):
         *parents, child = factor.scope
-        lines.append(f'    <cpt id="{child}">')
-        lines += [f'      <state id="{label}" />' for label in document.states[child]]
-        lines += [written("parents", " ".join(parents), 3)] if parents else []
-        lines += [*_written_properties(document, child, 3)]
+        states = identifiers(document.states[child])
+        lines.append(f'    <cpt id="{ids[child]}">')
+        lines += [f'      <state id="{states[label]}" />' for label in document.states[child]]
+        lines += [written("parents", " ".join(ids[parent] for parent in parents), 3)] if parents else []
+        for key, meant in ((_NAME, {child: ids[child]}), (_STATES, states)):
+            if text := note(meant):
+                lines.append(_property(key, text, 3))
+        lines += [*_written_properties(document, child, ids[child], 3)]
         lines += [written("probabilities", numbers_text(factor.values.ravel().tolist()), 3), "    </cpt>"]
     lines += ["  </nodes>", "  <extensions>", f'    <genie version="1.0" app="fgrn" name={name}>']
     for variable in document.states:
         known = document.properties.get(variable, {})
-        lines.append(f'      <node id="{variable}">')
+        lines.append(f'      <node id="{ids[variable]}">')
         for tag, key in _DRAWN.items():
-            if _is_drawn(variable, key, known.get(key, "")):
+            if _is_drawn(variable, ids[variable], key, known.get(key, "")):
                 lines.append(written(tag, known[key], 4))
             elif tag == "name":  # which every node has
-                lines.append(written(tag, variable, 4))
+                can = is_plain(variable) and variable == variable.strip()
+                lines.append(written(tag, variable if can else ids[variable], 4))
         lines.append("      </node>")
     return "\n".join([*lines, "    </genie>", "  </extensions>", "</smile>", ""])
 
@@ -219,19 +234,21 @@ def _parents_first(document: Document) -> Iterator[Factor]:
                 yield factors[last]
 
 
-def _is_id(text: str) -> bool:
-    return bool(_IDENTIFIER.fullmatch(text))
-
-
-def _is_drawn(variable: str, key: str, value: str) -> bool:
+def _is_drawn(variable: str, identifier: str, key: str, value: str) -> bool:
     """Whether a property is one that GeNIe draws; a label that is the name itself would be taken for none."""
     if key == "position":
         return bool(_POSITION.fullmatch(value))
-    return key in _DRAWN.values() and value not in ("", variable) and value == value.strip() and is_plain(value)
+    plain = value == value.strip() and is_plain(value)
+    return key in _DRAWN.values() and value not in ("", variable, identifier) and plain
 
 
-def _written_properties(document: Document, name: str, indent: int) -> Iterator[str]:
+def _written_properties(document: Document, name: str, identifier: str, indent: int) -> Iterator[str]:
     for key, value in document.properties.get(name, {}).items():
-        drawn = bool(name) and _is_drawn(name, key, value)
-        if not drawn and _is_id(key) and is_plain(value) and value == value.strip():
-            yield f'{"  " * indent}<property id="{key}">{escape(value)}</property>'
+        drawn = bool(name) and _is_drawn(name, identifier, key, value)
+        can = is_identifier(key) and key not in (_NAME, _STATES) and is_plain(value) and value == value.strip()
+        if can and not drawn:
+            yield _property(key, value, indent)
+
+
+def _property(key: str, value: str, indent: int) -> str:
+    return f'{"  " * indent}<property id="{key}">{escape(value)}</property>'

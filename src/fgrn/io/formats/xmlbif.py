@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...document import Document
-from .builder import Builder
+from .builder import RESCALE, Builder
 from .markup import Element, parsed, written
 from .names import check_directed, check_names, is_plain, joined_property, numbers_text, split_property
 
 
-def parse(text: str, file: str) -> Document:
+def parse(text: str, file: str, rescale: float | None = RESCALE) -> Document:
     """The network in an XMLBIF text."""
-    builder = Builder(file)
+    builder = Builder(file, len(text), rescale)
     root = parsed(text, builder, "BIF", upper=True)
     network = root.first("NETWORK")
     if network is None:

@@ -1,0 +1,80 @@
+"""Faster EM by squared extrapolation (SQUAREM), which keeps the objective from falling.
+
+Three E-steps make a round. From parameters p0, two updates give p1 = EM(p0) and p2 = EM(p1); then
+
+    r = p1 - p0,   v = (p2 - p1) - r,   a = min(|r| / |v|, longest), at least 1
+    ahead = p0 + 2 a r + a^2 v                                       a = 1 gives p2
+
+Learning goes on from `ahead` if its objective is not less than that of p1, and from p2 if it is. The longest step
+grows by GROWTH when it was taken and succeeded, and shrinks when a step failed. Rows keep their sum, since those of r
+and v sum to zero; a cell that would not be positive is that of p2, so zeros are those of p2.
+
+Varadhan and Roland, "Simple and globally convergent methods for accelerating the convergence of any EM algorithm",
+Scandinavian Journal of Statistics 35 (2008), scheme S3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .parameters import Specification
+
+GROWTH = 4.0
+"""By how much the longest step grows or shrinks."""
+
+LIMIT = GROWTH**8
+"""The longest step that is ever tried: far beyond what succeeds, and small enough that nothing overflows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Extrapolation:
+    """How far a round has come: all that is needed to go on with it.
+
+    first    p0, after its update; None at the beginning of a round
+    ahead    the parameters to try next; None if those of the last update are next
+    length   a, by which `ahead` was found
+    longest  the largest a that is allowed
+    """
+
+    first: np.ndarray | None = None
+    ahead: np.ndarray | None = None
+    length: float = 1.0
+    longest: float = GROWTH
+
+    def after(self, spec: Specification, counted: np.ndarray, updated: np.ndarray, succeeded: bool) -> Extrapolation:
+        """The round after one more epoch.
+
+        Args:
+            spec: which of the parameters are learnt.
+            counted: the parameters of the E-step.
+            updated: those that came out of it.
+            succeeded: whether `counted` are those ahead; False too if nothing was ahead.
+        """
+        if self.ahead is not None:
+            return Extrapolation(longest=self._next_longest(succeeded))
+        if self.first is None:
+            return Extrapolation(first=counted, longest=self.longest)
+        ahead, length = extrapolated(spec, self.first, counted, updated, self.longest)
+        return Extrapolation(ahead=ahead, length=length, longest=self.longest)
+
+    def _next_longest(self, succeeded: bool) -> float:
+        if succeeded:
+            return min(self.longest * GROWTH, LIMIT) if self.length >= self.longest else self.longest
+        return max(1.0, self.length / GROWTH)
+
+
+def extrapolated(
+    spec: Specification, first: np.ndarray, second: np.ndarray, third: np.ndarray, longest: float
+) -> tuple[np.ndarray, float]:
+    """The parameters ahead of three that follow each other, and the length of the step (see the module)."""
+    layout = spec.layout
+    r = second - first
+    v = third - second - r
+    norm = float(np.linalg.norm(v))
+    length = max(1.0, min(float(np.linalg.norm(r)) / norm, longest)) if norm else 1.0
+    ahead = first + 2 * length * r + length**2 * v
+    ahead = np.where((ahead > 0) & (third > 0), ahead, third)
+    sums = np.repeat(np.add.reduceat(ahead, layout.lines), np.diff(layout.lines, append=layout.size))
+    return np.where(spec.learnt, ahead / sums, third), length

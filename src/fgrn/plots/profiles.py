@@ -1,0 +1,207 @@
+"""The picture of prototypes: the class profile of each state, beside the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import settings
+from ..exceptions import FgrnError, shortened
+from ..printing import told_apart
+from ..prototypes import by_level, weighted
+from .style import GREY, INK, PAPER, fitted, panels, percent, readable, room, styled, title, width_of, wrapped, write
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_LEVELS = 8
+"""Levels of a column that are shown; the others are shown as one."""
+
+NO_BASELINE = "Coloured by probability: the shares of the states are not known, so there is no baseline. Give shares=."
+"""Under profiles that come without the shares of their states."""
+
+
+@styled()
+def prototypes(
+    prototypes: Any,
+    *,
+    base: Mapping[str, Any] | None = None,
+    shares: Mapping[Any, float] | Sequence[float] | None = None,
+    most_columns: int = 20,
+    ax: Axes | None = None,
+) -> Figure:
+    """The profile (prototype) of each state: the probability of every level, coloured by its ratio to the baseline.
+
+    The baseline is the distribution of a column over all states, each weighted by its share. Without shares and without
+    a baseline, colours are the probabilities themselves, and the picture says so.
+
+    Args:
+        prototypes: an estimator with `prototypes_`, or that mapping: for each state the distribution of every column.
+        base: the baseline, a distribution of every column, if it is not that of the shares.
+        shares: how frequent each state is, by state or in their order, at any scale; those of an estimator are known.
+        most_columns: columns to show, those in which the states differ most; the picture says how many are left out.
+        ax: where to draw; a new figure unless given.
+    """
+    settings.whole("most_columns", most_columns, 1)
+    profiles, shared, general = _profiles(prototypes, base, shares)
+    tables = {name: _levels(profiles, general, name) for name in dict.fromkeys(n for p in profiles.values() for n in p)}
+    weights = np.array([shared.get(state, np.nan) for state in profiles])
+    if not np.isfinite(weights).all():
+        weights = np.full(len(profiles), 1 / len(profiles))  # to rank columns by, never to show
+    telling = sorted(tables, key=lambda name: -_difference(tables[name], weights))[:most_columns]
+    shown = {name: table for name, table in tables.items() if name in telling}
+    states = [fitted(state, 1.02, 8) for state in profiles]
+    wide = max(0.62 if len(states) <= 8 else 0.42, *(width_of(state, 8) + 0.16 for state in states))
+    gutter = max(width_of(label, 8) for table in shown.values() for label in table.labels)
+    size = (
+        max(wide * (len(states) + (general is not None)) + gutter + 2.5, 4.2),
+        0.2 * sum(len(table.labels) for table in shown.values()) + 0.1 * len(shown) + (1.6 if shared else 1.4),
+    )
+    figure, (axes,) = panels(ax, size)
+    _draw_profiles(axes, shown, gutter, room(ax, 1.7))
+    heads = [f"{name}\n{percent(shared[s])}" if s in shared else name for name, s in zip(states, profiles, strict=True)]
+    places = [*np.arange(len(states)) + 0.5, *([len(states) + 0.6] if general is not None else [])]
+    axes.set_xticks(places, [*heads, "baseline"][: len(places)])
+    axes.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False)
+    if general is not None:
+        axes.get_xticklabels()[-1].set_color(GREY)
+    axes.spines[:].set_visible(False)
+    _draw_scale(figure, axes, general is not None, min(0.8, 3.2 / size[0]))
+    rest = [name for name in tables if name not in telling]
+    notes = [f"{len(rest):,} columns in which they differ less are left out: {shortened(map(readable, rest), 4)}."]
+    notes = (notes if rest else []) + ([] if general is not None else [NO_BASELINE])
+    title(figure, axes, "Item-response probabilities: the profile (prototype) of each state", notes, ax is None)
+    return figure
+
+
+@dataclass(frozen=True)
+class Levels:
+    """A column: its levels by name, probabilities (levels, states), and those of the baseline (levels,) or None."""
+
+    labels: list[str]
+    values: np.ndarray
+    general: np.ndarray | None
+
+
+def _profiles(
+    given: Any, base: Mapping[str, Any] | None, shares: Any
+) -> tuple[Mapping[Any, Mapping[str, Any]], dict[Any, float], Mapping[str, Any] | None]:
+    """The profiles, the share of each state as far as it is known, and the baseline or None."""
+    found = given if isinstance(given, Mapping) else getattr(given, "prototypes_", None)
+    if not isinstance(found, Mapping):
+        wanted = "an estimator with prototypes_, or a mapping of states to columns to levels"
+        raise FgrnError(f"plots.prototypes draws {wanted}. Got {type(given).__name__} instead.")
+    if not any(found.values()):
+        raise FgrnError("There are no prototypes to draw: a mapping of states to columns to levels is wanted.")
+    known: dict[Any, float] = dict(getattr(found, "shares", {}))
+    general = getattr(found, "baseline", None)
+    if shares is not None:
+        known = _shares(shares, list(found))
+        general = weighted(found, known)
+    if base is not None:
+        absent = [name for profile in found.values() for name in profile if name not in base]
+        if absent:
+            raise FgrnError(f"base has no distribution of the column {absent[0]!r}; it needs one for every column.")
+        general = base
+    return found, known, general
+
+
+def _shares(given: Any, states: list[Any]) -> dict[Any, float]:
+    """Shares that sum to one, by state."""
+    if isinstance(given, Mapping):
+        values = [given.get(state) for state in states]
+    else:
+        values = list(given) if isinstance(given, Iterable) else []
+    numbers = np.array([np.nan if value is None else float(value) for value in values])
+    if len(numbers) != len(states) or not (np.isfinite(numbers).all() and (numbers >= 0).all() and numbers.sum() > 0):
+        raise FgrnError(f"shares has one number for each of the {len(states)} states, none below 0. Got {given!r}.")
+    return dict(zip(states, (numbers / numbers.sum()).tolist(), strict=True))
+
+
+def _draw_profiles(axes: Axes, shown: Mapping[str, Levels], gutter: float, beside: float) -> None:
+    """A block of cells for each column, its levels below each other, the states side by side."""
+    norm, shades = _colours(next(iter(shown.values())).general is not None)
+    y, count = 0.0, 0
+    ticks: list[tuple[float, str]] = []
+    apart = told_apart([readable(name) for name in shown], lambda name: tuple(wrapped(name, beside, 8, 2, "bold")))
+    for (name, table), called in zip(shown.items(), apart, strict=True):
+        count = table.values.shape[1]
+        cells = table.values if table.general is None else _lift(table.values, table.general)
+        edges = y + np.arange(len(table.labels) + 1.0)
+        ticks += [(float(middle), label) for middle, label in zip(edges[:-1] + 0.5, table.labels, strict=True)]
+        axes.pcolormesh(
+            np.arange(count + 1.0), edges, cells, cmap=shades, norm=norm, edgecolors=PAPER, linewidth=1,
+            gid=f"{'probability' if table.general is None else 'lift'} {readable(name)}",
+        )  # fmt: skip
+        dark = shades(norm(cells))[..., :3] @ (0.3, 0.59, 0.11) < 0.55
+        for at, row in enumerate(table.values):
+            for state, value in enumerate(row):
+                write(axes, state + 0.5, edges[at] + 0.5, percent(value), PAPER if dark[at, state] else INK)
+            if table.general is not None:
+                write(axes, count + 0.6, edges[at] + 0.5, percent(table.general[at]), GREY)
+        heading = "\n".join(wrapped(called, beside, 8, min(len(table.labels), 3), "bold"))
+        axes.annotate(
+            heading, (0, y + len(table.labels) / 2), (-72 * gutter - 16, 0), ("axes fraction", "data"), "offset points",
+            ha="right", va="center", fontsize=8, weight="bold",
+        )  # fmt: skip
+        y = edges[-1] + 0.5
+    axes.set(xlim=(0, count + (norm.vmin < 0)), ylim=(y - 0.5, 0))
+    axes.set_yticks([at for at, _ in ticks], [label for _, label in ticks])
+
+
+def _colours(compared: bool) -> tuple[Any, Any]:
+    """How cells are coloured: by the logarithm of how they differ from the baseline, or by their probability."""
+    from matplotlib import colormaps
+    from matplotlib.colors import Normalize
+
+    return (Normalize(-2, 2), colormaps["RdBu_r"]) if compared else (Normalize(0, 1), colormaps["Blues"])
+
+
+def _draw_scale(figure: Figure, axes: Axes, compared: bool, shrink: float) -> None:
+    """What the colours of the cells mean, below them."""
+    from matplotlib.cm import ScalarMappable
+
+    ticks = {-2: "≤¼", -1: "½", 0: "1", 1: "2", 2: "≥4"} if compared else {0: "0%", 0.5: "50%", 1: "100%"}
+    bar = figure.colorbar(
+        ScalarMappable(*_colours(compared)), ax=axes, location="bottom", shrink=shrink, aspect=24, pad=0.02,
+        ticks=list(ticks), label="times the baseline" if compared else "probability",
+    )  # fmt: skip
+    bar.ax.set_xticklabels(list(ticks.values()))
+    bar.outline.set_visible(False)
+
+
+def _lift(values: np.ndarray, general: np.ndarray) -> np.ndarray:
+    """log2(values / baseline), (levels, states); 0 / 0 is as the baseline."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lift: np.ndarray = np.nan_to_num(np.log2(values / general[:, None]), nan=0, neginf=-2, posinf=2)
+    return lift
+
+
+def _levels(profiles: Mapping[Any, Mapping[str, Any]], base: Mapping[str, Any] | None, name: str) -> Levels:
+    """A column as it is drawn: at most MOST_LEVELS levels, of which the last stands for all others."""
+    found = [by_level(column.get(name, {})) for column in profiles.values()]
+    levels = list(dict.fromkeys(level for column in found for level in column))
+    values = np.array([[float(column.get(level, 0)) for column in found] for level in levels])
+    given = {} if base is None else by_level(base[name])
+    general = np.array([float(given.get(level, 0)) for level in levels])
+    labels = [fitted(level, 1.3, 8) for level in levels]
+    if len(levels) > MOST_LEVELS:
+        order = np.argsort(-values.max(axis=1), kind="stable")
+        kept, others = np.sort(order[: MOST_LEVELS - 1]), order[MOST_LEVELS - 1 :]
+        values = np.concatenate([values[kept], values[others].sum(axis=0, keepdims=True)])
+        general = np.append(general[kept], general[others].sum())
+        labels = [*(labels[at] for at in kept), f"{len(others):,} others"]
+    return Levels(labels, values, None if base is None else general)
+
+
+def _difference(table: Levels, weights: np.ndarray) -> float:
+    """How much a column differs between states: the mean divergence from the baseline, in nats."""
+    values = table.values
+    general = values @ weights if table.general is None else table.general
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = values * np.log(values / general[:, None])
+    return float(np.nan_to_num(terms, nan=0, posinf=10).sum(axis=0) @ weights)

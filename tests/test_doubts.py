@@ -1,0 +1,186 @@
+"""Tables that may not be what they seem: words for missing values, a row read as names, values that cannot be kept."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+import fgrn
+from fgrn import LatentClassifier, LatentClassModel, Schema, TableWarning
+from fgrn.cli import main
+from fgrn.labels import MISSING
+
+WORK = {"work": ["state", "?", "private", "?"] * 5, "sex": ["f", "m"] * 10}
+
+
+def small(**settings: Any) -> LatentClassModel:
+    return LatentClassModel(n_hidden=2, n_epochs=3, n_init=1, random_state=0, **settings)
+
+
+# Words for missing values
+
+
+def test_a_file_and_a_frame_have_the_same_missing_values(tmp_path: Path) -> None:
+    path = tmp_path / "work.csv"
+    pd.DataFrame(WORK).to_csv(path, index=False)
+    frame = pd.read_csv(path, keep_default_na=False)
+    with pytest.warns(TableWarning, match=r"column 'work': '\?' in 10 rows.*missing_values=\(\)"):
+        in_memory = small().fit(frame)
+    from_file = small().fit(str(path))
+    assert in_memory.schema_.states == from_file.schema_.states == {"work": ["private", "state"], "sex": ["f", "m"]}
+    assert np.allclose(in_memory.network_.table("work"), from_file.network_.table("work"))
+    assert np.array_equal(in_memory.predict(frame), in_memory.predict(frame.replace("?", None)))
+
+
+@pytest.mark.parametrize("word", [*MISSING, " ?", "NA "])
+@pytest.mark.parametrize("kind", [dict, pd.DataFrame, pa.table, lambda data: pd.DataFrame(data, dtype="category")])
+def test_every_word_for_missing_is_one_in_every_kind_of_table(word: str, kind: Any) -> None:
+    table = kind({"a": ["x", word, "y"], "b": ["p", "q", "q"]})
+    with pytest.warns(TableWarning, match=r"column 'a': .* in 1 row"):
+        schema = Schema.infer(table)
+    assert schema["a"].levels == ("x", "y")
+    assert schema["a"].missing == (word,)
+    assert Schema.infer(table, missing=())["a"].missing == ()
+    assert word in Schema.infer(table, missing=())["a"].levels
+    assert schema.codes(table)["a"].codes.tolist() == [0, -1, 1]
+
+
+def test_what_is_named_as_missing_is_all_that_is() -> None:
+    table = {"a": ["x", "?", "none"]}
+    assert Schema.infer(table, missing=["none"])["a"].levels == ("?", "x")
+    assert small(missing_values=()).fit(WORK).schema_["work"].levels == ("?", "private", "state")
+    given = Schema.infer({"a": ["x", "None"]}, categories={"a": ["None", "x"]})
+    assert given["a"].levels == ("None", "x")
+
+
+def test_a_saved_model_reads_tables_as_it_did(tmp_path: Path) -> None:
+    small(missing_values=()).fit(WORK).save(tmp_path / "m.fgrn")
+    model = fgrn.load(tmp_path / "m.fgrn")
+    assert model.schema_["work"].levels == ("?", "private", "state")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(WORK)
+    path = tmp_path / "work.csv"
+    pd.DataFrame(WORK).to_csv(path, index=False)
+    assert main(["predict", str(tmp_path / "m.fgrn"), str(path), "-o", str(tmp_path / "out.csv")]) == 0
+    assert pd.read_csv(tmp_path / "out.csv")["predicted cluster"].tolist() == model.predict(WORK).tolist()
+
+
+def test_a_word_for_missing_is_no_class() -> None:
+    X, y = {"a": ["x", "y"] * 10}, ["no", "yes", "?", "yes"] * 5
+    model = LatentClassifier(n_hidden=2, n_epochs=3, n_init=1, random_state=0)
+    with pytest.warns(TableWarning, match=r"'\?' in 5 rows taken as missing.*missing_values=\(\)"):
+        model.fit(X, y)
+    assert model.classes_.tolist() == ["no", "yes"]
+    same = LatentClassifier(n_hidden=2, n_epochs=3, n_init=1, random_state=0)
+    same.fit(X, [None if one == "?" else one for one in y])
+    assert np.array_equal(model.predict_proba(X), same.predict_proba(X))
+    assert len(model.set_params(missing_values=()).fit(X, y).classes_) == 3
+    model.set_params(missing_values=None).__dict__.pop("network_")
+    assert model.partial_fit(X, y, classes=["?", "no", "yes"]).classes_.tolist() == ["?", "no", "yes"]
+
+
+def test_the_command_line_says_how_to_keep_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "work.parquet"
+    parquet.write_table(pa.table(WORK), path)
+    assert main(["fit", str(path), "--hidden", "2", "-o", str(tmp_path / "m.fgrn")]) == 0
+    assert "set --missing ''" in capsys.readouterr().err
+    assert main(["fit", str(path), "--hidden", "2", "--missing", "", "-o", str(tmp_path / "m.fgrn")]) == 0
+    assert fgrn.load(tmp_path / "m.fgrn").schema_["work"].levels == ("?", "private", "state")
+
+
+# A row as names
+
+
+HEADLESS = "39,State-gov,Male\n50,?,Male\n38,Private,Female\n53,State-gov,Male\n" + "28,Private,Female\n" * 9
+
+
+def test_a_row_that_was_read_as_names_is_doubted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "adult.csv"
+    path.write_text(HEADLESS)
+    for command in (["inspect"], ["fit", "--hidden", "2", "-o", str(tmp_path / "m.fgrn")]):
+        assert main([command[0], str(path), *command[1:]]) == 0
+        out, err = capsys.readouterr()
+        assert "--no-header" in out + err, command
+        assert "39, State-gov, Male" in out + err
+        assert main([command[0], str(path), "--no-header", *command[1:]]) == 0
+        assert "--no-header" not in "".join(capsys.readouterr())
+    with pytest.warns(TableWarning, match=r"pandas: header=None"):
+        small().fit(pd.read_csv(path, keep_default_na=True, na_values="?"))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"yes": ["yes", "no"] * 4, "no": ["no", "yes"] * 4},
+        {"1": [1, 2, 3, 1], "3": [3, 1, 1, 2], "2": [1, 2, 2, 2]},
+        {"5.1": np.linspace(4, 8, 50), "3.5": np.linspace(2, 4, 50), "red": ["red", "blue"] * 25},
+        {"a": ["a", "b"] * 4, "a.1": ["b", "a"] * 4},
+        {"True": [True, False] * 4, "b": ["b", "a"] * 4},
+    ],
+)
+def test_names_that_are_values_are_doubted(table: dict[str, Any]) -> None:
+    with pytest.warns(TableWarning, match="look like a row"):
+        Schema.infer(table)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"0": [0, 1, 2, 0], "1": [1, 0, 2, 2], "2": [2, 2, 1, 0]},  # columns that are counted
+        {"1990": np.linspace(0, 4000, 50), "1991": np.linspace(0, 4000, 50)},  # years
+        {"a": ["a", "b"] * 4, "other": ["c", "d"] * 4},
+        {"a": ["a", "b"] * 4},
+        {"5.1": np.linspace(400, 800, 50), "b": ["b", "c"] * 25},
+    ],
+)
+def test_other_names_are_not_doubted(table: dict[str, Any]) -> None:
+    Schema.infer(table)
+
+
+# What cannot be kept
+
+
+@pytest.mark.parametrize("values", [[1e19, 2e19], [2**64, 2**70], [-1e300, 1.5]])
+def test_large_numbers_are_learnt_and_saved(values: list[float], tmp_path: Path) -> None:
+    table = {"a": values * 10, "b": ["x", "y"] * 10}
+    model = small().fit(table)
+    model.save(tmp_path / "m.fgrn")
+    again = fgrn.load(tmp_path / "m.fgrn")
+    assert again.schema_ == model.schema_
+    assert np.array_equal(again.predict_proba(table), model.predict_proba(table))
+    assert sorted(model.schema_["a"].levels) == sorted(values)
+
+
+def test_a_level_of_too_many_bits_is_found_before_learning() -> None:
+    with pytest.raises(fgrn.SchemaError, match=r"'a'.*more than 64 bits.*words"):
+        small().fit({"a": [10**30, 1] * 10, "b": ["x", "y"] * 10})
+
+
+@pytest.mark.parametrize("size", [400, 5000])
+def test_a_number_larger_than_any_is_named(size: int) -> None:
+    bins = {"a": [*range(40), 10**size], "b": ["x"] * 41}
+    with pytest.raises(fgrn.SchemaError, match=f"Row 40, 'a': a whole number of {size + 1:,} digits"):
+        Schema.infer(bins)
+    with pytest.raises(fgrn.SchemaError, match="Row 1, 'a': a whole number"):
+        Schema.infer({"a": [1, 10**size]})
+    model = small().fit({"a": list(range(40)), "b": ["x", "y"] * 20})
+    with pytest.raises(fgrn.SchemaError, match="Row 1, 'a': a whole number"):
+        model.predict({"a": [3, 10**size], "b": ["x", "y"]})
+
+
+def test_half_of_a_pair_of_surrogates_is_named() -> None:
+    with pytest.raises(fgrn.SchemaError, match=r"Row 1, 'a': '\\ud800b' is no text"):
+        Schema.infer({"a": ["x", "\ud800b"]})
+    with pytest.raises(fgrn.SchemaError, match=r"name of a column: 'a\\ud800'"):
+        Schema.infer({"a\ud800": [1, 2]})
+    with pytest.raises(fgrn.SchemaError, match=r"Row 1: the class '\\ud800'"):
+        LatentClassifier().fit({"a": ["x", "y"]}, ["b", "\ud800"])
+    assert Schema.infer({"é\U0001f600": ["ü", "\U0001f600"]})["é\U0001f600"].levels == ("ü", "\U0001f600")
