@@ -587,7 +587,7 @@ def test_columns_of_files_are_found_by_name(client: Client, tmp_path: Path) -> N
 
 def test_levels_that_a_schema_does_not_know_are_told_once(client: Client) -> None:
     schema = fgrn.Schema.infer(plain()).with_column("word", levels=["blue", "green"])
-    model = fgrn.LatentClassModel(2, n_epochs=2, n_init=1, schema=schema, random_state=0)
+    model = fgrn.LatentClassModel(2, n_epochs=2, tol=0.0, n_init=1, schema=schema, random_state=0)
     with pytest.warns(fgrn.UnseenLevelWarning) as told:
         model.fit(dd.from_pandas(plain(), npartitions=5), executor=client)
     (only,) = told

@@ -18,6 +18,8 @@ from fgrn import Checkpoint, cli, em
 from fgrn.cli.wording import spoken
 from fgrn.exceptions import FgrnWarning
 
+pytestmark = pytest.mark.filterwarnings("ignore:The best number of hidden states")
+
 QUICK: dict[str, Any] = {"n_epochs": 6, "tol": 0.0, "random_state": 0, "engine": "reference"}
 ESTIMATORS = [
     fgrn.LatentClassifier(n_hidden=3, n_init=2, **QUICK),

@@ -238,7 +238,7 @@ def test_a_column_of_which_nothing_is_known_is_ignored(empty: Any, tmp_path: Any
     for model in (LatentClassifier(n_hidden=2, **settings), NaiveBayesClassifier(**settings)):
         with pytest.warns(fgrn.EmptyColumnWarning, match="'nothing' has no known value") as caught:
             model.fit(frame, ANSWER)
-        assert len(caught) == 1
+        assert [one.category for one in caught].count(fgrn.EmptyColumnWarning) == 1
         expected = type(model)(**model.get_params()).fit(WORDS, ANSWER)
         np.testing.assert_array_equal(model.predict_proba(frame), expected.predict_proba(WORDS))
         other = frame.assign(nothing="something")

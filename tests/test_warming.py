@@ -99,6 +99,7 @@ def test_warming_compiles_all_that_anything_needs(
     net = small()
     net.propagate(rows(1))
     assert set(asked) == {"cpu"}
+    small().learn(rows(1), epochs=1, cycles=2)
     net.learn(rows(50), epochs=2, weights=np.ones(50), holes="ignore")
     net.learn({**rows(50), "Y0": [[0.2, 0.3, 0.5]] * 50}, epochs=1, cycles=2)
     net.propagate({**rows(50), "S": [[0.2, 0.3, 0.5]] * 50}, schedule="rounds")

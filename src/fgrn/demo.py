@@ -74,7 +74,7 @@ def run(output: Path, hidden: int = 100, epochs: int = 40, say: Callable[[str], 
     for name, value in strongest:
         say(f"  {f'{name} = {row[name]}':16} {value:+6.2f}")
     say(f"  {f'{len(names) - len(strongest)} other pixels':16} {rest:+6.2f}")
-    say(f"  {'together':16} {told.log_odds:+6.2f}")
+    say(f"  {'total':16} {told.log_odds:+6.2f}")
 
     files = _write(model, table, pixels, digits, unseen, found, output, say)
     say("\nThe same with your own table:")

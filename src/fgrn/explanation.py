@@ -73,7 +73,7 @@ class Explanation:
             [label, added(value, self.certain.get(name, 0.0))]
             for label, (name, value) in zip(labels, self.ranked, strict=True)
         ]
-        return [["in general", added(self.prior, first)], *between, ["together", added(self.log_odds, last)]]
+        return [["baseline", added(self.prior, first)], *between, ["total", added(self.log_odds, last)]]
 
     def __str__(self) -> str:
         what = visible(f"{self.variable} = {shown(self.state)}  ({self.probability:.1%})")

@@ -51,7 +51,7 @@ def recount(
     count, longest = len(weights), int(plan.cardinality.max(initial=1))
     kernels.recount(
         _places(plan), _sources(plan), count, np.uint64(plan.states), transposed, messages.into.ravel(),
-        messages.back.ravel(), messages.belief.ravel(), messages.known, np.ascontiguousarray(weights, dtype=np.float64),
+        messages.back.ravel(), messages.belief.ravel(), messages.known, np.array(weights, dtype=np.float64),
         expect, doubtful, np.empty((count, len(plan.siso_table))), cells, np.empty(longest),
     )  # fmt: skip
     counts = np.zeros(plan.layout.size)

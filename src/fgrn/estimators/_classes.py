@@ -69,6 +69,8 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         name, labels, known = self._labels(y, getattr(self, "classes_", given))
         if given is None and first:
             raise ValueError("The first call of partial_fit needs all classes there will be: classes=[...].")
+        if first and not known.any():
+            raise ValueError("The class of no row is known.")
         every = given if given is not None and first else self.classes_
         name = name if first else self._y_name
         strange = np.setdiff1d(labels[known], every)
