@@ -103,7 +103,7 @@ def test_fit_predict_complete_and_explain(people: Path, model: Path, tmp_path: P
     told = json.loads(said(capsys, "explain", model, people, "--row", "1", "--json"))
     assert told["variable"] == "buys"
     assert told["prior"] + sum(told["contributions"].values()) == pytest.approx(told["log_odds"])
-    assert "together" in said(capsys, "explain", model, "--set", "age=70", "--class", "yes")
+    assert "total" in said(capsys, "explain", model, "--set", "age=70", "--class", "yes")
     assert "times the baseline" in said(capsys, "prototypes", model)
     assert set(json.loads(said(capsys, "prototypes", model, "--json"))) == {"no", "yes"}
 

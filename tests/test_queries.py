@@ -93,7 +93,7 @@ def test_an_explanation_reads_well_and_refuses_what_is_no_row() -> None:
     net.learn({"a": ["x", "y", "x"], "b": [0, 1, 1], "L": ["no", "yes", "yes"]}, epochs=1, smoothing=1)
     text = str(net.explain({"a": "x", "b": None, "L": "no"}, "L"))
     assert "a = x" in text
-    assert "together" in text
+    assert "total" in text
     assert "b =" not in text
     with pytest.raises(fgrn.EvidenceError, match="One row"):
         net.explain({"a": ["x", "y"]}, "L")
@@ -258,7 +258,7 @@ def test_what_is_certain_is_said_to_be(row: dict[str, str], state: str, certain:
         return
     word = "certain" if state == "y" else "ruled out"
     lines = {line.split("  ")[1]: line for line in text.splitlines()[1:]}
-    assert lines["together"].endswith(word)
+    assert lines["total"].endswith(word)
     assert lines["a = y"].endswith(word if len(certain) == 1 else f"{word} (50%)")
     assert lines[f"c = {row['c']}"].endswith(f"{found.contributions['c']:+.3f}")
     assert word in found._repr_html_()
