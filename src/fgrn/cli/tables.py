@@ -12,6 +12,7 @@ from .. import printing
 from ..exceptions import SchemaError, shortened
 from ..io.batches import is_many
 from . import common
+from .signals import stoppable
 from .wording import spoken
 
 MOST_CELLS = 48
@@ -155,7 +156,7 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int, smoothing
         n_epochs=epochs, smoothing=smoothing, n_init=starts, criterion=criterion, n_bins=bins, max_levels=max_levels,
         random_state=seed, verbose=0 if as_json else 1,
     )  # fmt: skip
-    with common.stoppable() as stopped:
+    with stoppable() as stopped:
         model._stop = stopped
         found = model.compare(table, tried, weight)
         interrupted = stopped()
@@ -168,5 +169,4 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int, smoothing
         common.as_json({"criterion": criterion, "best": best, "interrupted": interrupted, "tried": found.as_dicts()})
     else:
         click.echo(str(found))
-    if interrupted:
-        raise click.exceptions.Exit(130)
+    stopped.end()

@@ -18,11 +18,8 @@ import io
 import json
 import os
 import re
-import secrets
-import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
 from hashlib import sha256
 from math import prod
 from pathlib import Path
@@ -31,6 +28,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from safetensors import numpy as safetensors
+
+from .whole_file import reason
 
 FILE_LIMIT = 2**32
 """Most bytes of a file: half a billion probabilities. Set it higher for a file that is larger and trusted."""
@@ -284,42 +283,3 @@ def opened(place: Path) -> io.BufferedReader:
     if not stat.S_ISREG(mode):
         raise Refused("it is a pipe or a device.", FOREIGN)
     return place.open("rb")
-
-
-def write(place: Path, data: bytes, part_name: str | None = None) -> None:
-    """All of it or, with an error of the system, nothing."""
-    with replacing(place, part_name) as file:
-        file.write(data)
-
-
-@contextmanager
-def replacing(place: Path, part_name: str | None = None) -> Iterator[io.BufferedWriter]:
-    """A file to write to, beside the old one, that takes its place when it is complete, and vanishes if it is not.
-
-    That file has a name of its own, unless one is given; what was left there by a writer that was killed is removed.
-    """
-    target = place.resolve()  # through a link, the file it stands for
-    if target.is_symlink() or (target.exists() and not target.is_file()):
-        raise OSError("something that is not a file has this name")
-    if target.exists() and not os.access(target, os.W_OK):
-        raise OSError("the file of this name is write-protected")
-    part = target.with_name(part_name or f".fgrn-{secrets.token_hex(8)}.part")
-    if part_name is not None:
-        part.unlink(missing_ok=True)
-    try:
-        with part.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(OSError):
-            shutil.copymode(target, part)
-        part.replace(target)
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-
-
-def reason(error: Exception) -> str:
-    """What the system says, as a part of a sentence."""
-    text = (isinstance(error, OSError) and error.strerror) or str(error)
-    return text[:1].lower() + text[1:].rstrip(".")

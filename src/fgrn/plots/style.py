@@ -213,7 +213,7 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 150) -> P
     """
     import matplotlib
 
-    from ..io.container import reason, write
+    from ..io.whole_file import reason, write
 
     place = Path(path)
     kind, failed = place.suffix.lower(), f"The picture cannot be saved as {str(place)!r}"
