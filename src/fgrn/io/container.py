@@ -21,7 +21,7 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
-from math import prod
+from math import isfinite, prod
 from pathlib import Path
 from reprlib import Repr
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -39,6 +39,9 @@ HEADER_LIMIT = 2**25
 
 ITEM_LIMIT = 2**21
 """Most values in one JSON text: each may take 200 bytes of memory, however short it is written."""
+
+DEPTH_LIMIT = 40
+"""How deep lists and objects may lie in each other in a JSON text: those that are written here have fewer than 10."""
 
 CHUNK = 2**20
 """How many bytes of a tensor are read and checked at a time, unless one row has more."""
@@ -210,13 +213,25 @@ def _parsed(text: str, what: str) -> dict[str, Any]:
     if sum(map(text.count, ",[{")) > ITEM_LIMIT:
         raise Refused(f"{what} holds more than {ITEM_LIMIT:,} values.", FOREIGN)
     try:
-        found = json.loads(text, object_pairs_hook=_without_repeats, parse_int=_whole_number)
+        found = json.loads(
+            text,
+            object_pairs_hook=_without_repeats,
+            parse_int=_whole_number,
+            parse_float=_finite_number,
+            parse_constant=_finite_number,
+        )
     except RecursionError:
         raise Refused(f"{what} is nested too deeply.") from None
     except ValueError as error:
         raise Refused(f"{what} is not JSON ({error}).") from None
     if not isinstance(found, dict):
         raise Refused(f"{what} is not a JSON object.")
+    level: list[Any] = [found]
+    for _ in range(DEPTH_LIMIT):
+        level = [one for held in level for one in (held.values() if isinstance(held, dict) else held)]
+        level = [one for one in level if isinstance(one, (dict, list))]
+    if level:
+        raise Refused(f"{what} is nested too deeply.")
     return found
 
 
@@ -231,6 +246,14 @@ def _whole_number(digits: str) -> int:
     if len(digits) > 20:  # many long ones can be made to collide in a set, and each takes its time
         raise Refused(f"the whole number {digits[:20]}... has more than 64 bits.")
     return int(digits)
+
+
+def _finite_number(text: str) -> float:
+    """A number with a fraction or exponent; infinity, NaN, and what is too large for either, are none in JSON."""
+    number = float(text)
+    if not isfinite(number):
+        raise Refused(f"the number {text[:20]} is not finite.")
+    return number
 
 
 def _entries(header: dict[str, Any], room: int) -> dict[str, Entry]:
