@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -261,26 +259,6 @@ def test_an_unwritable_place_leaves_the_old_file(tmp_path: Path, monkeypatch: py
     monkeypatch.undo()
     assert table_file.read(path).to_pydict() == {"a": [1]}
     assert [file.name for file in tmp_path.iterdir()] == ["t.csv"]
-
-
-@pytest.mark.skipif(os.name == "nt", reason="interrupts are sent in the POSIX way")
-def test_an_interrupt_keeps_what_was_learnt(tmp_path: Path) -> None:
-    path, output = tmp_path / "many.parquet", tmp_path / "m.fgrn"
-    table_file.write(rows(20_000), path)
-    command = [sys.executable, "-m", "fgrn", "fit", str(path), "--target", "buys", "-o", str(output)]
-    command += ["--epochs", "1000000", "--tolerance", "0", "--hidden", "5"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        time.sleep(6)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 130, err
-    assert "interrupted" in out
-    model = fgrn.load(output)
-    assert isinstance(model, fgrn.LatentClassifier)
-    assert model.history_.epochs >= 1
 
 
 def test_doctor_and_bench(capsys: Any) -> None:
