@@ -168,7 +168,7 @@ def test_numba_is_imported_by_the_kernels_alone() -> None:
 
 @pytest.mark.parametrize("name", [name for name in SOURCES if name.startswith("io/formats/")])
 def test_formats_know_documents_and_nothing_of_networks(name: str) -> None:
-    known = {"document", "exceptions", "settings", "io.container", "io.table_file"}
+    known = {"document", "exceptions", "settings", "io.container", "io.table_file", "io.whole_file"}
     strangers = {one for one in of_the_package(imports_of(name)) - known if not one.startswith("io.formats")}
     assert not strangers, f"{name} imports {sorted(strangers)}"
 

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from threading import Thread
 from time import sleep
 from typing import Any
 
@@ -252,53 +251,62 @@ def pids(client: Client) -> list[int]:
     return sorted(client.run(os.getpid, on_error="ignore").values())
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_worker_that_is_killed_in_an_epoch_changes_nothing(
-    seed: int, client: Client, mortal: Client, tmp_path: Path
-) -> None:
-    """At a random moment of one epoch; its rows are read again by others."""
-    rng = np.random.default_rng(seed)
-    frame = plain(40_000, seed)
-    folder = in_files(frame, tmp_path / "p", [9000, 11_000], 2500)
-    source = folder if seed % 2 else dd.read_parquet(folder, split_row_groups=True)
-    options: dict[str, Any] = {"epochs": 8, "smoothing": 0.1, "seed": seed, "engine": "cpu"}
-    expected, net = network(), network()
-    history = expected.learn(source, executor=client, **options)
-    killers: list[Thread] = []
+def die_in(count: int) -> None:
+    """Let the worker this runs on be killed when it begins to count its rows for the `count`-th time from now on."""
+    from fgrn.counts import InMemory
 
-    def kill(pid: int, after: float) -> None:
-        sleep(after)
-        os.kill(pid, signal.SIGKILL)
+    calls, plain = 0, InMemory.count
 
-    def watch(_: int, epoch: int, __: float) -> None:
-        alive = pids(mortal)
-        if epoch in (2, 5) and len(alive) > 1:
-            killers.append(Thread(target=kill, args=(int(rng.choice(alive)), float(rng.uniform(0, 0.05)))))
-            killers[-1].start()
+    def counting(*arguments: Any, **settings: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return plain(*arguments, **settings)
 
-    seen = net.learn(source, executor=mortal, watch=watch, **options)
-    for killer in killers:
-        killer.join()
-    assert killers
-    assert net == expected
-    assert np.array_equal(seen.log_likelihood, history.log_likelihood)
+    InMemory.count = counting  # type: ignore[method-assign]
+
+
+def test_a_worker_that_is_killed_in_an_epoch_changes_nothing(client: Client, mortal: Client, tmp_path: Path) -> None:
+    """While it counts some of its rows, again and again; they are read again by others."""
+    folder = in_files(plain(2000), tmp_path / "p", [900, 1100], 100)
+    for source in (folder, dd.read_parquet(folder, split_row_groups=True)):
+        options: dict[str, Any] = {"epochs": 7, "smoothing": 0.1, "engine": "cpu"}
+        expected, net = network(), network()
+        history = expected.learn(source, executor=client, **options)
+        killed: list[str] = []
+
+        def watch(_: int, epoch: int, __: float, killed: list[str] = killed) -> None:
+            holders = [worker for worker, pieces in mortal.has_what().items() if pieces]
+            if epoch in (1, 4):  # after so many epochs at the latest
+                killed.append(max(holders))
+                mortal.run(die_in, 1 + epoch // 2, workers=killed[-1:])
+
+        seen = net.learn(source, executor=mortal, watch=watch, **options)
+        assert len(killed) == 2
+        assert not set(killed) & set(mortal.scheduler_info(n_workers=-1)["workers"])
+        assert net == expected
+        assert np.array_equal(seen.log_likelihood, history.log_likelihood)
 
 
 def test_a_worker_that_is_killed_while_it_reads_changes_nothing(mortal: Client, tmp_path: Path) -> None:
-    folder = in_files(table(30_000).drop(columns=["class", "weight"]), tmp_path / "p", [10_000], 1000)
+    folder = in_files(table(3000).drop(columns=["class", "weight"]), tmp_path / "p", [1000], 250)
     spread = dd.read_parquet(folder, split_row_groups=1)
     here, there = (fgrn.LatentClassModel(2, n_epochs=3, n_init=1, random_state=0) for _ in range(2))
     here.fit(folder)
-    victim = Thread(target=lambda: (sleep(0.3), os.kill(pids(mortal)[0], signal.SIGKILL)))
-    victim.start()
-    there.fit(spread.map_partitions(slowly, meta=spread._meta), executor=mortal)
-    victim.join()
+    once = tmp_path / "killed"
+    deadly = spread.map_partitions(dying_once, str(once), partition_info=None, meta=spread._meta)
+    there.fit(deadly, executor=mortal)
+    assert once.exists()
     assert there.schema_ == here.schema_
     assert_near(there, here)
 
 
-def slowly(frame: pd.DataFrame) -> pd.DataFrame:
-    sleep(0.05)
+def dying_once(frame: pd.DataFrame, once: str, partition_info: Any = None) -> pd.DataFrame:
+    """Some rows; the first worker that reads a certain part of them is killed."""
+    if partition_info and partition_info["number"] == 2 and not Path(once).exists():
+        Path(once).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
     return frame
 
 
@@ -411,23 +419,27 @@ def held_room() -> int:
     return sum(array.nbytes for one in gc.get_objects() if isinstance(one, Prepared) for array in one.spare)
 
 
-def test_what_nobody_waits_for_is_cancelled(client: Client) -> None:
+def test_what_nobody_waits_for_is_cancelled(client: Client, tmp_path: Path) -> None:
+    """The other partitions wait until they are let go, which happens when nobody wants them any more."""
     frame = dd.from_pandas(plain(), npartitions=30)
-    bad = frame.map_partitions(slow_but_for_the_first, partition_info=None, meta=frame._meta)
-    with pytest.raises(TableFileError, match="partition 0 cannot be read") as caught:
+    bad = frame.map_partitions(waiting_but_for_the_first, str(tmp_path), partition_info=None, meta=frame._meta)
+    with pytest.raises(TableFileError, match="partition 0 cannot be read"):
         network().learn(bad, executor=client)
-    for _ in range(100):
-        waiting = sum(len(keys) for keys in client.processing().values())
-        if not waiting:
-            break
-        sleep(0.05)
-    assert waiting == 0, caught.value
+    while sum(len(keys) for keys in client.processing().values()):
+        sleep(0.02)
+    (tmp_path / "go").touch()
+    assert not (tmp_path / "gave up").exists()
 
 
-def slow_but_for_the_first(frame: pd.DataFrame, partition_info: Any = None) -> pd.DataFrame:
+def waiting_but_for_the_first(frame: pd.DataFrame, folder: str, partition_info: Any = None) -> pd.DataFrame:
     if partition_info and partition_info["number"] == 0:
         raise RuntimeError("bad")
-    sleep(0.3)
+    if partition_info:
+        for _ in range(6000):
+            if Path(folder, "go").exists():
+                return frame
+            sleep(0.02)
+        Path(folder, "gave up").touch()
     return frame
 
 

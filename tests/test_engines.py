@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from fractions import Fraction
 from itertools import pairwise
 
@@ -247,10 +246,13 @@ def test_a_worker_that_leaves_is_noticed() -> None:
     class Parallel:
         parallel = True
 
+    left = threading.Event()
+
     def work(rows: slice) -> int:
         if threading.current_thread() is not threading.main_thread():
+            left.set()
             raise SystemExit(3)
-        time.sleep(0.01)
+        left.wait()
         return rows.start
 
     with pytest.raises(SystemExit):

@@ -32,7 +32,7 @@ EXAMPLES = {name: MODULES[name].serialise(example()) for name in FORMATS} | TEXT
 
 def survives(format: str, text: str) -> Document | None:
     """The document in a text, or None where it is refused with a line."""
-    begin = time.perf_counter()
+    begin = time.thread_time()
     try:
         document: Document | None = MODULES[format].parse(text, "file")
     except NetworkFileError as error:
@@ -40,7 +40,7 @@ def survives(format: str, text: str) -> Document | None:
         assert 1 <= error.line <= text.count("\n") + 1, str(error)
         assert f"line {error.line}" in str(error)
         document = None
-    assert time.perf_counter() - begin < 5
+    assert time.thread_time() - begin < 5
     return document
 
 
@@ -157,12 +157,12 @@ MANY = ", ".join(f"v{n}" for n in range(1, 40))
     ],
 )  # fmt: skip
 def test_a_large_claim_in_a_small_file_fails_quickly(format: str, text: str, said: str) -> None:
-    begin = time.perf_counter()
+    begin = time.thread_time()
     with pytest.raises(NetworkFileError) as caught:
         MODULES[format].parse(text, "claim")
     assert said in str(caught.value)
     assert caught.value.line is not None
-    assert time.perf_counter() - begin < 1
+    assert time.thread_time() - begin < 1
 
 
 def test_abbreviated_tables_share_one_limit() -> None:
@@ -269,10 +269,10 @@ def test_entities_are_refused() -> None:
 def test_a_packed_bomb_is_refused_before_it_goes_off(tmp_path: Path) -> None:
     path = tmp_path / "bomb.bif.gz"
     path.write_bytes(gzip.compress(b" " * (formats.PLAIN_LIMIT + 2**21), 9))
-    begin = time.perf_counter()
+    begin = time.thread_time()
     with pytest.raises(NetworkFileError, match="which is no network"):
         read_document(path)
-    assert time.perf_counter() - begin < 2
+    assert time.thread_time() - begin < 2
 
 
 def test_a_text_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,6 +325,6 @@ def test_large_tables_are_read_in_a_second_or_two() -> None:
     for format in FORMATS:
         text = MODULES[format].serialise(document)
         assert len(text) > 2e6
-        begin = time.perf_counter()
+        begin = time.thread_time()
         MODULES[format].parse(text, "large")
-        assert time.perf_counter() - begin < 10  # about one; more would be more than slowness of the machine
+        assert time.thread_time() - begin < 10  # about one; more would be more than slowness of the machine

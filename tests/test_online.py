@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from time import sleep
 from typing import Any
 
 import numpy as np
@@ -410,31 +409,37 @@ def test_what_was_learnt_before_a_bad_row_is_written(tmp_path: Path, capsys: pyt
     assert fgrn.load(place).n_rows_ == 700
 
 
+TELLING = """
+import signal, sys
+from fgrn.cli import main
+from fgrn.estimators._base import LatentEstimator
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it would be ignored
+plain = LatentEstimator._step
+def told(self, *rows):
+    found = plain(self, *rows)
+    print(self.n_rows_, flush=True)
+    return found
+LatentEstimator._step = told
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_silent_pipe_has_been_learnt_from_and_can_be_left(tmp_path: Path) -> None:
     """All that came is learnt while more may come, and Ctrl-C keeps it."""
     place = tmp_path / "m.fgrn"
-    command = [
-        sys.executable,
-        "-m",
-        "fgrn",
-        "fit",
-        "-",
-        "--online",
-        "--hidden",
-        "2",
-        "--batch",
-        "100",
-        "-o",
-        str(place),
-    ]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-c", TELLING, "fit", "-", "--online", "--hidden", "2", "--batch", "100", "-o", place]
+    with subprocess.Popen(
+        [*map(str, command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         assert process.stdin is not None
+        assert process.stdout is not None
         frame().to_csv(process.stdin, index=False)
         process.stdin.flush()
-        sleep(4)
+        assert "600\n" in iter(process.stdout.readline, "")  # it waits for more now, or will soon
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=20) == 130
+        assert process.wait() == 130
     assert fgrn.load(place).n_rows_ == 600
 
 

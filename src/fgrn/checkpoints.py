@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from hashlib import blake2b
@@ -64,7 +64,7 @@ class Checkpoint:
 
     Args:
         path: of the file. It is written before learning begins, every few epochs and at the end, each time all of it or
-            nothing.
+            nothing. Only one run writes it at a time.
         every: how many epochs are between two checkpoints.
         resume: go on from the file, if it is there. Otherwise a file that is there is an error: it is not overwritten
             by another run.
@@ -133,9 +133,26 @@ def opened(
         checkpoint = Checkpoint(checkpoint, every, resume)
     elif every != EVERY or resume is not False:
         raise LearningError("A Checkpoint says itself how often it is written and whether to resume.")
-    journal = Journal(checkpoint, interruptible)
-    yield journal
-    journal.close()
+    with _alone(Path(checkpoint.path)):
+        journal = Journal(checkpoint, interruptible)
+        yield journal
+        journal.close()
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Be the only run that writes this checkpoint, in this process and in all others."""
+    from .io.whole_file import Taken, locked
+
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(path))
+        except Taken as holder:
+            raise CheckpointError(
+                f"The checkpoint {str(path)!r} is being written by {holder}. Wait until that has ended, or name "
+                "another checkpoint for this run."
+            ) from holder
+        yield
 
 
 @contextmanager
@@ -269,7 +286,7 @@ class Journal:
         if self.path is None:
             return
         try:
-            write(self.path, self._stages, self._over)
+            write(self.path, self._stages, self._over, tidy=not self._is_writable)
         except CheckpointError as error:
             if not self._is_writable:
                 raise

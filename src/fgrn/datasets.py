@@ -255,7 +255,7 @@ def _check(table: _Table, data: bytes, where: str, remedy: str) -> None:
 
 def _keep(file: str, data: bytes) -> None:
     """Write a file into the cache, whole or not at all; where that is not allowed it is downloaded again next time."""
-    from .io.container import write
+    from .io.whole_file import write
 
     cache = _cache()
     if cache is not None:

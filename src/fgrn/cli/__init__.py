@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from .._version import __version__
+from .signals import INTERRUPTED, TERMINATED, Terminated, terminable
 
 COMMANDS = {
     "demo": "show",
@@ -53,6 +54,7 @@ Exit codes
   1    the data, the model or a file is not what it should be; the message says what and where
   2    the command was not understood
   130  interrupted; what was written before is complete
+  143  the same, by SIGTERM
 \b
 First steps
   fgrn demo
@@ -118,7 +120,8 @@ def main(arguments: list[str] | None = None) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("always", FgrnWarning)  # said each time, and never an error
         warnings.showwarning = _told
-        return _run(arguments)
+        with terminable():
+            return _run(arguments)
 
 
 def _told(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -146,7 +149,10 @@ def _run(arguments: list[str] | None) -> int:
         return 2 if isinstance(error, click.UsageError) else 1
     except (click.Abort, KeyboardInterrupt):
         say("interrupted", err=True)
-        return 130
+        return INTERRUPTED
+    except Terminated:
+        say("terminated", err=True)
+        return TERMINATED
     except (BrokenPipeError, SystemExit):  # click makes the one of the other, and no command exits in this way
         return _nobody_reads()
     except ImportError as error:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from types import NoneType
@@ -334,25 +332,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not isfinite(value):
         return None
     return value if isinstance(value, (str, int, float, bool, NoneType)) else str(value)
-
-
-@contextmanager
-def stoppable() -> Iterator[Callable[[], bool]]:
-    """Let the first Ctrl-C end learning after the epoch it is in; the second one stops everything."""
-    asked = False
-
-    def ask(*_: Any) -> None:
-        nonlocal asked
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
-        say("stopping after this epoch; once more to stop at once", err=True)
-
-    before = signal.signal(signal.SIGINT, ask)
-    try:
-        yield lambda: asked
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def those_given(**settings: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from ..exceptions import SchemaError, counted
 from ..io.batches import BATCH, is_many
 from . import common
 from .rows import matched
+from .signals import stoppable
 from .wording import say, tell
 
 MODELS = ("latent", "naive-bayes", "deep", "clusters", "ica")
@@ -150,7 +151,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         return
     if streamed:
         rows = common.stream(data, batch=batch, **options)
-        with _workers(dask) as executor, common.stoppable() as stopped:
+        with _workers(dask) as executor, stoppable() as stopped:
             estimator._stop = stopped
             estimator.fit(rows, *([] if target is None else [target]), sample_weight=weights, executor=executor)
             interrupted = stopped()
@@ -158,6 +159,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         again = target if executor is None and not interrupted else None
         report = _gathered_report(estimator, rows, output, interrupted) | _accuracy(estimator, rows, again)
         _show(estimator, report, as_json)
+        stopped.end()
         return
     table = common.read(data, **options)
     table, weight = common.weighted(table, weights)
@@ -173,7 +175,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
                 f"--test {test:g} of {counted(table.num_rows, 'row')} leaves nothing to test on or learn from."
             )
     learnt = table.filter(~back)
-    with common.stoppable() as stopped:
+    with stoppable() as stopped:
         estimator._stop = stopped
         fit_options = {} if weight is None else {"sample_weight": weight[~back]}
         y = None if classes is None else np.array(classes, dtype=object)
@@ -183,6 +185,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     estimator.save(output)
     estimator.unseen = "unknown"  # what is an error in later tables is no reason to lose the report on this one
     _show(estimator, _report(estimator, table, y, back, output, interrupted), as_json)
+    stopped.end()
 
 
 @contextmanager
@@ -212,8 +215,6 @@ def _show(estimator: Any, report: dict[str, Any], as_json: bool) -> None:
         common.as_json(report)
     else:
         say(_told(estimator, report))
-    if report["interrupted"]:
-        raise click.exceptions.Exit(130)
 
 
 def _check_classes(name: str, classes: list[Any], most: int) -> None:

@@ -13,6 +13,7 @@ from .. import frames, printing
 from ..exceptions import FgrnWarning, SchemaError, counted, shortened, visible
 from ..io.batches import is_many
 from . import common
+from .signals import stoppable
 from .wording import say, spoken
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int | None, sm
         criterion=criterion, n_bins=bins, max_levels=max_levels, random_state=seed, verbose=0 if as_json else 1,
         **common.those_given(n_epochs=epochs, smoothing=smoothing, n_init=starts),
     )  # fmt: skip
-    with common.stoppable() as stopped:
+    with stoppable() as stopped:
         model._stop = stopped
         found = model.compare(table, tried, weight)
         interrupted = stopped()
@@ -201,5 +202,4 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int | None, sm
         common.as_json({"criterion": criterion, "best": best, "interrupted": interrupted, "tried": found.as_dicts()})
     else:
         say(str(found))
-    if interrupted:
-        raise click.exceptions.Exit(130)
+    stopped.end()

@@ -34,9 +34,10 @@ from ..em import Start
 from ..exceptions import CheckpointError
 from ..network import Network
 from ..parameters import Parameters
-from . import container
-from .container import Container, Refused, opened, packed, reason, shown, value_of
+from . import container, whole_file
+from .container import Container, Refused, opened, packed, shown, value_of
 from .model_file import network_parts
+from .whole_file import reason
 
 FORMAT_VERSION = 1
 """Goes up when the code of before would misread a file."""
@@ -46,8 +47,15 @@ ROUND = ("first", "ahead")
 """Parameters of a round of accelerated EM: see `acceleration.Extrapolation`."""
 
 
-def write(place: Path, stages: list[Stage], over: bool) -> None:
-    """Write the stages of a run: all of them or, where that fails, nothing; an older file is then as it was."""
+def write(place: Path, stages: list[Stage], over: bool, tidy: bool = True) -> None:
+    """Write the stages of a run: all of them or, where that fails, nothing; an older file is then as it was.
+
+    Args:
+        place: of the file.
+        stages: of the run.
+        over: whether the run has ended.
+        tidy: remove what killed processes have left in the folder; once in a run is enough.
+    """
     failed = f"The checkpoint {str(place)!r} cannot be written"
     tensors: dict[str, np.ndarray] = {}
     records = [_stage_record(stage, str(number), tensors) for number, stage in enumerate(stages)]
@@ -58,12 +66,9 @@ def write(place: Path, stages: list[Stage], over: bool) -> None:
     if size > container.FILE_LIMIT // 2:
         raise CheckpointError(f"{failed}: it would have {size:,} bytes, and could not be read again.")
     try:
-        # one name for the part that is not complete yet: what a killed process leaves there the next one takes away
-        container.write(place, packed(document, tensors), f".{place.name}.part")
+        whole_file.write(place, packed(document, tensors), tidy)
     except (OSError, RuntimeError, ValueError) as error:  # the last two: links in a circle, a zero in the name
-        missing = isinstance(error, FileNotFoundError)
-        why = f"there is no folder {str(place.parent)!r}" if missing else reason(error)
-        raise CheckpointError(f"{failed}: {why}. An older file is as it was.") from error
+        raise CheckpointError(f"{failed}: {reason(error)}. An older file is as it was.") from error
 
 
 def read(place: Path) -> tuple[list[Stage], bool]:

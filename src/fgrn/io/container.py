@@ -18,19 +18,18 @@ import io
 import json
 import os
 import re
-import secrets
-import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
 from hashlib import sha256
-from math import prod
+from math import isfinite, prod
 from pathlib import Path
 from reprlib import Repr
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from safetensors import numpy as safetensors
+
+from .whole_file import reason
 
 FILE_LIMIT = 2**32
 """Most bytes of a file: half a billion probabilities. Set it higher for a file that is larger and trusted."""
@@ -40,6 +39,9 @@ HEADER_LIMIT = 2**25
 
 ITEM_LIMIT = 2**21
 """Most values in one JSON text: each may take 200 bytes of memory, however short it is written."""
+
+DEPTH_LIMIT = 40
+"""How deep lists and objects may lie in each other in a JSON text: those that are written here have fewer than 10."""
 
 CHUNK = 2**20
 """How many bytes of a tensor are read and checked at a time, unless one row has more."""
@@ -211,13 +213,25 @@ def _parsed(text: str, what: str) -> dict[str, Any]:
     if sum(map(text.count, ",[{")) > ITEM_LIMIT:
         raise Refused(f"{what} holds more than {ITEM_LIMIT:,} values.", FOREIGN)
     try:
-        found = json.loads(text, object_pairs_hook=_without_repeats, parse_int=_whole_number)
+        found = json.loads(
+            text,
+            object_pairs_hook=_without_repeats,
+            parse_int=_whole_number,
+            parse_float=_finite_number,
+            parse_constant=_finite_number,
+        )
     except RecursionError:
         raise Refused(f"{what} is nested too deeply.") from None
     except ValueError as error:
         raise Refused(f"{what} is not JSON ({error}).") from None
     if not isinstance(found, dict):
         raise Refused(f"{what} is not a JSON object.")
+    level: list[Any] = [found]
+    for _ in range(DEPTH_LIMIT):
+        level = [one for held in level for one in (held.values() if isinstance(held, dict) else held)]
+        level = [one for one in level if isinstance(one, (dict, list))]
+    if level:
+        raise Refused(f"{what} is nested too deeply.")
     return found
 
 
@@ -232,6 +246,14 @@ def _whole_number(digits: str) -> int:
     if len(digits) > 20:  # many long ones can be made to collide in a set, and each takes its time
         raise Refused(f"the whole number {digits[:20]}... has more than 64 bits.")
     return int(digits)
+
+
+def _finite_number(text: str) -> float:
+    """A number with a fraction or exponent; infinity, NaN, and what is too large for either, are none in JSON."""
+    number = float(text)
+    if not isfinite(number):
+        raise Refused(f"the number {text[:20]} is not finite.")
+    return number
 
 
 def _entries(header: dict[str, Any], room: int) -> dict[str, Entry]:
@@ -284,42 +306,3 @@ def opened(place: Path) -> io.BufferedReader:
     if not stat.S_ISREG(mode):
         raise Refused("it is a pipe or a device.", FOREIGN)
     return place.open("rb")
-
-
-def write(place: Path, data: bytes, part_name: str | None = None) -> None:
-    """All of it or, with an error of the system, nothing."""
-    with replacing(place, part_name) as file:
-        file.write(data)
-
-
-@contextmanager
-def replacing(place: Path, part_name: str | None = None) -> Iterator[io.BufferedWriter]:
-    """A file to write to, beside the old one, that takes its place when it is complete, and vanishes if it is not.
-
-    That file has a name of its own, unless one is given; what was left there by a writer that was killed is removed.
-    """
-    target = place.resolve()  # through a link, the file it stands for
-    if target.is_symlink() or (target.exists() and not target.is_file()):
-        raise OSError("something that is not a file has this name")
-    if target.exists() and not os.access(target, os.W_OK):
-        raise OSError("the file of this name is write-protected")
-    part = target.with_name(part_name or f".fgrn-{secrets.token_hex(8)}.part")
-    if part_name is not None:
-        part.unlink(missing_ok=True)
-    try:
-        with part.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(OSError):
-            shutil.copymode(target, part)
-        part.replace(target)
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-
-
-def reason(error: Exception) -> str:
-    """What the system says, as a part of a sentence."""
-    text = (isinstance(error, OSError) and error.strerror) or str(error)
-    return text[:1].lower() + text[1:].rstrip(".")

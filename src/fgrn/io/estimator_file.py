@@ -62,7 +62,10 @@ def described(estimator: LatentEstimator) -> dict[str, Any]:
 
 def restored(document: dict[str, Any], network: Network) -> LatentEstimator:
     """The estimator a document speaks of, with its network."""
+    from sklearn.base import ClassifierMixin
+
     from .. import estimators
+    from ..estimators._choosing import Choosing
 
     record = value_of(dict, document, "estimator", "its description")
     name = value_of(str, record, "class", "its estimator")
@@ -81,14 +84,14 @@ def restored(document: dict[str, Any], network: Network) -> LatentEstimator:
         estimator._hidden()
     except (FgrnError, TypeError, ValueError, AttributeError) as error:
         raise Refused(f"its estimator is not one: {str(error)[:300]}") from error
-    if "classes" in record:
+    if issubclass(kind, ClassifierMixin):
         _classes(estimator, record)
     estimator._kind = value_of(str, record, "kind", "its estimator")
     estimator.n_rows_ = value_of(int, record, "rows", "its estimator")
     estimator.weight_ = _number(record, "weight")
     estimator.n_iter_ = value_of(int, record, "iterations", "its estimator")
     estimator.history_ = _history(value_of(dict, record, "history", "its estimator"))
-    if "n_hidden" in record:
+    if isinstance(estimator, Choosing):
         estimator.n_hidden_ = value_of(int, record, "n_hidden", "its estimator")
     if "selection" in record:
         estimator.selection_ = _selection(value_of(dict, record, "selection", "its estimator"))
@@ -139,7 +142,7 @@ def _classes(estimator: LatentEstimator, record: dict[str, Any]) -> None:
 
 def _history_record(history: History) -> dict[str, Any]:
     return {
-        "log_likelihood": history.log_likelihood.tolist(),
+        "log_likelihood": [_plain(value) for value in history.log_likelihood.tolist()],
         "objective": [_plain(value) for value in history.objective.tolist()],
         "weight": float(history.weight),
         "converged": bool(history.converged),

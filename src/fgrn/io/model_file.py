@@ -40,9 +40,10 @@ from ..supervisor import layout_of
 from ..variable import Variable
 from ..wiring import Wiring
 from . import factored_file
-from .container import Container, Readable, Refused, opened, packed, reason, shown, value_of, write
+from .container import Container, Readable, Refused, opened, packed, shown, value_of
 from .estimator_file import described, restored
 from .records import NEWER, check_rows, records_of, states_of, variables_of, wiring_errors
+from .whole_file import reason, write
 
 if TYPE_CHECKING:
     from ..estimators._base import LatentEstimator
@@ -73,9 +74,9 @@ def save(model: Network | FactoredModel | LatentEstimator, path: str | os.PathLi
     try:
         write(place, data)
     except (OSError, RuntimeError, ValueError) as error:  # the last two: links in a circle, a zero in the name
-        missing = isinstance(error, FileNotFoundError)
-        why = f"there is no folder {str(place.parent)!r}" if missing else reason(error)
-        raise ModelFileError(f"{failed}: {why}. Save it somewhere else; an older file is as it was.") from error
+        raise ModelFileError(
+            f"{failed}: {reason(error)}. Save it somewhere else; an older file is as it was."
+        ) from error
 
 
 def _bytes_of(model: Network | FactoredModel | LatentEstimator) -> bytes:

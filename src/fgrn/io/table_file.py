@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 from .. import labels
 from ..exceptions import FgrnError, TableFileError, first_line
-from . import container
+from . import whole_file
 from .text_header import check_names
 from .text_reader import TextOptions, read_table
 from .text_source import opened, unreadable
@@ -135,16 +135,14 @@ def write(columns: Mapping[str, Any] | Any, path: str | os.PathLike[str], *, for
 def put(name: str, data: bytes, failure: type[FgrnError] = TableFileError) -> None:
     """Write bytes to a file: all of them or, where that fails, nothing."""
     try:
-        container.write(Path(name), data)
+        whole_file.write(Path(name), data)
     except (OSError, RuntimeError, ValueError) as error:
         raise unwritable(name, error, failure) from error
 
 
 def unwritable(name: str, error: Exception, failure: type[FgrnError] = TableFileError) -> FgrnError:
     """The error for a file that cannot be written."""
-    missing = isinstance(error, FileNotFoundError)
-    why = f"there is no folder {str(Path(name).parent)!r}" if missing else container.reason(error)
-    return failure(f"{name!r} cannot be written: {why}. An older file is as it was.")
+    return failure(f"{name!r} cannot be written: {whole_file.reason(error)}. An older file is as it was.")
 
 
 def as_text_would_be(table: Any) -> Any:

@@ -6,25 +6,26 @@ import gzip
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from ..exceptions import TableFileError, first_line
-from . import container, table_file
+from . import table_file
 from .spool import without_dictionaries
+from .whole_file import replacing
 
 
 class Writer:
     """Where batches of a table go; columns and types are those of the first."""
 
-    def __init__(self, sink: Any, kind: str) -> None:
-        self._sink, self._kind = sink, kind
+    def __init__(self, sink: Any, kind: str, name: str | None = None) -> None:
+        self._sink, self._kind, self._name = sink, kind, name
         self._names: list[str] | None = None
         self._parquet: Any = None
 
     def write(self, columns: Mapping[str, Any] | Any) -> None:
-        """Write some more rows."""
+        """Write some more rows. An error of the disk names the file, if that has a name."""
         import pyarrow as pa
 
         try:
@@ -32,6 +33,10 @@ class Writer:
             self._write(without_dictionaries(table) if self._kind != "parquet" else table)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             raise TableFileError(f"This table cannot be written as {self._kind}: {first_line(error)}") from error
+        except OSError as error:
+            if self._name is None:
+                raise
+            raise table_file.unwritable(self._name, error) from error
 
     def _write(self, table: Any) -> None:
         first, self._names = self._names is None, table.column_names
@@ -62,23 +67,34 @@ def writing(path: str | os.PathLike[str], *, format: str | None = None) -> Itera
     """
     name = os.fspath(path)
     kind = table_file.format_of(name, format)
-    with ExitStack() as stack:
-        if name == "-":
-            sink: Any = sys.stdout.buffer
-        else:
+    if name == "-":
+        writer = Writer(sys.stdout.buffer, kind)
+        yield writer
+        writer.close()
+        sys.stdout.buffer.flush()
+        return
+    of_caller: BaseException | None = None
+    try:
+        with replacing(Path(name)) as file:
+            sink: Any = gzip.GzipFile(fileobj=file, mode="wb") if name.endswith(".gz") else file
+            writer = Writer(sink, kind, name)
             try:
-                sink = stack.enter_context(container.replacing(Path(name)))
-            except OSError as error:
-                raise table_file.unwritable(name, error) from error
-            if name.endswith(".gz"):
-                sink = stack.enter_context(gzip.GzipFile(fileobj=sink, mode="wb"))
-        writer = Writer(sink, kind)
-        try:
-            yield writer
-            writer.close()
-        except OSError as error:
-            if isinstance(error, (TableFileError, BrokenPipeError)) or name == "-":
+                yield writer
+            except BaseException as error:
+                of_caller = error
+                _let_go(writer, sink)
                 raise
-            raise table_file.unwritable(name, error) from error
-        if name == "-":
-            sink.flush()
+            writer.close()
+            if sink is not file:
+                sink.close()
+    except (OSError, RuntimeError, ValueError) as error:
+        if error is of_caller:
+            raise
+        raise table_file.unwritable(name, error) from error
+
+
+def _let_go(writer: Writer, sink: Any) -> None:
+    """Close what will not be kept, whatever the disk says to it."""
+    for one in (writer, sink):
+        with suppress(OSError, ValueError):
+            one.close()

@@ -234,7 +234,7 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 150) -> P
     """
     import matplotlib
 
-    from ..io.container import reason, write
+    from ..io.whole_file import reason, write
     from .figure import letters_told
 
     place = Path(path)

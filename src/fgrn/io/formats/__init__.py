@@ -20,8 +20,9 @@ from typing import Any
 from ...document import Document
 from ...exceptions import FgrnError, NetworkFileError
 from ...settings import choice, number
-from ..container import Refused, opened, reason
+from ..container import Refused, opened
 from ..table_file import put
+from ..whole_file import reason
 from .builder import RESCALE as RESCALE
 from .builder import check
 from .markup import declared_encoding

@@ -1,0 +1,81 @@
+"""Signals that end a command: Ctrl-C (SIGINT), and SIGTERM, by which systems and schedulers end a process.
+
+Outside of learning both are exceptions, so that unfinished files are removed on the way out. While a model is learnt
+the first one ends learning after the epoch it is in, and what was learnt is written; the second one is an exception.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from .wording import say
+
+INTERRUPTED, TERMINATED = 130, 143
+"""The exit status after each: 128 and the number of the signal, as shells have it."""
+
+
+class Terminated(BaseException):
+    """The process was asked to end, by SIGTERM."""
+
+
+class Stop:
+    """Whether learning was asked to stop: it is called after every epoch."""
+
+    def __init__(self) -> None:
+        self.status = 0
+
+    def __call__(self) -> bool:
+        """Whether a signal has come."""
+        return self.status != 0
+
+    def end(self) -> None:
+        """End the command with the exit status of the signal that stopped it, if one did."""
+        if self.status:
+            raise click.exceptions.Exit(self.status)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM be the exception `Terminated`, unless the process was started with SIGTERM ignored."""
+
+    def end(*_: Any) -> None:
+        raise Terminated
+
+    with _handled({} if signal.getsignal(signal.SIGTERM) == signal.SIG_IGN else {signal.SIGTERM: end}):
+        yield
+
+
+@contextmanager
+def stoppable() -> Iterator[Stop]:
+    """Let the first Ctrl-C or SIGTERM end learning after the epoch it is in; the second one stops everything."""
+    stop = Stop()
+
+    def asked(number: int, *_: Any) -> None:
+        if stop.status:
+            raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+        stop.status = TERMINATED if number == signal.SIGTERM else INTERRUPTED
+        say("stopping after this epoch; once more to stop at once", err=True)
+
+    ignored = signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
+    with _handled({signal.SIGINT: asked} | ({} if ignored else {signal.SIGTERM: asked})):
+        yield stop
+
+
+@contextmanager
+def _handled(handlers: dict[signal.Signals, Callable[..., None]]) -> Iterator[None]:
+    """Handle signals in this way; not in a thread beside the main one, which gets none."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
