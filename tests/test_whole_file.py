@@ -75,9 +75,12 @@ def full(*_: Any, **__: Any) -> Any:
 
 
 def test_nothing_else_in_the_package_opens_files_to_write() -> None:
-    """One mechanism: no other module replaces files, or opens them to be written."""
+    """One mechanism: no other module replaces files, or opens them to be written.
+
+    Engines know nothing of the package but its errors, and keep their compiled kernels by themselves.
+    """
     for path in ROOT.rglob("*.py"):
-        if path.name == "whole_file.py":
+        if path.name == "whole_file.py" or path.parent.name == "kernels":
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, (ast.Attribute, ast.Name)):
@@ -458,7 +461,8 @@ def test_a_signal_while_learning_keeps_what_was_learnt(
     twice = signalling(number, signalling(number, fgrn.counts.InMemory.count, 1), 1)
     monkeypatch.setattr(fgrn.counts.InMemory, "count", twice)
     assert cli.main([*command, "--resume"]) == SIGNALS[number]
-    assert names_in(tmp_path) == ["people.csv", "run.ckpt"]
+    kept = ["m.fgrn"] if number == signal.SIGINT else []  # Ctrl-C keeps the model so far, however often it comes
+    assert names_in(tmp_path) == [*kept, "people.csv", "run.ckpt"]
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
