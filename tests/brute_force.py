@@ -23,7 +23,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fgrn.graph import SISO, Block, Diverter, Source, Variable
+from fgrn.graph.blocks import SISO, Block, Diverter, Source, Variable
 
 Array: TypeAlias = NDArray[np.float64]
 States: TypeAlias = dict[str, NDArray[np.intp]]

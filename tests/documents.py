@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from fgrn.document import Document, Factor
+from fgrn.bayes.document import Document, Factor
 
 HOSTILE = [
     "network", "variable", "probability", "table", "default", "type", "discrete", "property", "node", "net", "data",

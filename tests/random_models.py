@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fgrn import BayesianNetwork, MarkovNetwork
-from fgrn.factored import FactoredModel
+from fgrn.bayes.factored import FactoredModel
 
 
 def bayesian_network(seed: int, most: int = 6, zeros: bool = True) -> BayesianNetwork:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 from numpy.typing import NDArray
 
-from fgrn.graph import SISO, Block, Diverter, Source, Variable
+from fgrn.graph.blocks import SISO, Block, Diverter, Source, Variable
 
 CARDINALITIES = st.sampled_from([2, 3, 2, 2, 3, 4, 2, 3, 2, 1, 2, 3, 2])
 SEEDS = st.integers(0, 2**32 - 1)

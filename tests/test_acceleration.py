@@ -12,10 +12,10 @@ from strategies import Evidence, SmallNetwork, networks, networks_with_evidence
 
 import fgrn
 from fgrn import BayesianNetwork, LearningError, Network
-from fgrn.acceleration import GROWTH, LIMIT, Extrapolation, extrapolated
-from fgrn.graph import Diverter
-from fgrn.parameters import Specification
-from fgrn.plan import Layout
+from fgrn.flow.acceleration import GROWTH, LIMIT, Extrapolation, extrapolated
+from fgrn.flow.parameters import Specification
+from fgrn.graph.blocks import Diverter
+from fgrn.plan.plan import Layout
 
 PATTERNS = [42, 23, 6, 25, 6, 24, 7, 38, 1, 4, 1, 6, 2, 9, 2, 20]
 """How many of 216 people answered four questions of Stouffer and Toby (1951) in each of the 16 ways."""
@@ -46,7 +46,7 @@ def test_the_objective_never_falls(
         np.testing.assert_allclose(net.posterior({}, name).sum(), 1)
 
 
-def learnt(hidden: int, seed: int, **options: Any) -> tuple[Network, fgrn.em.History]:
+def learnt(hidden: int, seed: int, **options: Any) -> tuple[Network, fgrn.flow.em.History]:
     net = fgrn.lvm(dict.fromkeys("abcd", 2), hidden=hidden)
     return net, net.learn(ANSWERS, weights=PATTERNS, seed=seed, engine="reference", **options)
 

@@ -34,11 +34,11 @@ from fgrn import (
     MarkovNetwork,
     TableError,
     WiringError,
-    realisation,
 )
-from fgrn.clusters import cluster_tree
+from fgrn.bayes import realisation
+from fgrn.bayes.junction_tree import cluster_tree
 from fgrn.engines import wide
-from fgrn.io import container, factored_file, model_file
+from fgrn.files import container, factored_file, model_file
 
 pytestmark = pytest.mark.slow
 
@@ -539,7 +539,7 @@ def test_clusters_hold_every_scope_and_keep_every_variable_together(seed: int) -
 
 
 def test_the_limits_are_those_of_the_module() -> None:
-    assert realisation.LARGEST_CLUSTER <= fgrn.graph.PRODUCT_SPACE_LIMIT
+    assert realisation.LARGEST_CLUSTER <= fgrn.graph.blocks.PRODUCT_SPACE_LIMIT
 
 
 # What a review found

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from strategies import Evidence, SmallNetwork, loopy_networks, networks, networks_with_evidence, weights
 
-from fgrn.graph import SISO, Block, Diverter, Source, Variable
-from fgrn.wiring import Wiring
+from fgrn.graph.blocks import SISO, Block, Diverter, Source, Variable
+from fgrn.graph.wiring import Wiring
 
 slow = settings(deadline=None)
 HOLES: st.SearchStrategy[Holes] = st.sampled_from(("expect", "ignore"))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
-from fgrn.chain import Chain
+from fgrn.graph.chain import Chain
 
 pytestmark = pytest.mark.slow
 

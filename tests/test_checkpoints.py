@@ -25,9 +25,10 @@ from sklearn.base import clone
 from strategies import Evidence, SmallNetwork, networks, networks_with_evidence
 
 import fgrn
-from fgrn import BayesianNetwork, CheckpointError, CheckpointWarning, LearningError, Network, checkpoints, cli
-from fgrn.graph import Diverter
-from fgrn.io import checkpoint_file, container
+from fgrn import BayesianNetwork, CheckpointError, CheckpointWarning, LearningError, Network, cli
+from fgrn.files import checkpoint_file, container
+from fgrn.graph.blocks import Diverter
+from fgrn.learning.learn import checkpoints
 
 pytestmark = pytest.mark.slow
 
@@ -84,7 +85,7 @@ def assert_same(one: Any, other: Any) -> None:
     assert one.trained == other.trained
 
 
-def assert_same_history(one: fgrn.em.History, other: fgrn.em.History) -> None:
+def assert_same_history(one: fgrn.flow.em.History, other: fgrn.flow.em.History) -> None:
     for name in ("log_likelihood", "objective", "starts"):
         assert getattr(one, name).tobytes() == getattr(other, name).tobytes(), name
     for name in ("weight", "converged", "start", "not_estimated"):
@@ -389,7 +390,7 @@ def test_what_is_finished_returns_at_once(tmp_path: Path, monkeypatch: pytest.Mo
     plain = lvm()
     expected = plain.learn(table(), **OPTIONS, checkpoint=place)
     before = place.read_bytes(), place.stat().st_mtime_ns
-    monkeypatch.setattr(fgrn.counts.InMemory, "count", lambda *_: pytest.fail("it counts"))
+    monkeypatch.setattr(fgrn.flow.counts.InMemory, "count", lambda *_: pytest.fail("it counts"))
     again = lvm()
     assert_same_history(again.learn(table(), **OPTIONS, checkpoint=place, resume=True, watch=pytest.fail), expected)
     assert_same(again, plain)
@@ -434,7 +435,7 @@ def test_a_start_that_was_stopped_stays_so_if_the_run_was_killed(tmp_path: Path)
     def early(start: int, epoch: int, _: float) -> bool:
         return epoch == 2 + start
 
-    def learn(net: Network, *, watch: Any, **kept: Any) -> fgrn.em.History:
+    def learn(net: Network, *, watch: Any, **kept: Any) -> fgrn.flow.em.History:
         def both(*seen: Any) -> bool:
             watch(*seen)
             return early(*seen)

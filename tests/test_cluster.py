@@ -28,10 +28,10 @@ from random_models import bayesian_network
 
 import fgrn
 from fgrn import LearningError, Stream, TableFileError, cli
-from fgrn.cluster import Cluster, There
-from fgrn.distinct import Distinct
-from fgrn.io import shares
-from fgrn.pieces import Held, Piece
+from fgrn.core.distributions import parquet as shares
+from fgrn.learning.remote.cluster import Cluster, There
+from fgrn.learning.remote.pieces import Held, Piece
+from fgrn.tables.distinct import Distinct
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:distributed")]
 
@@ -253,7 +253,7 @@ def pids(client: Client) -> list[int]:
 
 def die_in(count: int) -> None:
     """Let the worker this runs on be killed when it begins to count its rows for the `count`-th time from now on."""
-    from fgrn.counts import InMemory
+    from fgrn.flow.counts import InMemory
 
     calls, plain = 0, InMemory.count
 
@@ -375,8 +375,8 @@ def test_a_result_that_is_lost_when_it_is_there_is_made_again(mortal: Client, mo
 
 
 def test_a_cluster_whose_workers_are_all_gone_is_an_error_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fgrn.cluster.LOOK", 0.2)
-    monkeypatch.setattr("fgrn.cluster.PATIENCE", 1.0)
+    monkeypatch.setattr("fgrn.learning.remote.cluster.LOOK", 0.2)
+    monkeypatch.setattr("fgrn.learning.remote.cluster.PATIENCE", 1.0)
     with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as small, Client(small) as client:
 
         def watch(_: int, epoch: int, __: float) -> None:
@@ -515,7 +515,9 @@ def test_a_value_in_a_file_is_named_with_its_row_in_that_file(client: Client, tm
         network().learn(folder, executor=client)
     rows = Stream(folder, on_bad="skip")
     net = network()
-    with pytest.warns(fgrn.exceptions.FgrnWarning, match=r"1 row was left out: 1 \(no level of it, column 'few'\)"):
+    with pytest.warns(
+        fgrn.core.exceptions.FgrnWarning, match=r"1 row was left out: 1 \(no level of it, column 'few'\)"
+    ):
         net.learn(rows, epochs=2, executor=client)
     assert rows.left_out == {"no level of it, column 'few'": 1}
     assert net.trained[-1]["rows"] == ROWS - 1
@@ -587,13 +589,15 @@ def test_columns_of_files_are_found_by_name(client: Client, tmp_path: Path) -> N
     gone = frame.copy()
     gone.loc[gone.index[300:600], "mixed"] = None
     here.learn(gone, epochs=3)
-    with pytest.warns(fgrn.exceptions.FgrnWarning, match=r"b\.parquet' has no column 'mixed': unknown in its rows"):
+    with pytest.warns(
+        fgrn.core.exceptions.FgrnWarning, match=r"b\.parquet' has no column 'mixed': unknown in its rows"
+    ):
         there.learn(folder, epochs=3, executor=client)
     assert_near(there, here)
     frame[600:].assign(more=1).to_parquet(folder / "c.parquet")
     with pytest.raises(TableFileError, match=r"c\.parquet' has a column 'more'"):
         there.learn(Stream(folder), epochs=3, executor=client)
-    with pytest.warns(fgrn.exceptions.FgrnWarning):
+    with pytest.warns(fgrn.core.exceptions.FgrnWarning):
         there.learn(Stream(folder, columns=["word", "few", "mixed"]), epochs=3, executor=client)
 
 
@@ -680,7 +684,7 @@ def test_a_cluster_without_workers_or_that_is_closed_is_refused() -> None:
 
 
 def test_workers_with_another_version_are_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fgrn.cluster.__version__", "99.0")
+    monkeypatch.setattr("fgrn.learning.remote.cluster.__version__", "99.0")
     with pytest.raises(LearningError, match=r"Worker tcp://\S+ has fgrn \S+, and here it is 99\.0"):
         Cluster(client)
 
@@ -747,7 +751,7 @@ def test_pieces_can_be_moved(client: Client) -> None:
     """Workers hand them on, or put them away when memory is short."""
     net = network()
     found = There(dd.from_pandas(table()[["word", "few", "mixed", "weight"]], npartitions=2), client)
-    from fgrn.streams import _by_variables
+    from fgrn.learning.encoding import _by_variables
 
     spread = found.recorded("weight", lambda names: _by_variables(net._plan(()), names))
     piece: Piece = spread.pieces[0].result()
@@ -763,10 +767,10 @@ def test_pieces_can_be_moved(client: Client) -> None:
 
 
 def _template(net: fgrn.Network) -> Any:
-    from fgrn.counts import InMemory
     from fgrn.engines import get
-    from fgrn.evidence import encode
-    from fgrn.schedule import Programs, special_edges
+    from fgrn.flow.counts import InMemory
+    from fgrn.flow.evidence import encode
+    from fgrn.plan.schedule import Programs, special_edges
 
     plan = net._plan(())
     evidence = encode(plan, plain()[:5])
@@ -784,7 +788,7 @@ def test_what_parts_have_seen_joined_is_what_all_rows_show(rows: list[Any], cuts
     ends = sorted({0, len(rows), *(cut % (len(rows) + 1) for cut in cuts)})
     for first, last in pairwise(ends):
         part = Distinct("x")
-        column = fgrn.frames.columns({"x": rows[first:last]}, by_value=True)["x"]
+        column = fgrn.tables.frames.columns({"x": rows[first:last]}, by_value=True)["x"]
         part.see(column, None)
         whole.see(column, None)
         joined.join(pickle.loads(pickle.dumps(part)))

@@ -16,8 +16,8 @@ from sklearn.base import clone
 
 import fgrn
 from fgrn import LearningError, ModelFileError
-from fgrn.io import model_file
-from fgrn.online import Online
+from fgrn.files import model_file
+from fgrn.flow.online import Online
 
 QUICK: dict[str, Any] = {"n_epochs": 5, "random_state": 0, "engine": "reference"}
 ESTIMATORS = [

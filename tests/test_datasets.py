@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import fgrn
-from fgrn import datasets
-from fgrn.exceptions import FgrnError, TableFileError, UnknownNameError
+from fgrn.core.exceptions import FgrnError, TableFileError, UnknownNameError
+from fgrn.showcase import datasets
 
 FORGED = b"1,5,?\n2,7,0\n3,5,1\n"
 PAPER = ("breast-cancer", "mammographic", "contraceptive")
@@ -113,9 +113,9 @@ def test_a_frame_holds_the_columns(backend: str) -> None:
     table = datasets.load("survey")
     frame = table.frame(backend)
     assert type(frame).__module__.split(".")[0] == backend
-    read = {name: list(column) for name, column in fgrn.frames.columns(frame).items()}
+    read = {name: list(column) for name, column in fgrn.tables.frames.columns(frame).items()}
     for name, column in table.columns.items():
-        assert [None if fgrn.frames.is_unknown(value) else value for value in read[name]] == column
+        assert [None if fgrn.tables.frames.is_unknown(value) else value for value in read[name]] == column
 
 
 @pytest.mark.parametrize("backend", ["nonsense", 3])

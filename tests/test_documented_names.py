@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 import fgrn
-from fgrn.criteria import Candidate, Selection
-from fgrn.em import History
-from fgrn.explanation import Explanation
-from fgrn.messages import Messages, Round
-from fgrn.online import Online
-from fgrn.queries import MostProbable
+from fgrn.flow.em import History
+from fgrn.flow.messages import Messages, Round
+from fgrn.flow.online import Online
+from fgrn.learning.criteria import Candidate, Selection
+from fgrn.queries.explanation import Explanation
+from fgrn.queries.questions import MostProbable
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -40,8 +40,8 @@ ANSWERS = [
     Candidate,
     MostProbable,
     Online,
-    fgrn.paper.Sheet,
-    fgrn.paper.Results,
+    fgrn.showcase.paper.Sheet,
+    fgrn.showcase.paper.Results,
 ]
 ANYTHING = [*CLASSES, *ANSWERS]
 

@@ -15,7 +15,7 @@ import pytest
 import fgrn
 from fgrn import LatentClassifier, LatentClassModel, Schema, TableWarning
 from fgrn.cli import main
-from fgrn.labels import MISSING
+from fgrn.core.labels import MISSING
 
 WORK = {"work": ["state", "?", "private", "?"] * 5, "sex": ["f", "m"] * 10}
 

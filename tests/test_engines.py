@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable, engines
-from fgrn.counts import InMemory
 from fgrn.engines import cpu
-from fgrn.evidence import encode
-from fgrn.parameters import drawn
-from fgrn.workers import blocks_of_rows, in_order
+from fgrn.flow.counts import InMemory
+from fgrn.flow.evidence import encode
+from fgrn.flow.parameters import drawn
+from fgrn.flow.threads import blocks_of_rows, in_order
 
 pytestmark = pytest.mark.slow
 

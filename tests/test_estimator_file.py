@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fgrn
-from fgrn.io import estimator_file, model_file
+from fgrn.files import estimator_file, model_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:The best number of hidden states")
 

@@ -20,7 +20,7 @@ from strategies import Evidence, SmallNetwork, networks_with_evidence
 
 import fgrn
 from fgrn import SISO, Diverter, EvidenceError, ImpossibleEvidence, Network, Source, Variable
-from fgrn.evidence import encode
+from fgrn.flow.evidence import encode
 
 pytestmark = pytest.mark.slow
 
@@ -643,7 +643,7 @@ def test_columns_have_equally_many_rows() -> None:
 )  # fmt: skip
 def test_data_is_a_mapping_of_columns_or_a_dataframe(data: Any) -> None:
     for use in (NET.propagate, NET.copy().learn, NET.complete):
-        if use.__name__ == "learn" and fgrn.frames.is_source(data):
+        if use.__name__ == "learn" and fgrn.tables.frames.is_source(data):
             continue  # the name of a file, and batches of rows, are learnt from
         with pytest.raises(EvidenceError, match=r"Data is a mapping of columns or a dataframe. Got .* instead"):
             use(data)

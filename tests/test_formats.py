@@ -16,11 +16,11 @@ import pytest
 from documents import example
 
 from fgrn import SISO, Network, Source, Variable
-from fgrn.document import Document, Factor
-from fgrn.exceptions import FgrnError, NetworkFileError
-from fgrn.io.formats import FORMATS, bif, net, read_document, read_evidence, uai, write_document, xdsl, xmlbif
+from fgrn.bayes.document import Document, Factor
+from fgrn.core.exceptions import FgrnError, NetworkFileError
+from fgrn.files.formats import FORMATS, bif, net, read_document, read_evidence, uai, write_document, xdsl, xmlbif
 
-MODULES: dict[str, Any] = {name: import_module(f"fgrn.io.formats.{name}") for name in FORMATS}
+MODULES: dict[str, Any] = {name: import_module(f"fgrn.files.formats.{name}") for name in FORMATS}
 
 DOG = """
 // the JavaBayes style: quoted names, no commas, no bar

@@ -16,17 +16,17 @@ from documents import TEXTS, documents, example
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgrn.document import Document, Factor
-from fgrn.exceptions import NetworkFileError
-from fgrn.io import formats
-from fgrn.io.formats import FORMATS, READ_ONLY, builder, read_document, uai
+from fgrn.bayes.document import Document, Factor
+from fgrn.core.exceptions import NetworkFileError
+from fgrn.files import formats
+from fgrn.files.formats import FORMATS, READ_ONLY, builder, read_document, uai
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::fgrn.RescaledTableWarning"),
 ]  # a changed digit, and a sum
 
-MODULES: dict[str, Any] = {name: import_module(f"fgrn.io.formats.{name}") for name in (*FORMATS, *READ_ONLY)}
+MODULES: dict[str, Any] = {name: import_module(f"fgrn.files.formats.{name}") for name in (*FORMATS, *READ_ONLY)}
 EXAMPLES = {name: MODULES[name].serialise(example()) for name in FORMATS} | TEXTS
 
 

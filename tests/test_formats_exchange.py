@@ -14,15 +14,15 @@ from documents import PLAIN, documents, example
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgrn.document import Document, Factor
-from fgrn.exceptions import NetworkFileError
-from fgrn.io.formats import FORMATS, read_document, write_document
-from fgrn.io.formats.names import is_plain
+from fgrn.bayes.document import Document, Factor
+from fgrn.core.exceptions import NetworkFileError
+from fgrn.files.formats import FORMATS, read_document, write_document
+from fgrn.files.formats.names import is_plain
 
 pytestmark = pytest.mark.slow
 
 NAMED = [name for name in FORMATS if name != "uai"]
-MODULES: dict[str, Any] = {name: import_module(f"fgrn.io.formats.{name}") for name in FORMATS}
+MODULES: dict[str, Any] = {name: import_module(f"fgrn.files.formats.{name}") for name in FORMATS}
 
 
 def is_part_of(some: Document, whole: Document) -> bool:

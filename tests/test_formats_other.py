@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from documents import TEXTS, example
 
+from fgrn.bayes.document import Document, Factor
 from fgrn.cli import main
-from fgrn.document import Document, Factor
-from fgrn.exceptions import FgrnError, NetworkFileError
-from fgrn.io.formats import EXTENSIONS, READ_ONLY, READABLE, UNREADABLE, dne, dsc, read_document, write_document
+from fgrn.core.exceptions import FgrnError, NetworkFileError
+from fgrn.files.formats import EXTENSIONS, READ_ONLY, READABLE, UNREADABLE, dne, dsc, read_document, write_document
 
-MODULES: dict[str, Any] = {name: import_module(f"fgrn.io.formats.{name}") for name in READ_ONLY}
+MODULES: dict[str, Any] = {name: import_module(f"fgrn.files.formats.{name}") for name in READ_ONLY}
 
 
 def renamed(document: Document, old: str, new: str) -> Document:

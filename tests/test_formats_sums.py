@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import fgrn
+from fgrn.bayes.document import Document
 from fgrn.cli import main
-from fgrn.document import Document
-from fgrn.exceptions import FgrnError, NetworkFileError
-from fgrn.io.formats import read_document
+from fgrn.core.exceptions import FgrnError, NetworkFileError
+from fgrn.files.formats import read_document
 
 ROWS = {
     "bif": "variable a { type discrete [ 3 ] { x, y, z }; }\nprobability ( a ) { table %s, %s, %s; }\n",

@@ -271,7 +271,7 @@ def test_a_product_space_beyond_the_limit_is_refused_with_its_size(inputs: list[
 
 
 def test_a_product_space_at_the_limit_is_fine() -> None:
-    assert Diverter([Variable("V", 2**26)], [Variable("W", 2**26)]).size == fgrn.graph.PRODUCT_SPACE_LIMIT
+    assert Diverter([Variable("V", 2**26)], [Variable("W", 2**26)]).size == fgrn.graph.blocks.PRODUCT_SPACE_LIMIT
 
 
 HUGE = """

@@ -17,7 +17,7 @@ import pytest
 from test_model_file import forged, taken_apart
 
 import fgrn
-from fgrn.io import model_file
+from fgrn.files import model_file
 
 MUTATIONS = 25
 """Of each model; more of them find more, see `altered`."""

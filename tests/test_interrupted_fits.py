@@ -14,9 +14,10 @@ import pytest
 from sklearn.base import clone
 
 import fgrn
-from fgrn import Checkpoint, cli, em
+from fgrn import Checkpoint, cli
 from fgrn.cli.wording import spoken
-from fgrn.exceptions import FgrnWarning
+from fgrn.core.exceptions import FgrnWarning
+from fgrn.flow import em
 
 pytestmark = pytest.mark.filterwarnings("ignore:The best number of hidden states")
 

@@ -13,8 +13,8 @@ from strategies import Evidence, SmallNetwork, networks, networks_with_evidence,
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
-from fgrn.evidence import encode
-from fgrn.merging import merged
+from fgrn.flow.evidence import encode
+from fgrn.flow.merging import merged
 
 pytestmark = pytest.mark.slow
 

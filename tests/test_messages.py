@@ -21,7 +21,7 @@ def assert_close(got: np.ndarray, expected: np.ndarray, message: str = "") -> No
     np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12, err_msg=message)
 
 
-def assert_all_messages(seen: fgrn.messages.Messages, oracle: Oracle) -> None:
+def assert_all_messages(seen: fgrn.flow.messages.Messages, oracle: Oracle) -> None:
     assert_close(seen.log_likelihood, oracle.log_likelihood)
     for name in seen.kept:
         assert_close(seen.forward(name), oracle.forward(name), f"forward {name}")

@@ -26,8 +26,8 @@ from safetensors import numpy as safetensors
 from strategies import SmallNetwork, loopy_networks, networks
 
 from fgrn import SISO, Diverter, FgrnError, ModelFileError, Network, Source, Variable
-from fgrn.io import container as container_file
-from fgrn.io import model_file, records
+from fgrn.files import container as container_file
+from fgrn.files import model_file, records
 
 KEPT = Path(__file__).parent / "data" / "version-1.fgrn"
 

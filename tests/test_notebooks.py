@@ -78,7 +78,7 @@ def test_learning_tells_how_far_it_has_come(run: Run) -> None:
 
 def test_reading_tells_how_far_it_has_come(run: Run) -> None:
     code = """
-    from fgrn.progress import Steps
+    from fgrn.core.progress import Steps
     for verbose in (0, 1):
         with Steps(verbose) as told:
             told("rows read", 5, 0)

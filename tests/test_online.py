@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import fgrn
 from fgrn import LearningError, Stream, TableFileError, cli
-from fgrn.online import Online
+from fgrn.flow.online import Online
 
 pytestmark = pytest.mark.slow
 
@@ -244,7 +244,7 @@ def test_what_was_learnt_before_a_bad_row_stays() -> None:
     assert found.n_rows_ == 400
     assert len(found.predict(frame())) == 600
     again = model(schema=edges)
-    with pytest.warns(fgrn.exceptions.FgrnWarning, match=r"1 row was left out"):
+    with pytest.warns(fgrn.core.exceptions.FgrnWarning, match=r"1 row was left out"):
         again.partial_fit(Stream(in_batches(table, 200), rows=200, on_bad="skip"))
     assert again.n_rows_ == 599
 
@@ -280,7 +280,7 @@ def test_rows_that_are_left_out_are_counted_once() -> None:
     table = frame(400).assign(much=np.linspace(0, 1, 400))
     table.loc[table.index[[3, 50, 350]], "much"] = np.inf
     stream = Stream(in_batches(table, 100), rows=100, on_bad="skip")
-    with pytest.warns(fgrn.exceptions.FgrnWarning, match="3 rows were left out"):
+    with pytest.warns(fgrn.core.exceptions.FgrnWarning, match="3 rows were left out"):
         found = model().partial_fit(stream)
     assert (sum(stream.left_out.values()), found.n_rows_) == (3, 397)
 

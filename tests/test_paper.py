@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import fgrn
-from fgrn import datasets, paper
-from fgrn.paper import (
+from fgrn.showcase import datasets, paper
+from fgrn.showcase.paper import (
     BATCH,
     BINNED,
     CHOSEN,
@@ -301,7 +301,7 @@ def test_without_the_files_a_run_says_what_to_do(tmp_path: Path, monkeypatch: py
     monkeypatch.delenv(datasets.FOLDER_VARIABLE, raising=False)
     monkeypatch.setenv("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(datasets, "SHARED", Path("no", "such", "folder"))
-    with pytest.raises(fgrn.exceptions.TableFileError, match=datasets.FOLDER_VARIABLE):
+    with pytest.raises(fgrn.core.exceptions.TableFileError, match=datasets.FOLDER_VARIABLE):
         paper.run(folder=tmp_path)
 
 

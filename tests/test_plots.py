@@ -27,13 +27,13 @@ from strategies import SmallNetwork, loopy_networks, networks
 
 import fgrn
 from fgrn import SISO, Diverter, FgrnError, Network, Source, Variable, plots
-from fgrn.criteria import Candidate, Selection
-from fgrn.em import History
-from fgrn.exceptions import FgrnWarning
-from fgrn.explanation import CERTAIN, Explanation
+from fgrn.core.exceptions import FgrnWarning
+from fgrn.flow.em import History
+from fgrn.learning.criteria import Candidate, Selection
 from fgrn.plots.folding import Room, layered
 from fgrn.plots.placement import place, shown_blocks, spread
 from fgrn.plots.style import AGAINST, GREY, INK, fitted, percent, readable, width_of, wrapped
+from fgrn.queries.explanation import CERTAIN, Explanation
 
 LEVELS = ("", "$a_b$", "c" * 90)
 

@@ -145,7 +145,7 @@ def test_a_network_is_for_the_other_drawing() -> None:
 
 @given(document=documents(), detail=st.sampled_from(["full", "compact", "names"]))
 @settings(max_examples=25, deadline=None)
-@pytest.mark.filterwarnings("ignore::fgrn.exceptions.FgrnWarning")
+@pytest.mark.filterwarnings("ignore::fgrn.core.exceptions.FgrnWarning")
 def test_any_names_are_legible(document: Any, detail: str) -> None:
     model = BayesianNetwork.from_document(document)
     figure = plots.graph(model, detail=detail)

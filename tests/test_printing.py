@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 import fgrn
-from fgrn.columns import bin_labels
-from fgrn.labels import plain_number, shown_number
-from fgrn.printing import aligned, fitted
+from fgrn.core.labels import plain_number, shown_number
+from fgrn.core.printing import aligned, fitted
+from fgrn.tables.columns import bin_labels
 
 
 @given(st.floats(-1e14, 1e14).filter(lambda x: x == 0 or abs(x) > 1e-4), st.integers(2, 15))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strategies import Evidence, SmallNetwork, networks, networks_with_evidence
 
 import fgrn
-from fgrn.frames import Coded
+from fgrn.tables.frames import Coded
 
 pytestmark = pytest.mark.slow
 

@@ -27,9 +27,9 @@ from hypothesis import strategies as st
 import fgrn
 import fgrn.cli
 from fgrn import Schema, Stream
-from fgrn.disk import Disk
-from fgrn.distinct import Distinct
-from fgrn.io import table_file
+from fgrn.core.distributions import table_file
+from fgrn.tables.disk import Disk
+from fgrn.tables.distinct import Distinct
 
 pytestmark = pytest.mark.slow
 
@@ -290,7 +290,7 @@ def test_any_text_means_the_same_in_batches(
     place = tmp_path_factory.mktemp("text") / "a.csv"
     place.write_text(text, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fgrn.io.text_reader, "BLOCK_BYTES", block)
+        patch.setattr(fgrn.tables.text_reader, "BLOCK_BYTES", block)
         expected = outcome(lambda: table_file.read(place))
         found = outcome(lambda: pa.concat_tables(Stream(place, rows=rows)))
         if not isinstance(expected, pa.Table):
@@ -326,7 +326,7 @@ def test_a_column_that_a_file_lacks_is_unknown_there(tmp_path: Path) -> None:
     as_csv(frame[:300], tmp_path / "a.csv")
     as_csv(frame[300:].drop(columns="word"), tmp_path / "b.csv")
     ours, theirs = network(), network()
-    with pytest.warns(fgrn.exceptions.FgrnWarning, match=r"b\.csv' has no column 'word': unknown in its rows"):
+    with pytest.warns(fgrn.core.exceptions.FgrnWarning, match=r"b\.csv' has no column 'word': unknown in its rows"):
         ours.learn(tmp_path, epochs=3)
     frame.loc[300:, "word"] = None
     theirs.learn(read(as_csv(frame, tmp_path / "all.txt")), epochs=3, merge=False)
@@ -339,7 +339,7 @@ def test_a_column_that_comes_later_is_an_error_unless_columns_are_listed(tmp_pat
     with pytest.raises(fgrn.TableFileError, match=r"b\.csv' has a column 'few'.*columns=\[...\].*drop="):
         network().learn(tmp_path)
     network().learn(Stream(tmp_path, drop=["few"]), epochs=1)
-    with pytest.warns(fgrn.exceptions.FgrnWarning, match=r"a\.csv' has no column 'few'"):
+    with pytest.warns(fgrn.core.exceptions.FgrnWarning, match=r"a\.csv' has no column 'few'"):
         network().learn(Stream(tmp_path, columns=["word", "few"]), epochs=1)
 
 
@@ -478,7 +478,7 @@ def test_folders_that_name_values_are_told_of(tmp_path: Path) -> None:
     pa.dataset.write_dataset(
         rows, tmp_path / "hive", format="parquet", partitioning=["part"], partitioning_flavor="hive"
     )
-    with pytest.warns(fgrn.exceptions.FgrnWarning, match="named like values of a column, which is not read"):
+    with pytest.warns(fgrn.core.exceptions.FgrnWarning, match="named like values of a column, which is not read"):
         assert "part" not in Stream(tmp_path / "hive").names
     dataset = pa.dataset.dataset(tmp_path / "hive", partitioning="hive")
     assert "part" in Stream(dataset).names
@@ -507,7 +507,7 @@ def test_what_is_no_table_in_memory_is_told(tmp_path: Path) -> None:
 
 
 def test_the_numbers_of_rows_wait_on_disk_where_some_are_left_out(tmp_path: Path) -> None:
-    from fgrn.streams import _by_variables, record
+    from fgrn.learning.encoding import _by_variables, record
 
     frame = plain(900).assign(weight=np.tile([1.0, 0.0, 2.0], 300))
     as_csv(frame, tmp_path / "a.csv")
@@ -547,7 +547,7 @@ def test_the_number_of_hidden_states_is_chosen_on_disk_as_in_memory(
     criterion: str, weighted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fgrn.estimators._choosing.ROWS_AT_ONCE", 64)
-    monkeypatch.setattr("fgrn.disk.AT_ONCE", 100)
+    monkeypatch.setattr("fgrn.tables.disk.AT_ONCE", 100)
     frame = table(400)
     if weighted:
         frame = frame.assign(weight=np.random.default_rng(1).integers(1, 4, 400))
@@ -596,7 +596,9 @@ def test_a_bad_value_is_named_by_file_row_column_and_value(tmp_path: Path) -> No
     ):
         network().learn(Stream(tmp_path, rows=30))
     ours, theirs = network(), network()
-    with pytest.warns(fgrn.exceptions.FgrnWarning, match=r"1 row was left out: 1 \(no level of it, column 'word'\)"):
+    with pytest.warns(
+        fgrn.core.exceptions.FgrnWarning, match=r"1 row was left out: 1 \(no level of it, column 'word'\)"
+    ):
         ours.learn(stream := Stream(tmp_path, rows=30, on_bad="skip"), epochs=3)
     assert sum(stream.left_out.values()) == 1
     theirs.learn(frame.drop(index=137), epochs=3, merge=False)
@@ -621,7 +623,7 @@ def test_bytes_that_are_no_text_are_named_and_counted(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"word,few\nred,1\nbl\xfce,2\nred,0\n")
     with pytest.raises(fgrn.TableFileError, match=r"row 1, line 3, column 'word', value b'bl\\xfce': .* not UTF-8"):
         network().learn(tmp_path / "a.csv")
-    with pytest.warns(fgrn.exceptions.FgrnWarning, match="1 row was left out"):
+    with pytest.warns(fgrn.core.exceptions.FgrnWarning, match="1 row was left out"):
         network().learn(Stream(tmp_path / "a.csv", on_bad="skip"), epochs=1)
     assert next(iter(Stream(tmp_path / "a.csv", encoding="cp1252")))["word"].to_pylist() == ["red", "blüe", "red"]
 
@@ -642,7 +644,7 @@ def test_levels_of_a_given_schema_are_kept_to(tmp_path: Path) -> None:
     strict = fgrn.LatentClassModel(2, schema=schema, unseen="error", n_epochs=2, random_state=0)
     with pytest.raises(fgrn.TableFileError, match=r"a\.csv', row \d+, column 'word', value 'green'"):
         strict.fit(tmp_path / "a.csv")
-    with pytest.warns(fgrn.exceptions.FgrnWarning, match=f"{green} rows were left out"):
+    with pytest.warns(fgrn.core.exceptions.FgrnWarning, match=f"{green} rows were left out"):
         strict.fit(Stream(tmp_path / "a.csv", on_bad="skip", rows=60))
     assert strict.n_rows_ == 400 - green
     loose = fgrn.LatentClassModel(2, schema=schema, n_epochs=2, random_state=0)
@@ -657,12 +659,14 @@ def test_bad_weights_and_infinite_numbers_are_named(tmp_path: Path) -> None:
     place = as_csv(frame, tmp_path / "a.csv")
     with pytest.raises(fgrn.TableFileError, match=r"row 20, column 'w', value -1\.0: a weight is"):
         network().learn(place, weights="w")
-    with pytest.warns(fgrn.exceptions.FgrnWarning, match="1 row was left out"):
+    with pytest.warns(fgrn.core.exceptions.FgrnWarning, match="1 row was left out"):
         network().learn(Stream(place, on_bad="skip"), weights="w", epochs=1)
     endless = as_csv(table(60).assign(many=[1.5, float("inf"), *np.arange(58) / 7]), tmp_path / "c.csv")
     with pytest.raises(fgrn.TableFileError, match=r"c\.csv', row 1, column 'many', value inf: it is in no bin"):
         fgrn.LatentClassModel().fit(endless)
-    with pytest.warns(fgrn.exceptions.FgrnWarning, match=r"1 row was left out: 1 \(no level of it, column 'many'\)"):
+    with pytest.warns(
+        fgrn.core.exceptions.FgrnWarning, match=r"1 row was left out: 1 \(no level of it, column 'many'\)"
+    ):
         fgrn.LatentClassModel(2, n_epochs=1).fit(Stream(endless, on_bad="skip"))
     with pytest.raises(fgrn.EvidenceError, match="All weights"):
         network().learn(as_csv(frame.assign(w=0), tmp_path / "b.csv"), weights="w")
@@ -701,7 +705,7 @@ def test_a_file_that_is_cut_short_is_an_error(cut: int, tmp_path: Path) -> None:
 
 
 def test_many_numbers_keep_their_quantiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fgrn.distinct, "MOST_NUMBERS", 2**10)
+    monkeypatch.setattr(fgrn.tables.distinct, "MOST_NUMBERS", 2**10)
     values = np.random.default_rng(0).normal(size=200_000)
     found = Distinct("x")
     for part in np.split(values, 50):
@@ -718,7 +722,7 @@ def test_many_numbers_keep_their_quantiles(monkeypatch: pytest.MonkeyPatch) -> N
 def test_identifiers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(fgrn.SchemaError, match="500 distinct values in 500 rows looks like an identifier"):
         Schema.infer(iter([{"id": [f"n{k}" for k in range(first, first + 100)]} for first in range(0, 500, 100)]))
-    monkeypatch.setattr(fgrn.distinct, "MOST_WORDS", 150)
+    monkeypatch.setattr(fgrn.tables.distinct, "MOST_WORDS", 150)
     with pytest.raises(fgrn.SchemaError, match="more than 150 distinct values in the first 200 rows"):
         Schema.infer(iter([{"id": [f"n{k}" for k in range(first, first + 100)]} for first in range(0, 500, 100)]))
 
@@ -727,7 +731,7 @@ def test_identifiers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_arrays_on_disk_are_what_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fgrn.disk, "SEGMENT", 2**14)
+    monkeypatch.setattr(fgrn.tables.disk, "SEGMENT", 2**14)
     disk = Disk(tmp_path)
     rng = np.random.default_rng(0)
     arrays = [rng.integers(0, 99, size).astype(kind) for size in (1, 5000, (3, 7), 0, 40_000) for kind in ("u2", "f8")]
@@ -743,14 +747,14 @@ def test_arrays_on_disk_are_what_they_were(tmp_path: Path, monkeypatch: pytest.M
 def test_the_cache_is_where_one_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TMPDIR", "TEMP", "TMP"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(fgrn.disk.tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(fgrn.disk, "LARGE", str(tmp_path / "large"))
-    assert fgrn.disk.folder_for(None) == str(tmp_path)
+    monkeypatch.setattr(fgrn.tables.disk.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(fgrn.tables.disk, "LARGE", str(tmp_path / "large"))
+    assert fgrn.tables.disk.folder_for(None) == str(tmp_path)
     (tmp_path / "large").mkdir()
-    assert fgrn.disk.folder_for(None) == str(tmp_path / "large")
-    assert fgrn.disk.folder_for(tmp_path / "given") == str(tmp_path / "given")
+    assert fgrn.tables.disk.folder_for(None) == str(tmp_path / "large")
+    assert fgrn.tables.disk.folder_for(tmp_path / "given") == str(tmp_path / "given")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    assert fgrn.disk.folder_for(None) == str(tmp_path)
+    assert fgrn.tables.disk.folder_for(None) == str(tmp_path)
 
 
 def test_a_full_disk_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
@@ -838,7 +842,7 @@ def test_an_error_or_an_interruption_leaves_nothing_behind(tmp_path: Path) -> No
 
 
 def test_sources_are_told_from_tables() -> None:
-    from fgrn.frames import is_source
+    from fgrn.tables.frames import is_source
 
     tables: list[Any] = [{"a": [1]}, pd.DataFrame({"a": [1]}), pa.table({"a": [1]}), np.zeros((2, 2)), [[1]], None]
     assert not any(map(is_source, tables))

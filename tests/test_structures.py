@@ -127,7 +127,7 @@ def test_a_stack_is_trained_layer_by_layer_and_then_together(engine: str) -> Non
     assert len(histories) == 2
     # the lower layer does not depend on what is above it: each group alone, under a uniform prior
     alone = fgrn.lvm({"Y0": 2, "Y1": 2}, hidden=3, learn_prior=False)
-    alone._parameters = fgrn.parameters.Parameters(
+    alone._parameters = fgrn.flow.parameters.Parameters(
         np.concatenate([_start(before, "Y0", net), _start(before, "Y1", net), alone.prior("S")])
     )
     alone.learn({name: data[name] for name in ("Y0", "Y1")}, epochs=15, smoothing=0.1, engine=engine)
@@ -146,7 +146,7 @@ def test_a_stack_is_trained_layer_by_layer_and_then_together(engine: str) -> Non
 
 def _start(before: Network, name: str, trained: Network) -> np.ndarray:
     """The random start that `trained` drew for a table."""
-    from fgrn.parameters import drawn
+    from fgrn.flow.parameters import drawn
 
     spec = trained._spec
     return spec.layout.table(drawn(spec, before._parameters, 0, 0).values, spec.layout.table_number(name)).ravel()

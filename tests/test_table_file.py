@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fgrn
-from fgrn.exceptions import FgrnWarning
-from fgrn.io import table_file
+from fgrn.core.distributions import table_file
+from fgrn.core.exceptions import FgrnWarning
 
 TABLE = {"név": ["é", "中文", None], "n": [1, 2, 3]}
 
@@ -89,7 +89,7 @@ def test_commas_between_digits_are_no_delimiter(tmp_path: Path) -> None:
 
 @given(st.lists(st.text(alphabet="ab;|\t", min_size=1, max_size=4), min_size=2, max_size=5))
 def test_a_table_with_commas_is_never_read_otherwise(values: list[str]) -> None:
-    from fgrn.io.text_header import delimiter_of
+    from fgrn.tables.text_header import delimiter_of
 
     lines = [",".join(f'"{value}"' for value in values)] * 3
     assert delimiter_of("\n".join(lines)) == ","

@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 
 import fgrn
 from fgrn import Stream
-from fgrn.io import table_file, text_reader, text_records, text_source
-from fgrn.io.text_records import RecordScanner, record_blocks, record_ends
+from fgrn.core.distributions import table_file, text_reader, text_records, text_source
+from fgrn.tables.text_records import RecordScanner, record_blocks, record_ends
 
 PIECES = st.sampled_from(
     [

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import fgrn
-from fgrn import BayesianNetwork, trees
+from fgrn import BayesianNetwork
+from fgrn.bayes import tree_learning as trees
 
 pytestmark = pytest.mark.slow
 
@@ -385,7 +386,7 @@ def test_settings_of_learning_are_passed_on() -> None:
         ({"a": [0, 1]}, {"smoothing": -1}, fgrn.LearningError, "smoothing"),
         ({"a": [0, 1]}, {"epochs": 0}, fgrn.LearningError, "epochs"),
         ({"a": [[0.5, 0.5], [1, 0]]}, {}, fgrn.EvidenceError, "distributions"),
-        ({"a": fgrn.frames.Coded(np.array([0, 1]))}, {}, fgrn.EvidenceError, "states="),
+        ({"a": fgrn.tables.frames.Coded(np.array([0, 1]))}, {}, fgrn.EvidenceError, "states="),
         (np.zeros((3, 2)), {}, fgrn.EvidenceError, "name its columns"),
     ],
 )

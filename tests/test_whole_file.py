@@ -21,7 +21,9 @@ import pytest
 
 import fgrn
 from fgrn import cli, plots
-from fgrn.io import table_file, table_writer, whole_file
+from fgrn.core import whole_file
+from fgrn.core.distributions import table_file
+from fgrn.core.distributions import writer as table_writer
 
 fcntl = pytest.importorskip("fcntl")
 
@@ -322,7 +324,7 @@ def holding(place: Path) -> Iterator[int]:
     code = """if True:
         import os, sys
         from pathlib import Path
-        from fgrn.io.whole_file import locked
+        from fgrn.core.whole_file import locked
         with locked(Path(sys.argv[1])):
             print("locked", flush=True)
             sys.stdin.read()
@@ -450,7 +452,7 @@ def test_a_signal_while_learning_keeps_what_was_learnt(
     command = ["fit", str(people), "--hidden", "2", "--tolerance", "0", "--epochs", "1000000", "--starts", "1"]
     command += ["-o", str(output), "--checkpoint", str(place), "--every", "1000", "--json"]
     with monkeypatch.context() as patched:
-        patched.setattr(fgrn.counts.InMemory, "count", signalling(number, fgrn.counts.InMemory.count, 3))
+        patched.setattr(fgrn.flow.counts.InMemory, "count", signalling(number, fgrn.flow.counts.InMemory.count, 3))
         assert cli.main(command) == SIGNALS[number]
     out, err = capsys.readouterr()
     assert '"interrupted": true' in out
@@ -458,8 +460,8 @@ def test_a_signal_while_learning_keeps_what_was_learnt(
     assert fgrn.load(output).history_.epochs == 3
     assert np.array_equal(fgrn.load(place)._parameters.values, fgrn.load(output).network_._parameters.values)
     output.unlink()
-    twice = signalling(number, signalling(number, fgrn.counts.InMemory.count, 1), 1)
-    monkeypatch.setattr(fgrn.counts.InMemory, "count", twice)
+    twice = signalling(number, signalling(number, fgrn.flow.counts.InMemory.count, 1), 1)
+    monkeypatch.setattr(fgrn.flow.counts.InMemory, "count", twice)
     assert cli.main([*command, "--resume"]) == SIGNALS[number]
     kept = ["m.fgrn"] if number == signal.SIGINT else []  # Ctrl-C keeps the model so far, however often it comes
     assert names_in(tmp_path) == [*kept, "people.csv", "run.ckpt"]

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import fgrn
 from fgrn.cli import main
-from fgrn.exceptions import HIDDEN, FgrnError, FgrnWarning, UnknownNameError, counted, visible, warn
-from fgrn.printing import aligned
+from fgrn.core.exceptions import HIDDEN, FgrnError, FgrnWarning, UnknownNameError, counted, visible, warn
+from fgrn.core.printing import aligned
 
 NAME = "tall\x1b[31m\u202e\u200b\nname"
 VALUES = ["\x1b]0;title\x07yes", "\x9b2Jno"]
@@ -225,7 +225,7 @@ def test_what_is_written_is_confirmed(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_rows_of_later_batches_are_counted_from_the_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fgrn.io import batches
+    from fgrn.core.distributions import stream as batches
 
     model, table = tmp_path / "m.fgrn", tmp_path / "t.csv"
     rows = {"a": ["x", "y"] * 10, "b": ["p", "q"] * 10}

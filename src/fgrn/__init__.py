@@ -5,11 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from . import _moved
 from ._version import __version__
-from .chain import Chain
-from .checkpoints import Checkpoint
-from .columns import Column
-from .exceptions import (
+from .core.exceptions import (
     CheckpointError,
     CheckpointWarning,
     ConvergenceWarning,
@@ -31,18 +29,24 @@ from .exceptions import (
     UnseenLevelWarning,
     WiringError,
 )
-from .frames import Not, states
-from .graph import SISO, Diverter, Factor, Source
-from .network import Network
-from .schema import Schema
-from .structures import dica, hmm, lvm, naive_bayes, sequences, stack
-from .variable import Variable
+from .core.variable import Variable
+from .graph.blocks import SISO, Diverter, Factor, Source
+from .graph.chain import Chain
+from .graph.network import Network
+from .graph.structures import dica, hmm, lvm, naive_bayes, sequences, stack
+from .learning.checkpoints import Checkpoint
+from .tables.columns import Column
+from .tables.frames import Not, states
+from .tables.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from .bayesian import BayesianNetwork
+    from .bayes.bayesian import BayesianNetwork
+    from .bayes.factored import FactoredModel
+    from .bayes.markov import MarkovNetwork
+    from .bayes.tree_learning import chow_liu, tan
     from .estimators import (
         DeepLatentClassifier,
         DiscreteICA,
@@ -51,9 +55,6 @@ if TYPE_CHECKING:
         LatentImputer,
         NaiveBayesClassifier,
     )
-    from .factored import FactoredModel
-    from .markov import MarkovNetwork
-    from .trees import chow_liu, tan
     from .warming import warm
 
 __all__ = [
@@ -116,15 +117,17 @@ __all__ = [
 
 
 _MODELS = {
-    "BayesianNetwork": "bayesian",
-    "MarkovNetwork": "markov",
-    "Stream": "io.batches",
-    "chow_liu": "trees",
-    "tan": "trees",
+    "BayesianNetwork": "bayes.bayesian",
+    "MarkovNetwork": "bayes.markov",
+    "Stream": "tables.stream",
+    "chow_liu": "bayes.tree_learning",
+    "tan": "bayes.tree_learning",
     "warm": "warming",
 }
 _ESTIMATORS = frozenset(name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "NaiveBayes")))
-_MODULES = frozenset({"datasets", "estimators", "paper", "plots"})
+_MODULES = {"datasets": "showcase.datasets", "estimators": "estimators", "paper": "showcase.paper", "plots": "plots"}
+
+_moved.find_moved()
 
 
 def __getattr__(name: str) -> Any:
@@ -134,6 +137,8 @@ def __getattr__(name: str) -> Any:
     if name in _MODELS:
         return getattr(import_module(f".{_MODELS[name]}", __name__), name)
     if name in _MODULES:
+        return import_module(f".{_MODULES[name]}", __name__)
+    if f"{__name__}.{name}" in _moved.MOVED:
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -144,7 +149,7 @@ def __dir__() -> list[str]:
 
 def load(path: str | Path) -> Any:
     """What is in a model file: the Network or the estimator that was saved there."""
-    from .io.model_file import load as load_file
+    from .files.model_file import load as load_file
 
     return load_file(path)
 
@@ -163,9 +168,9 @@ def read(path: str | Path, format: str | None = None, *, rescale: bool | float =
             by up to this are divided by their sum, with a warning; others are an error. True divides any row by its
             sum, as tables of counts need it; False none.
     """
-    from .bayesian import BayesianNetwork
-    from .io.formats import read_document
-    from .markov import MarkovNetwork
+    from .bayes.bayesian import BayesianNetwork
+    from .bayes.markov import MarkovNetwork
+    from .files.formats import read_document
 
     document = read_document(path, format, rescale=rescale)
     kind = BayesianNetwork if document.directed else MarkovNetwork
@@ -183,8 +188,8 @@ def write(model: FactoredModel, path: str | Path, format: str | None = None) -> 
         path: of the file.
         format: see `read`; told by the end of the name unless given.
     """
-    from .factored import FactoredModel
-    from .io.formats import write_document
+    from .bayes.factored import FactoredModel
+    from .files.formats import write_document
 
     if not isinstance(model, FactoredModel):
         raise FgrnError(
@@ -195,6 +200,6 @@ def write(model: FactoredModel, path: str | Path, format: str | None = None) -> 
 
 def read_evidence(path: str | Path) -> Mapping[str, Any]:
     """What a UAI evidence file says, by variable, ready for `propagate`."""
-    from .io.formats import read_evidence as read_file
+    from .files.formats import read_evidence as read_file
 
     return read_file(path)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from . import engines
-from .bayesian import BayesianNetwork
-from .structures import hmm, lvm
+from .bayes.bayesian import BayesianNetwork
+from .graph.structures import hmm, lvm
 
 ROWS = 32
 """More than those of which the CPU engine makes every message (`few_rows`), so that it needs all of its kernels."""

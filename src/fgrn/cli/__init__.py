@@ -115,7 +115,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit status. Errors are one message on stderr, never a traceback."""
     import warnings
 
-    from ..exceptions import FgrnWarning
+    from ..core.exceptions import FgrnWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", FgrnWarning)  # said each time, and never an error
@@ -138,7 +138,7 @@ def _nobody_reads() -> int:
 
 
 def _run(arguments: list[str] | None) -> int:
-    from ..exceptions import FgrnError
+    from ..core.exceptions import FgrnError
     from .wording import say, tell
 
     try:

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import frames
-from ..exceptions import counted, shortened
-from ..io import table_file
+from ..core.exceptions import counted, shortened
+from ..tables import frames, table_file
 from . import common
 from .wording import say, tell
 
 if TYPE_CHECKING:
-    from ..factored import FactoredModel
-    from ..messages import Messages
+    from ..bayes.factored import FactoredModel
+    from ..flow.messages import Messages
 
 BAR = 24
 """Letters of the longest bar."""
@@ -71,7 +70,7 @@ class Answer:
 
     @property
     def _is_directed(self) -> bool:
-        from ..bayesian import BayesianNetwork
+        from ..bayes.bayesian import BayesianNetwork
 
         return isinstance(self.model, BayesianNetwork)
 

@@ -7,10 +7,10 @@ from typing import Any
 import click
 import numpy as np
 
-from .. import printing
-from ..exceptions import FgrnError, ImpossibleEvidence, visible
-from ..io import table_file
-from ..io.table_writer import writing
+from ..core import printing
+from ..core.exceptions import FgrnError, ImpossibleEvidence, visible
+from ..tables import table_file
+from ..tables.writer import writing
 from . import common, rows
 from .wording import say
 
@@ -92,7 +92,7 @@ def complete(
     """
     import pyarrow as pa
 
-    from ..frames import is_unknown
+    from ..tables.frames import is_unknown
 
     common.check_table(output, as_json)
     estimator = common.estimator(model, unseen)
@@ -309,9 +309,9 @@ def draw(
 
 def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool) -> None:
     from .. import plots
-    from ..graph import Source
-    from ..io.model_file import load
-    from ..network import Network
+    from ..files.model_file import load
+    from ..graph.blocks import Source
+    from ..graph.network import Network
 
     found: Any = load(model)
     net = found if isinstance(found, Network) else found.network_
@@ -329,8 +329,8 @@ def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool
 
 def _known(model: Any, name: str, text: str) -> dict[str, Any]:
     """Something that is known, as evidence on the variable of a model's network."""
-    from ..exceptions import unknown_name
-    from ..network import Network
+    from ..core.exceptions import unknown_name
+    from ..graph.network import Network
 
     if isinstance(model, Network):
         labels = {str(label): label for label in model.variable(name).labels}

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import numpy as np
 
-from .. import printing
-from ..exceptions import EvidenceError, FgrnError, SchemaError, TableFileError, counted, visible
-from ..io import table_file
+from ..core import printing
+from ..core.exceptions import EvidenceError, FgrnError, SchemaError, TableFileError, counted, visible
+from ..tables import table_file
 from .wording import say, tell
 
 if TYPE_CHECKING:
     from ..estimators._base import LatentEstimator
-    from ..io.batches import Stream
+    from ..tables.stream import Stream
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -118,7 +118,7 @@ def stream(
     batch: int | None = None,
 ) -> Stream:
     """The rows a command was given, to be walked through: files, folders and globs that need not fit into memory."""
-    from ..io.batches import BATCH, Stream
+    from ..tables.stream import BATCH, Stream
 
     return Stream(
         data,
@@ -163,7 +163,7 @@ def read(
     )
     for column in drop:
         if column not in table.column_names:
-            from ..exceptions import unknown_name
+            from ..core.exceptions import unknown_name
 
             raise unknown_name("column", column, table.column_names)
     return without(table, drop) if drop else table
@@ -247,7 +247,7 @@ def taken_out(table: Any, column: str | None) -> tuple[Any, list[Any] | None]:
     if column is None:
         return table, None
     if column not in table.column_names:
-        from ..exceptions import unknown_name
+        from ..core.exceptions import unknown_name
 
         raise unknown_name("column", column, table.column_names)
     values = table[column].to_pylist()
@@ -264,7 +264,7 @@ def without(table: Any, columns: Sequence[str]) -> Any:
 
 def weighted(table: Any, column: str | None) -> tuple[Any, np.ndarray | None]:
     """A table without the column of weights, and the weights."""
-    from ..evidence import checked_weights
+    from ..flow.evidence import checked_weights
 
     table, values = taken_out(table, column)
     if values is None:
@@ -286,9 +286,9 @@ def weighted(table: Any, column: str | None) -> tuple[Any, np.ndarray | None]:
 
 def estimator(path: str, unseen: str | None = None) -> LatentEstimator:
     """The estimator in a model file; what an unseen level is, it says itself unless given."""
-    from ..factored import FactoredModel
-    from ..io.model_file import load
-    from ..network import Network
+    from ..bayes.factored import FactoredModel
+    from ..files.model_file import load
+    from ..graph.network import Network
 
     model = load(path)
     if isinstance(model, FactoredModel):

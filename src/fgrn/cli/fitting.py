@@ -9,9 +9,9 @@ from typing import Any
 import click
 import numpy as np
 
-from ..checkpoints import EVERY, Checkpoint
-from ..exceptions import SchemaError, counted
-from ..io.batches import BATCH, is_many
+from ..core.exceptions import SchemaError, counted
+from ..learning.checkpoints import EVERY, Checkpoint
+from ..tables.stream import BATCH, is_many
 from . import common
 from .rows import matched
 from .signals import stoppable
@@ -204,7 +204,7 @@ def _workers(address: str | None) -> Any:
     """The client of the cluster at an address, if there is one, as a context."""
     if address is None:
         return nullcontext()
-    from ..cluster import connected
+    from ..learning.remote.cluster import connected
 
     return connected(address)
 

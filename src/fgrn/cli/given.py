@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from ..exceptions import EvidenceError, FgrnError, counted, shortened, unknown_name
-from ..io import table_file
+from ..core.exceptions import EvidenceError, FgrnError, counted, shortened, unknown_name
+from ..tables import table_file
 from . import common
 
 if TYPE_CHECKING:
-    from ..factored import FactoredModel
-    from ..variable import Variable
+    from ..bayes.factored import FactoredModel
+    from ..core.variable import Variable
 
 given_help = "Something that is known: NAME=STATE; NAME=[W,W,...], a weight for each state; or NAME!=STATE. Repeatable."
 """Of the option --given."""
@@ -132,7 +132,7 @@ def _column(variable: Variable, column: Any) -> Any:
     """A column of a table as evidence: positions of states, or a list if some values are weights."""
     import pyarrow as pa
 
-    from ..frames import UNKNOWN, Coded
+    from ..tables.frames import UNKNOWN, Coded
 
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         return column.to_pylist()  # weights, as Parquet has them

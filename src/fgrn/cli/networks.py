@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..exceptions import FgrnError, ImpossibleEvidence, NetworkFileError, WiringError, counted, shortened, visible
-from ..io.formats import EXTENSIONS, FORMATS, READ_ONLY, READABLE, RESCALE, UNREADABLE
-from ..marginals import REMEDY
+from ..core.exceptions import FgrnError, ImpossibleEvidence, NetworkFileError, WiringError, counted, shortened, visible
+from ..files.formats import EXTENSIONS, FORMATS, READ_ONLY, READABLE, RESCALE, UNREADABLE
+from ..flow.marginals import REMEDY
 from . import common
 from .answers import Answer
 from .given import given_help, known_of, rows_of, together
 from .wording import say
 
 if TYPE_CHECKING:
-    from ..factored import FactoredModel
+    from ..bayes.factored import FactoredModel
 
 
 def is_network(path: str) -> bool:
@@ -36,8 +36,8 @@ def _ending(path: str) -> str:
 
 
 def _loaded(path: str) -> FactoredModel | None:
-    from ..factored import FactoredModel
-    from ..io.model_file import load
+    from ..bayes.factored import FactoredModel
+    from ..files.model_file import load
 
     model = load(path)
     return model if isinstance(model, FactoredModel) else None
@@ -95,7 +95,7 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, rescal
     DNE or flat OOBN file. Numbers stay the same to the last bit, unless a row has to be divided by its sum. A name that
     a format cannot carry is an error; properties that it cannot carry are left out, which is told.
     """
-    from ..io.formats import read_document, write_document
+    from ..files.formats import read_document, write_document
 
     if to_ is None and _ending(target) not in EXTENSIONS:
         ends = ", ".join(EXTENSIONS)
@@ -139,7 +139,7 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, rescal
 
 def summary(path: str, as_json: bool, rescale: bool = False) -> None:
     """What is in a network: variables, arcs, numbers, and how hard it is to ask."""
-    from ..bayesian import BayesianNetwork
+    from ..bayes.bayesian import BayesianNetwork
 
     model = model_of(path, rescale=rescale)
     found: dict[str, Any] = {"file": path, "name": model.name, "variables": len(model.variables)}
@@ -185,7 +185,7 @@ def summary(path: str, as_json: bool, rescale: bool = False) -> None:
 
 def _neighbours(model: FactoredModel) -> dict[str, list[str]]:
     """The parents of every variable, or the factors it is in."""
-    from ..bayesian import BayesianNetwork
+    from ..bayes.bayesian import BayesianNetwork
 
     if isinstance(model, BayesianNetwork):
         return {name: list(model.parents(name)) for name in model.names}

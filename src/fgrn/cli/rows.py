@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..exceptions import FgrnWarning, SchemaError, TableFileError, shortened
+from ..core.exceptions import FgrnWarning, SchemaError, TableFileError, shortened
 from . import common
 from .wording import spoken, tell
 
 if TYPE_CHECKING:
-    from ..columns import Column
     from ..estimators._base import LatentEstimator
-    from ..io.batches import Stream
+    from ..tables.columns import Column
+    from ..tables.stream import Stream
 
 
 class Remarks:

@@ -15,7 +15,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ..exceptions import counted
+from ..core.exceptions import counted
 from . import common
 from .wording import say
 
@@ -29,7 +29,7 @@ from .wording import say
 @common.json_option
 def demo(output: str, hidden: int, epochs: int, as_json: bool) -> None:
     """Learn handwritten digits, compare, explain, complete, and draw what was learnt. Needs no network."""
-    from ..demo import run
+    from ..showcase.demo import run
 
     results = run(Path(output), hidden, epochs, (lambda _: None) if as_json else say)
     if as_json:
@@ -46,9 +46,9 @@ def demo(output: str, hidden: int, epochs: int, as_json: bool) -> None:
 @common.json_option
 def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) -> None:
     """How fast it is on this machine: rows per second in learning and in use, beside the plain engine."""
-    from ..frames import Coded
-    from ..structures import lvm
-    from ..workers import thread_count
+    from ..flow.threads import thread_count
+    from ..graph.structures import lvm
+    from ..tables.frames import Coded
 
     generator = np.random.default_rng(0)
     names = [f"Y{number}" for number in range(variables)]
@@ -102,7 +102,7 @@ def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) ->
 @common.json_option
 def paper(folder: str | None, splits: int, quick: bool, as_json: bool) -> None:
     """The results of the paper, computed again: accuracy on three UCI tables, operations, memory."""
-    from .. import paper as module
+    from ..showcase import paper as module
 
     results = module.run(folder=folder, splits=splits, quick=quick)
     if as_json:
@@ -121,7 +121,7 @@ MODULES = {"scikit-learn": "sklearn"}
 def doctor(warm: bool, as_json: bool) -> None:
     """Whether everything needed is there and works; exit code 1 if not."""
     from .. import __version__
-    from ..exceptions import KernelCacheWarning
+    from ..core.exceptions import KernelCacheWarning
 
     found: list[dict[str, Any]] = [
         {"what": "fgrn", "fine": True, "says": __version__},
@@ -168,14 +168,14 @@ def _line(one: dict[str, Any]) -> list[str]:
 
 
 def _threads() -> str:
-    from ..workers import thread_count
+    from ..flow.threads import thread_count
 
     return f"{counted(thread_count(), 'processor')} for this process"
 
 
 def _kernels() -> str:
     """Both engines agree on a small network."""
-    from ..structures import lvm
+    from ..graph.structures import lvm
 
     rows = {"a": [0, 1, None, 1] * 8, "b": [1, 1, 0, None] * 8}
     begin = time.perf_counter()
@@ -199,9 +199,9 @@ def _all_kernels() -> str:
 
 def _cache() -> str:
     """Where compiled kernels are, and whether new ones could be written somewhere."""
+    from ..core.exceptions import KernelCacheWarning
     from ..engines import kernels
     from ..engines.kernels import cache
-    from ..exceptions import KernelCacheWarning
 
     used = kernels.star.stats
     if sum(used.cache_hits.values()):
@@ -215,7 +215,7 @@ def _cache() -> str:
 
 def _files() -> str:
     from .. import load
-    from ..structures import lvm
+    from ..graph.structures import lvm
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m.fgrn"

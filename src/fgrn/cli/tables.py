@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from .. import frames, printing
-from ..exceptions import FgrnWarning, SchemaError, counted, shortened, visible
-from ..io.batches import is_many
+from ..core import printing
+from ..core.exceptions import FgrnWarning, SchemaError, counted, shortened, visible
+from ..tables import frames
+from ..tables.stream import is_many
 from . import common
 from .signals import stoppable
 from .wording import say, spoken
 
 if TYPE_CHECKING:
-    from ..columns import Column
+    from ..tables.columns import Column
 
 MOST_CELLS = 48
 """How wide the levels of a column are shown."""
@@ -41,7 +42,7 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
     if networks.is_network(data) and options["format_"] is None:
         networks.summary(data, as_json, rescale)
         return
-    from ..doubts import names_are_values
+    from ..tables.doubts import names_are_values
 
     table = common.read(data, **options)
     rows = table.num_rows
@@ -79,7 +80,7 @@ def _looked_at(
     name: str, values: Any, rows: int, codes: tuple[str, ...] | None, bins: int, max_levels: int
 ) -> tuple[dict[str, Any], Column | None]:
     """What there is to say of a column, and what a schema makes of it, if anything."""
-    from ..schema import Schema
+    from ..tables.schema import Schema
 
     counts, column, weights = _counts(values), None, None
     kind: dict[str, Any] = {"kind": "unfit", "levels": []}

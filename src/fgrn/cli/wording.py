@@ -9,7 +9,7 @@ import re
 
 import click
 
-from ..exceptions import visible
+from ..core.exceptions import visible
 
 OPTIONS = {
     "bins": "--bins",

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from ..exceptions import FgrnError
+from ..core.exceptions import FgrnError
 from .scans import LogScan, best_path, distribution, log_scan, log_sum, logarithm
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..plan import Plan, Program
-    from ..schedule import Programs
+    from ..plan.plan import Plan, Program
+    from ..plan.schedule import Programs
+    from ..tables.encoded import Evidence
 
 __all__ = ["LogScan", "best_path", "distribution", "log_scan", "log_sum", "logarithm"]
 
@@ -31,7 +31,7 @@ to half a minute: a small request must not wait for it.
 """
 
 SOURCE, FORWARD, BACKWARD, DIVERT = range(4)
-"""The kinds of step in a Program, as `fgrn.plan` numbers them."""
+"""The kinds of step in a Program, as `fgrn.plan.plan` numbers them."""
 
 
 class Buffers(NamedTuple):

@@ -23,9 +23,9 @@ from .stars import Ray, base_of, ray_of
 from .tape import Tape, tape_for
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..plan import Plan, Program
-    from ..schedule import Programs
+    from ..plan.plan import Plan, Program
+    from ..plan.schedule import Programs
+    from ..tables.encoded import Evidence
 
 MESSAGE_BYTES = 2**22
 """Of the messages that are shown, per call."""

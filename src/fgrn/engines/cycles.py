@@ -11,8 +11,8 @@ import numpy as np
 from . import BlockCounts, Buffers, Engine, kernels
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..plan import Plan
+    from ..plan.plan import Plan
+    from ..tables.encoded import Evidence
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from ..plan import Plan, Program
+    from ..plan.plan import Plan, Program
 
 BLOCK = 256
 """Rows whose codes are made together."""

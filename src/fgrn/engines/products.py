@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from ..plan import Plan
+    from ..plan.plan import Plan
 SMALLEST = 2.0**-960
 """A product of factors below this, but not zero, is left to the judge: plain numbers end there, or lose digits."""
 

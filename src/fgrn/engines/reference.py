@@ -16,9 +16,9 @@ from .scans import distribution, log_scan, log_sum, logarithm
 from .tracing import Choice, traced
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..plan import Plan, Program
-    from ..schedule import Programs
+    from ..plan.plan import Plan, Program
+    from ..plan.schedule import Programs
+    from ..tables.encoded import Evidence
 
 CELLS_AT_ONCE = 2**20
 """Cells of the largest temporary array, (rows, input states, output states): 8 MiB."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..plan import Plan, Program
+    from ..plan.plan import Plan, Program
+    from ..tables.encoded import Evidence
 
 MORE_CODES = 640
 """Codes of one pack where the tables of all packs together have at most MOST_CELLS: four leaves of 4, and a hole."""

@@ -14,8 +14,8 @@ import numpy as np
 from .packs import aligned_zeros, padded
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..plan import Plan, Program
+    from ..plan.plan import Plan, Program
+    from ..tables.encoded import Evidence
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,8 +44,8 @@ from .products import Multiplied, Product
 from .shape import MORE_CODES, Shape
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..plan import Plan, Program
+    from ..plan.plan import Plan, Program
+    from ..tables.encoded import Evidence
 
 MOST_CODES, MOST_CELLS = 256, 2**15
 """Codes of one pack, and cells of its joint table, which has to stay in the cache. More codes were no faster."""

@@ -10,8 +10,8 @@ from . import BlockCounts, Buffers, kernels
 from .packs import aligned_zeros
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..plan import Plan, Program
+    from ..plan.plan import Plan, Program
+    from ..tables.encoded import Evidence
     from .cpu import Loaded
     from .tape import Tape
 

@@ -14,12 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .. import frames, outputs
-from ..checkpoints import Checkpoint, Journal, Result, opened
-from ..completion import filled
-from ..em import History
-from ..engines import NAMES
-from ..exceptions import (
+from ..core.exceptions import (
     ConvergenceWarning,
     FgrnWarning,
     ImpossibleEvidence,
@@ -27,16 +22,21 @@ from ..exceptions import (
     LearningError,
     warn,
 )
-from ..explanation import Explanation
-from ..frames import Coded
-from ..labels import Label
-from ..marginals import REMEDY
-from ..network import Network
-from ..online import POWER, Online
-from ..progress import Progress, Steps
-from ..prototypes import Prototypes
-from ..recorded import Recorded, Spread
-from ..schema import UNSEEN, Schema
+from ..core.labels import Label
+from ..core.progress import Progress, Steps
+from ..engines import NAMES
+from ..flow.em import History
+from ..flow.marginals import REMEDY
+from ..flow.online import POWER, Online
+from ..graph.network import Network
+from ..learning.checkpoints import Checkpoint, Journal, Result, opened
+from ..queries.completion import filled
+from ..queries.explanation import Explanation
+from ..queries.prototypes import Prototypes
+from ..tables import frames, outputs
+from ..tables.encoded import Recorded, Spread
+from ..tables.frames import Coded
+from ..tables.schema import UNSEEN, Schema
 from ._streams import online_batches, recorded
 from ._tables import Classes, Columns, TableEstimator, array_like, check_lengths, is_array
 
@@ -300,7 +300,7 @@ class LatentEstimator(TableEstimator):
         Args:
             path: of the file.
         """
-        from ..io.model_file import save
+        from ..files.model_file import save
 
         check_is_fitted(self)
         save(self, path)

@@ -12,13 +12,14 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from .. import frames, structures
-from ..criteria import HELD_OUT, Candidate, Fit, Selection, select, sizes
-from ..em import History
-from ..exceptions import FgrnWarning, counted, warn
-from ..frames import Coded
-from ..network import Network
-from ..recorded import Recorded
+from ..core.exceptions import FgrnWarning, counted, warn
+from ..flow.em import History
+from ..graph import structures
+from ..graph.network import Network
+from ..learning.criteria import HELD_OUT, Candidate, Fit, Selection, select, sizes
+from ..tables import frames
+from ..tables.encoded import Recorded
+from ..tables.frames import Coded
 from ._base import LatentEstimator
 from ._streams import recorded
 from ._tables import Classes

@@ -11,11 +11,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted, column_or_1d
 
-from .. import frames
-from ..exceptions import SchemaError, TableWarning, counted, shortened, warn
-from ..explanation import Explanation
-from ..labels import Label, is_missing_word, is_text
-from ..prototypes import Prototypes
+from ..core.exceptions import SchemaError, TableWarning, counted, shortened, warn
+from ..core.labels import Label, is_missing_word, is_text
+from ..queries.explanation import Explanation
+from ..queries.prototypes import Prototypes
+from ..tables import frames
 from ._base import LatentEstimator
 from ._tables import Classes
 
@@ -47,7 +47,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         return self._fit(X, sample_weight, self._classes(y))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Go on learning from rows that are seen once: a step of online EM, see `fgrn.online`.
+        """Go on learning from rows that are seen once: a step of online EM, see `fgrn.flow.online`.
 
         The first batch is learnt as `fit` would, and decides what the columns mean, unless a `schema` is given.
 

@@ -8,15 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..columns import Column
-from ..exceptions import FgrnWarning, LearningError, TableFileError, unknown_name, warn
-from ..frames import Coded
-from ..io.batches import stream_of
-from ..labels import MISSING
-from ..progress import Steps, Told
-from ..recorded import Recorded, Spread
-from ..schema import Schema
-from ..streams import (
+from ..core.exceptions import FgrnWarning, LearningError, TableFileError, unknown_name, warn
+from ..core.labels import MISSING
+from ..core.progress import Steps, Told
+from ..learning.encoding import (
     BySchema,
     CodedBatch,
     Coding,
@@ -28,6 +23,11 @@ from ..streams import (
     seen,
     weighted_batches,
 )
+from ..tables.columns import Column
+from ..tables.encoded import Recorded, Spread
+from ..tables.frames import Coded
+from ..tables.schema import Schema
+from ..tables.stream import stream_of
 
 if TYPE_CHECKING:
     from ._base import LatentEstimator

@@ -12,9 +12,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from .. import frames
-from ..exceptions import SchemaError, UnseenLevelWarning, unknown_name, warn
-from ..frames import Coded
+from ..core.exceptions import SchemaError, UnseenLevelWarning, unknown_name, warn
+from ..tables import frames
+from ..tables.frames import Coded
 
 Columns = dict[str, Any]
 

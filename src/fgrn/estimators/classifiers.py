@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from .. import frames, structures
-from ..criteria import Selection
-from ..em import History
-from ..network import Network
-from ..schema import BINS, MOST_LEVELS, Schema
+from ..flow.em import History
+from ..graph import structures
+from ..graph.network import Network
+from ..learning.criteria import Selection
+from ..tables import frames
+from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
 from ._choosing import Choosing
 from ._classes import LatentClassifierBase

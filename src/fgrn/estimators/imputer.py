@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils._set_output import _get_output_config
 
-from .. import frames, outputs
-from ..schema import BINS, MOST_LEVELS, Schema
+from ..tables import frames, outputs
+from ..tables.schema import BINS, MOST_LEVELS, Schema
 from .latent import ChoosingTransformer
 
 

@@ -10,12 +10,13 @@ from sklearn.base import DensityMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from .. import frames, outputs, structures
-from ..criteria import Selection, aic, bic, relative_entropy
-from ..explanation import Explanation
-from ..network import Network
-from ..prototypes import Prototypes
-from ..schema import BINS, MOST_LEVELS, Schema
+from ..graph import structures
+from ..graph.network import Network
+from ..learning.criteria import Selection, aic, bic, relative_entropy
+from ..queries.explanation import Explanation
+from ..queries.prototypes import Prototypes
+from ..tables import frames, outputs
+from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
 from ._choosing import Choosing
 
@@ -44,7 +45,7 @@ class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc
         return self._fit(X, sample_weight)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Go on learning from rows that are seen once: a step of online EM, see `fgrn.online`.
+        """Go on learning from rows that are seen once: a step of online EM, see `fgrn.flow.online`.
 
         The first batch is learnt as `fit` would, and decides what the columns mean, unless a `schema` is given.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from .. import frames
+from ..tables import frames
 from . import arcs
 from .charts import convergence, explanation, selection
 from .drawing import picture
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..factored import FactoredModel
-    from ..network import Network
+    from ..bayes.factored import FactoredModel
+    from ..graph.network import Network
 
 __all__ = [
     "confusion",

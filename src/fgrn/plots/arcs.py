@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import settings
-from ..bayesian import BayesianNetwork
-from ..exceptions import FgrnError, shortened
-from ..factored import FactoredModel
-from ..variable import Variable
+from ..bayes.bayesian import BayesianNetwork
+from ..bayes.factored import FactoredModel
+from ..core import settings
+from ..core.exceptions import FgrnError, shortened
+from ..core.variable import Variable
 from .canvas import NARROWEST, ROW, Canvas, Card, Legend, card_height, evidence_key, paper
 from .drawing import one_row
 from .placement import Node, place, stacked, uncrossed
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..messages import Messages
+    from ..flow.messages import Messages
 
 DETAILS = ("auto", "full", "compact", "names")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..variable import Variable
+from ..core.variable import Variable
 from .placement import GAP
 from .style import BELIEF, GREY, INK, LINE, PALE, PAPER, fitted, percent, readable, width_of, wrapped
 

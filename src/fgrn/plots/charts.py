@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import settings
-from ..exceptions import FgrnError, counted
-from ..explanation import CERTAIN, added
-from ..printing import told_apart
+from ..core import settings
+from ..core.exceptions import FgrnError, counted
+from ..core.printing import told_apart
+from ..queries.explanation import CERTAIN, added
 from .style import (
     AGAINST,
     FOR,
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..criteria import Selection
-    from ..em import History
-    from ..explanation import Explanation
+    from ..flow.em import History
+    from ..learning.criteria import Selection
+    from ..queries.explanation import Explanation
 
 
 @styled()

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import frames, settings
-from ..chain import Chain
-from ..exceptions import FgrnError
-from ..graph import Block, Diverter, Factor, Source
-from ..printing import told_apart
-from ..variable import Variable
+from ..core import settings
+from ..core.exceptions import FgrnError
+from ..core.printing import told_apart
+from ..core.variable import Variable
+from ..graph.blocks import Block, Diverter, Factor, Source
+from ..graph.chain import Chain
+from ..tables import frames
 from .canvas import NARROWEST, ROW, Canvas, Card, Legend, card_height, evidence_key, paper
 from .folding import Room, layered
 from .placement import Node, is_straight, place, port, shown_blocks, wire_of
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..factored import FactoredModel
-    from ..messages import Messages
-    from ..network import Network
+    from ..bayes.factored import FactoredModel
+    from ..flow.messages import Messages
+    from ..graph.network import Network
 
 FAINT = 0.3
 """How opaque a uniform message is drawn."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from matplotlib.figure import Figure
 
-from ..exceptions import FgrnWarning
+from ..core.exceptions import FgrnWarning
 
 
 class Picture(Figure):

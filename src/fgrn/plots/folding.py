@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ..graph import SISO, Block, Diverter, Source
+from ..graph.blocks import SISO, Block, Diverter, Source
 from .placement import GAP, Node, causes_first, stacked, wired
 
 FEWEST_STEPS = 3

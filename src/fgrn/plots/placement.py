@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..graph import Block, Diverter
-from ..variable import Variable
+from ..core.variable import Variable
+from ..graph.blocks import Block, Diverter
 
 if TYPE_CHECKING:
-    from ..network import Network
+    from ..graph.network import Network
 
 GAP, SLANT = 0.13, 0.34
 """Between layers, in inches, where all wires are straight, and where some are not."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import settings
-from ..exceptions import FgrnError, shortened
-from ..printing import told_apart
-from ..prototypes import by_level, weighted
+from ..core import settings
+from ..core.exceptions import FgrnError, shortened
+from ..core.printing import told_apart
+from ..queries.prototypes import by_level, weighted
 from .style import GREY, INK, PAPER, fitted, panels, percent, readable, room, styled, title, width_of, wrapped, write
 
 if TYPE_CHECKING:

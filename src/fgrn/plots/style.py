@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..exceptions import FgrnError
-from ..labels import shown_number
-from ..printing import told_apart
+from ..core.exceptions import FgrnError
+from ..core.labels import shown_number
+from ..core.printing import told_apart
 from .placement import Node, spread
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 150) -> P
     """
     import matplotlib
 
-    from ..io.whole_file import reason, write
+    from ..core.whole_file import reason, write
     from .figure import letters_told
 
     place = Path(path)

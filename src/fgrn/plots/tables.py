@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .. import frames, settings
-from ..exceptions import FgrnError, counted
+from ..core import settings
+from ..core.exceptions import FgrnError, counted
+from ..tables import frames
 from .style import (
     AGAINST,
     GREY,

@@ -14,7 +14,7 @@ Arrays, by the names all kernels use:
     tape                   the records; `at` is where the operands of the current one begin
     values, transposed     parameters in the plan's layout, and products of factors behind them (see `tape`); the same
                            with every table transposed
-    codes, soft            evidence, see `fgrn.evidence`
+    codes, soft            evidence, see `fgrn.flow.evidence`
     entries, bounds        what is known of gathered leaves, see `packs.Known`
     joint, shifts, deep    their joint tables, see `packs.Joint`
     read, write            workspaces, flat, `width` to a row: messages read and written; the same one in sweeps

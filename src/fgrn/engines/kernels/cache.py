@@ -27,7 +27,7 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
-from ...exceptions import KernelCacheWarning, warn
+from ...core.exceptions import KernelCacheWarning, warn
 
 DIGEST_BYTES = 32
 

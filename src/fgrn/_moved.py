@@ -1,0 +1,53 @@
+"""Modules that were documented under another name, before they were put into folders: both names are one module."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+MOVED = {
+    "fgrn.criteria": "fgrn.learning.criteria",
+    "fgrn.datasets": "fgrn.showcase.datasets",
+    "fgrn.document": "fgrn.bayes.document",
+    "fgrn.em": "fgrn.flow.em",
+    "fgrn.exceptions": "fgrn.core.exceptions",
+    "fgrn.explanation": "fgrn.queries.explanation",
+    "fgrn.io": "",
+    "fgrn.io.formats": "fgrn.files.formats",
+    "fgrn.io.table_file": "fgrn.tables.table_file",
+    "fgrn.messages": "fgrn.flow.messages",
+    "fgrn.online": "fgrn.flow.online",
+    "fgrn.paper": "fgrn.showcase.paper",
+}
+"""The name that was documented, and where the module is now; a folder that is gone has none."""
+
+
+class _Moved(MetaPathFinder, Loader):
+    """Finds a module by its old name, when somebody asks for it."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self, is_package=not MOVED[fullname]) if fullname in MOVED else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        if not MOVED[spec.name]:
+            return None  # an empty module
+        module = import_module(MOVED[spec.name])
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        spec = module.__spec__  # the one of the old name, which the import has put here
+        if spec is not None and spec.loader is self and MOVED[spec.name]:
+            module.__spec__ = spec.loader_state
+
+
+def find_moved() -> None:
+    """Let the old names be imported."""
+    if not any(isinstance(finder, _Moved) for finder in sys.meta_path):
+        sys.meta_path.append(_Moved())

@@ -1,0 +1,361 @@
+"""BayesianNetwork: a directed graph without circles, and a table for every variable given its parents."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import prod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import engines
+from ..core import settings
+from ..core.distributions import normalised
+from ..core.exceptions import (
+    ImpossibleEvidence,
+    LearningError,
+    TableError,
+    WiringError,
+    counted,
+    shortened,
+    unknown_name,
+    visible,
+)
+from ..core.labels import Label, named
+from ..core.settings import Name
+from ..core.variable import Variable
+from ..flow import em
+from ..flow.evidence import checked_weights, encode
+from ..flow.parameters import Smoothing, free_parameters
+from ..flow.tally import Tally, is_complete
+from ..learning import checkpoints
+from ..learning.encoding import checked_weight_name, located, recorded, rows_of
+from ..queries.sampling import drawn
+from ..tables import frames
+from ..tables.encoded import Evidence, Recorded, Spread
+from .document import Document
+from .factored import FactoredModel, checked_variables, variables_of
+from .realisation import Part, shape_of
+
+Arcs = Mapping[str, Sequence[str]] | Iterable[tuple[str, str]]
+"""The parents of each variable that has some, or pairs (parent, child)."""
+
+
+OPTIONS = ("accelerate", "cycle_tolerance", "hold", "engine", "threads", "merge", "online")
+"""What `learn` hands on to `Network.learn`."""
+
+
+class BayesianNetwork(FactoredModel):
+    """A discrete Bayesian network: variables, the parents of each, and its table given them.
+
+    Args:
+        variables: every variable with its states, a number or a list of labels; or a list of `Variable`s.
+        arcs: the parents of each variable that has some, as a mapping; or pairs (parent, child).
+        tables: P(variable | parents) by name, one axis for each parent in their order and the last for the variable, or
+            with the axes of all parents in one. One that is not given is uniform until `learn` draws a random start.
+        frozen: the names of tables that are never learnt.
+        ties: tables that are the same for several variables: a name for each group, by variable.
+        supports: by name, which cells may be other than zero, in the shape of the table.
+        name: of the network.
+        properties: text about each variable, and under "" about the network, for files.
+    """
+
+    def __init__(
+        self,
+        variables: Mapping[str, int | Iterable[Label]] | Iterable[Variable],
+        arcs: Arcs = (),
+        tables: Mapping[str, ArrayLike] | None = None,
+        *,
+        frozen: Collection[Name] = (),
+        ties: Mapping[str, str] | None = None,
+        supports: Mapping[str, ArrayLike] | None = None,
+        name: str = "",
+        properties: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        known = checked_variables(variables)
+        parents = _checked_parents(known, arcs)
+        self._order = _causes_first(parents)
+        given, masks, groups = settings.by_name(tables), settings.by_name(supports), settings.by_name(ties)
+        frozen = settings.names("frozen", frozen)
+        for what in (given, masks, groups, frozen):
+            for key in what:
+                if key not in known:
+                    raise unknown_name("variable", key, known)
+        parts = []
+        self._as_given: dict[str, np.ndarray] = {}
+        for child in known:
+            scope = (*parents[child], child)
+            table, mask = (_shaped(known, scope, source.get(child)) for source in (given, masks))
+            if table is not None:
+                self._as_given[child] = table
+            parts.append(Part(child, scope, table, child not in frozen, groups.get(child), mask))
+        super().__init__(known, parts, name, properties)
+
+    @classmethod
+    def from_document(cls, document: Document) -> Self:
+        """The network that a file tells of."""
+        variables = variables_of(document)
+        parents = {factor.scope[-1]: factor.scope[:-1] for factor in document.factors}
+        # files round their numbers: rows that nearly sum to one are made to, and written as they were
+        tables = {factor.scope[-1]: normalised(factor.values) for factor in document.factors}
+        network = cls(variables, parents, tables, name=document.name, properties=document.properties)
+        for factor in document.factors:
+            given = network._as_given[factor.scope[-1]]
+            network._as_given[factor.scope[-1]] = factor.values.reshape(given.shape)
+        return network
+
+    @classmethod
+    def from_data(
+        cls, arcs: Arcs, data: frames.Data, *, states: Mapping[str, Any] | None = None, **options: Any
+    ) -> Self:
+        """A network with these arcs, its states and tables learnt from a table.
+
+        Args:
+            arcs: see the class; a column that is in none of them is a variable by itself.
+            data: the rows, with one column for each variable that is seen; it may have holes, and be on disk.
+            states: of variables that no row has (hidden ones), or that have states no row has.
+            options: those of `learn`.
+        """
+        hidden = dict(states or {})
+        if frames.is_source(data):
+            from ..tables.stream import stream_of
+
+            data = stream_of(data).again()
+            found = rows_of(data).distinct(checked_weight_name(options.get("weights")))
+            columns: dict[str, Any] = {key: one.values for key, one in found.items() if key not in hidden}
+        else:
+            columns = {key: column for key, column in frames.columns(data).items() if key not in hidden}
+        network = cls({**frames.states(columns), **hidden}, arcs)
+        network.learn(data, **options)
+        return network
+
+    # What it is
+
+    def parents(self, name: Name) -> tuple[str, ...]:
+        """The parents of a variable, in the order of its table's axes."""
+        self.variable(name)
+        return self.scope(name)[:-1]
+
+    def children(self, name: Name) -> tuple[str, ...]:
+        """The variables that have this one as a parent."""
+        parent = self.variable(name).name
+        return tuple(part.name for part in self._parts if parent in part.scope[:-1])
+
+    @property
+    def arcs(self) -> tuple[tuple[str, str], ...]:
+        """All pairs (parent, child)."""
+        return tuple((parent, part.name) for part in self._parts for parent in part.scope[:-1])
+
+    def prior(self, name: Name) -> np.ndarray:
+        """The distribution of a variable without parents, (states,); read-only."""
+        if self.parents(name):
+            raise unknown_name("prior", name, [part.name for part in self._parts if len(part.scope) == 1])
+        row: np.ndarray = self.table(name)[0]
+        return row
+
+    @property
+    def free_parameters(self) -> int:
+        """How many numbers learning may choose: cells of tables, less one for every row."""
+        return free_parameters(self._spec)
+
+    def __repr__(self) -> str:
+        title = f"BayesianNetwork {self.name!r}" if self.name else "BayesianNetwork"
+        lines = [f"{title} of {counted(len(self._variables), 'variable')} and {counted(len(self.arcs), 'arc')}"]
+        for part in self._parts[:40]:
+            given = f" | {', '.join(part.scope[:-1])}" if len(part.scope) > 1 else ""
+            lines.append(f"  P({part.name}{given}): {' x '.join(map(str, shape_of(self._variables, part.scope)))}")
+        if len(self._parts) > 40:
+            lines.append(f"  ... {len(self._parts) - 40:,} more")
+        return "\n".join(map(visible, lines))
+
+    _directed = True
+
+    def _written(self) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
+        """As they were given, to the last digit, unless they were learnt since."""
+        for part in self._parts:
+            given, now = self._as_given.get(part.name), self.table(part.name)
+            values = given if given is not None and np.array_equal(normalised(given), now) else now
+            yield part.scope, values.reshape([self._variables[name].cardinality for name in part.scope])
+
+    def sample(
+        self,
+        rows: int = 1,
+        evidence: frames.Data = None,
+        seed: int = 0,
+        *,
+        names: Collection[Name] | None = None,
+    ) -> dict[str, np.ndarray]:
+        """New rows: the labels of all variables, or those named, given what is known.
+
+        There are so many for each row of the evidence, one after the other. Where nothing is known they are drawn along
+        the arcs, for which no variables have to be joined.
+        """
+        if frames.columns(evidence):
+            return super().sample(rows, evidence, seed, names=names)
+        settings.whole("rows", rows, 0)
+        settings.whole("seed", seed, 0)
+        asked = self._asked(names)
+        for name in asked:
+            self.variable(name)
+        generator, codes = np.random.default_rng(seed), dict[str, np.ndarray]()
+        for name in self._order:
+            parents = self.scope(name)[:-1]
+            row = np.zeros(rows, dtype=np.int64)
+            for parent in parents:
+                row *= self._variables[parent].cardinality
+                row += codes[parent]
+            codes[name] = drawn(self.table(name), row, generator)
+        return {name: named(self._variables[name].labels, codes[name]) for name in asked}
+
+    # Learning
+
+    def learn(
+        self,
+        data: frames.Data,
+        epochs: int = 20,
+        cycles: int = 1,
+        smoothing: float | Mapping[str, float] = 0.0,
+        weights: Any = None,
+        holes: str = "expect",
+        seed: int = 0,
+        *,
+        starts: int = 1,
+        tolerance: float = 0.0,
+        only: Collection[Name] | None = None,
+        watch: em.Watcher | None = None,
+        checkpoint: checkpoints.Place = None,
+        every: int = checkpoints.EVERY,
+        resume: bool = False,
+        executor: Any = None,
+        **options: Any,
+    ) -> em.History:
+        """Maximum likelihood from rows with hidden variables, holes and soft evidence; see `Network.learn`.
+
+        Rows in which everything is known are counted in one pass, and no tree of clusters is needed. Other options are
+        those of `Network.learn`: accelerate, cycle_tolerance, hold, engine, threads, merge, online.
+        """
+        strange = [name for name in options if name not in OPTIONS]
+        if strange:
+            raise TypeError(f"learn() has no setting {strange[0]!r}; it has {', '.join(OPTIONS)}, and those by name.")
+        if holes != "expect":
+            raise LearningError(
+                "Only the leaves of a Network can ignore their holes: here unknown values are expected."
+            )
+        data, weights = recorded(self, data, weights, executor)
+        encoded = encode(self, data if isinstance(data, (Recorded, Spread)) else self._checked(data))
+        if not options.get("online") and self._is_complete(data, encoded):
+            settings.choice("engine", options.get("engine", "auto"), ("auto", *engines.NAMES))
+            settings.choice("merge", options.get("merge"), (True, False, None))
+            rule = em.Rule(
+                epochs, cycles, tolerance, options.get("cycle_tolerance", 1e-10), starts, seed,
+                options.get("accelerate", False),
+            )  # fmt: skip
+            spec = self._spec if only is None else self._spec.restricted(settings.names("only", only))
+            if not any(spec.learnt_tables):
+                raise LearningError("Nothing here may be learnt: every table is frozen.")
+            here = Tally(spec.layout, self._cells(), encoded, checked_weights(weights, encoded.rows))
+            rows = data.estep(here, self) if isinstance(data, Spread) else here
+            smooth = Smoothing.of(spec, smoothing)
+            structure = self.names, self.labels, here.scopes
+            described = checkpoints.of_table(data, encoded, here.weights)
+            with checkpoints.kept(
+                checkpoint, every, resume, self, structure, spec, described, rule,
+                smoothing=smoothing, holes=holes,
+            ) as keeper:  # fmt: skip
+                try:
+                    learnt = em.learn(rows, spec, self._parameters, rule, smooth, watch, keeper)
+                except ImpossibleEvidence as error:
+                    raise located(error, data) from None
+            self._parameters, history = learnt
+            self._trained += (em.record(history, encoded.rows, rule, smoothing, holes),)
+            return history
+        network = self._tree_network()
+        history = network.learn(
+            data, epochs, cycles, smoothing, weights, holes, seed, starts=starts, tolerance=tolerance, only=only,
+            watch=watch, checkpoint=checkpoint, every=every, resume=resume, **options,
+        )  # fmt: skip
+        self._parameters = network._parameters
+        self._trained += network._trained[-1:]
+        return history
+
+    def _is_complete(self, data: Any, encoded: Evidence) -> bool:
+        """Whether every row knows the state of every variable."""
+        known = data.complete if isinstance(data, Spread) else is_complete(encoded)
+        return bool(encoded.rows) and known and len(encoded.edges()) == len(self._variables)
+
+    def _cells(self) -> list[tuple[int, list[int], list[int]]]:
+        """Every table with its variables and their sizes."""
+        found = []
+        for part in self._parts:
+            variables = [self.index[name] for name in part.scope]
+            sizes = [self._variables[name].cardinality for name in part.scope]
+            found.append((self._spec.layout.table_number(part.name), variables, sizes))
+        return found
+
+
+def _checked_parents(known: Mapping[str, Variable], arcs: Any) -> dict[str, tuple[str, ...]]:
+    parents: dict[str, list[str]] = {name: [] for name in known}
+    if isinstance(arcs, Mapping):
+        pairs = [
+            (parent, child) for child, some in arcs.items() for parent in settings.names("arcs", some, WiringError)
+        ]
+        pairs += [(None, child) for child, some in arcs.items() if not some]
+    else:
+        pairs = list(settings.names("arcs", arcs, WiringError))
+    for pair in pairs:
+        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+            raise WiringError(f"An arc is a pair (parent, child). Got {pair!r} instead.")
+        parent, child = map(settings.name_of, pair)
+        for end in (child,) if parent is None else (parent, child):
+            if end not in known:
+                raise unknown_name("variable", end, known)
+        if parent is None:
+            continue
+        if parent in parents[child]:
+            raise WiringError(f"The arc {parent!r} -> {child!r} is there twice.")
+        parents[child].append(parent)
+    return {name: tuple(some) for name, some in parents.items()}
+
+
+def _causes_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
+    """Variables after their parents; where that cannot be, an error names a circle.
+
+    Those without parents are taken away until none is left; what stays is on circles, or behind them.
+    """
+    waiting = {name: len(some) for name, some in parents.items()}
+    children: dict[str, list[str]] = {name: [] for name in parents}
+    for child, some in parents.items():
+        for parent in some:
+            children[parent].append(child)
+    free = [name for name, count in waiting.items() if not count]
+    for name in free:  # grows while it is walked
+        for child in children[name]:
+            waiting[child] -= 1
+            if not waiting[child]:
+                free.append(child)
+    if len(free) < len(parents):
+        here = next(name for name in parents if waiting[name])
+        path: list[str] = []
+        while here not in path:
+            path.append(here)
+            here = next(parent for parent in parents[here] if waiting[parent])
+        circle = [here, *reversed(path[path.index(here) :])]
+        raise WiringError(f"The arcs run in a circle: {shortened(circle, 12).replace(', ', ' -> ')}.")
+    return free
+
+
+def _shaped(known: Mapping[str, Variable], scope: Sequence[str], table: Any) -> np.ndarray | None:
+    """A table with all parents in one axis."""
+    if table is None:
+        return None
+    shape = tuple(known[name].cardinality for name in scope)
+    try:
+        array = np.asarray(table, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TableError(f"The table of {scope[-1]!r} is not a rectangular array of numbers.") from None
+    whole = (prod(shape[:-1]), shape[-1])
+    if array.shape not in (shape, whole):
+        names = " x ".join(f"{name} ({size})" for name, size in zip(scope, shape, strict=True))
+        raise TableError(f"The table of {scope[-1]!r} must have the shape {shape}: {names}. Got {array.shape} instead.")
+    return array.reshape(whole)

@@ -1,0 +1,60 @@
+"""What a file says of a network: variables, their states and tables, as plain data for every format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..core.arrays import ReadOnlyArrays
+
+
+@dataclass(frozen=True, eq=False)
+class Factor(ReadOnlyArrays):
+    """A table over some variables.
+
+    Attributes:
+        scope: names of the variables; of a conditional table the parents in the order of the file, then the child.
+        values: float64, one axis for each variable of the scope; read-only.
+    """
+
+    scope: tuple[str, ...]
+    values: np.ndarray
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Factor):
+            return NotImplemented
+        return self.scope == other.scope and np.array_equal(self.values, other.values)
+
+    __hash__ = None  # type: ignore[assignment]  # of arrays there is none
+
+
+@dataclass(frozen=True, eq=False)
+class Document:
+    """A network as a file tells it. The numbers are those of the file: rows may miss one by what was rounded.
+
+    Attributes:
+        states: the labels of every variable's states, in the order of the file.
+        factors: the tables; those of a Bayesian network in the order of the variables, others in that of the file.
+        directed: whether this is a Bayesian network, with one table for each variable, which is the last of its scope.
+        name: of the network, if it has one.
+        properties: what else the file said, as text, by variable; "" stands for the network itself.
+    """
+
+    states: Mapping[str, tuple[str, ...]]
+    factors: tuple[Factor, ...]
+    directed: bool
+    name: str = ""
+    properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Document):
+            return NotImplemented
+        # the order of variables is a part of the document, and a mapping would not compare it
+        return list(self.states.items()) == list(other.states.items()) and (
+            (self.factors, self.directed, self.name, self.properties)
+            == (other.factors, other.directed, other.name, other.properties)
+        )
+
+    __hash__ = None  # type: ignore[assignment]

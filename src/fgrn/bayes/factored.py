@@ -1,0 +1,343 @@
+"""Models given by tables over a few variables each, and what people do with them: thin calls to the Network they are.
+
+`to_network` realises a model in reduced normal form; all inference and learning happens there, with the same Plan,
+engines and Counts as for any other Network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from ..core import settings
+from ..core.exceptions import EvidenceError, FgrnError, WiringError, unknown_name
+from ..core.labels import Labels
+from ..core.settings import Name
+from ..core.variable import Variable
+from ..flow.marginals import normalised
+from ..flow.messages import Messages
+from ..flow.parameters import Parameters, initial
+from ..graph.blocks import Factor
+from ..graph.network import Network
+from ..graph.supervisor import specification_of
+from ..graph.wiring import check_ties
+from ..queries.questions import MostProbable, Queries
+from ..tables import frames
+from .document import Document
+from .document import Factor as Written
+from .junction_tree import ClusterTree
+from .realisation import Part, alike_in_all_but_start, exact, factor_of, lonely, loopy, tree_of
+
+METHODS = ("exact", "loopy")
+
+MOST_NETWORKS = 16
+"""Networks of one model that are kept, with some variables in one cluster: they can be made again."""
+
+FEW_ROWS = 16
+
+
+class FactoredModel(Queries):
+    """Variables and tables over them. See `BayesianNetwork` and `MarkovNetwork`."""
+
+    def __init__(
+        self,
+        variables: Mapping[str, Variable],
+        parts: Sequence[Part],
+        name: str = "",
+        properties: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        self.name = name
+        self.properties = {key: dict(value) for key, value in (properties or {}).items()}
+        self._variables = dict(variables)
+        self._given = tuple(parts)
+        self._parts = (*parts, *lonely(variables, parts))
+        blocks = [factor_of(variables, part) for part in self._parts]
+        check_ties(blocks)
+        self._spec = specification_of(blocks)
+        self._parameters: Parameters = initial(self._spec)
+        self._trained: tuple[dict[str, Any], ...] = ()
+        self._networks: dict[tuple[str, ...], Network] = {}
+
+    # What it is
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """All variables, in order."""
+        return tuple(self._variables.values())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all variables, in order."""
+        return tuple(self._variables)
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """The names of all variables: each of them may be."""
+        return self.names
+
+    @cached_property
+    def labels(self) -> tuple[Labels, ...]:
+        """The labels of the states of all variables, in order."""
+        return tuple(variable.labels for variable in self._variables.values())
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """The number of every variable."""
+        return {name: number for number, name in enumerate(self._variables)}
+
+    def variable(self, name: Name) -> Variable:
+        """A variable by name."""
+        try:
+            return self._variables[settings.name_of(name)]
+        except (KeyError, TypeError):
+            raise unknown_name("variable", name, self._variables) from None
+
+    def table(self, name: Name) -> np.ndarray:
+        """A table by name, (joint states of all its variables but the last, states of the last); read-only.
+
+        The rows are in the order of `scope`, the first variable slowest.
+        """
+        return self._spec.layout.table(self._parameters.values, self._spec.layout.table_number(name))
+
+    def scope(self, name: Name) -> tuple[str, ...]:
+        """The variables of a table, the last of which has its columns."""
+        found = next((part.scope for part in self._given if part.name == settings.name_of(name)), None)
+        if found is None:
+            raise unknown_name("table", name, [part.name for part in self._given])
+        return found
+
+    @property
+    def trained(self) -> tuple[dict[str, Any], ...]:
+        """How it was taught: one mapping for each time, with rows, settings and likelihood."""
+        return self._trained
+
+    @cached_property
+    def tree(self) -> ClusterTree:
+        """The clusters of variables that exact inference joins; an error if they are too large."""
+        return tree_of(self._variables, [part.scope for part in self._parts])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FactoredModel) or type(other) is not type(self):
+            return NotImplemented
+        alike = len(self._given) == len(other._given) and all(map(alike_in_all_but_start, self._given, other._given))
+        return self.variables == other.variables and alike and self._parameters == other._parameters
+
+    __hash__ = None  # type: ignore[assignment]  # learning changes it
+
+    def __getstate__(self) -> dict[str, Any]:
+        properties = {key: dict(some) for key, some in self.properties.items()}
+        return {**self.__dict__, "_networks": {}, "properties": properties}
+
+    def copy(self) -> Self:
+        """The same model, to be taught something else."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__getstate__())
+        return other
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a model file (`.fgrn`), with what learning knows; `fgrn.load` reads it back.
+
+        For other programs there is `fgrn.write`.
+        """
+        from ..files.model_file import save
+
+        save(self, path)
+
+    def to_document(self) -> Document:
+        """The model as files tell it."""
+        states = {name: tuple(str(label) for label in variable.labels) for name, variable in self._variables.items()}
+        factors = tuple(Written(scope, values) for scope, values in self._written())
+        return Document(states, factors, self._directed, self.name, self.properties)
+
+    _directed = False
+
+    def _written(self) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
+        """The variables and numbers of every table, one axis for each variable."""
+        raise NotImplementedError
+
+    # As a Network
+
+    def to_network(self, method: str = "exact") -> Network:
+        """The model in reduced normal form.
+
+        Args:
+            method: "exact", a tree of clusters, whose two sweeps are exact; or "loopy", the model as it is: on loops
+                messages go round until they come to rest, and beliefs are approximations.
+        """
+        settings.choice("method", method, METHODS)
+        parts = [replace(part, table=self._start(part)) if part.conditional else part for part in self._parts]
+        if method == "loopy":
+            return Network(loopy(self._variables, parts))
+        return Network(exact(self._variables, parts, self.tree))
+
+    def _start(self, part: Part) -> np.ndarray | None:
+        """A table as it is now; None if it still waits for a random start."""
+        number = self._spec.layout.table_number(part.name)
+        return None if number in self._parameters.undrawn_tables else self.table(part.name)
+
+    def propagate(
+        self,
+        evidence: frames.Data = None,
+        *,
+        keep: Collection[Name] | None = None,
+        parts: Collection[str] = ("marginal", "likelihood"),
+        method: str = "exact",
+        **options: Any,
+    ) -> Messages:
+        """The marginals of all variables and the log-likelihood of every row of evidence.
+
+        The log-likelihood is the natural logarithm of the sum, over everything unknown, of the product of all tables:
+        of a Bayesian network the probability of the evidence, of any other model its partition function.
+
+        Args:
+            evidence: a mapping of columns or a dataframe; a value is a label, a code, unknown, or a distribution: the
+                likelihood of each state. A variable that is not named is unknown.
+            keep: the variables whose marginals to keep; all of them unless given.
+            parts: which of "marginal" and "likelihood" to keep.
+            method: "exact" or "loopy", see `to_network`.
+            options: those of `Network.propagate`: impossible, engine, threads; for loops rounds, damping, tolerance.
+        """
+        settings.choice("method", method, METHODS)
+        if method == "exact" and not {*settings.names("parts", parts)} <= {"marginal", "likelihood"}:
+            raise FgrnError("The messages of a model are those on the edges of its network: see to_network.")
+        kept = self.names if keep is None else settings.names("keep", keep)
+        for name in kept:
+            self.variable(name)
+        network = self._tree_network() if method == "exact" else self.to_network(method)
+        return network.propagate(self._checked(evidence), keep=kept, parts=parts, **options)
+
+    def joint(self, evidence: frames.Data, names: Sequence[Name], **options: Any) -> np.ndarray:
+        """The joint distribution of a few variables in each row, (rows, states of the first, of the second, ...)."""
+        wanted = settings.names("names", names)
+        sizes = [self.variable(name).cardinality for name in wanted]
+        if len(set(wanted)) < len(wanted) or not wanted:
+            raise EvidenceError(f"The joint distribution is that of some variables, each named once. Got {wanted!r}.")
+        network = self._tree_network(wanted)
+        joint = self._joint_name()
+        name = next(one.variable.name for one in network.blocks if isinstance(one, Factor) and one.name == joint)
+        found = network.propagate(self._checked(evidence), keep=[name], parts=["marginal"], **options).marginal(name)
+        return found.reshape(len(found), *sizes)
+
+    def embed(self, data: frames.Data, name: Name, *, engine: str = "auto") -> np.ndarray:
+        """What a row's known values say of a variable, whatever was believed of it before: (rows, states).
+
+        Proportional to the probability of the values given each state; zero for a state that cannot be.
+        """
+        before = self.propagate(None, keep=[name], parts=["marginal"], engine=engine).marginal(name)[0]
+        after = self.posterior(data, name, engine=engine)
+        return normalised(np.divide(after, before, out=np.zeros_like(after), where=before > 0))
+
+    def multiplications(self, data: frames.Data, *, direct: bool = False) -> int:
+        """See `Queries`."""
+        return self._tree_network().multiplications(self._checked(data), direct=direct)
+
+    def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
+        """The states of all variables that are likeliest together, given what is known, and their log-probability.
+
+        Args:
+            evidence: see `propagate`.
+            names: which variables of that one assignment to return, all unless given: a part of it. The likeliest
+                states of some variables, whatever the others are, are another question: see `joint` and `posterior`.
+        """
+        return self._tree_network().most_probable(self._checked(evidence), names=self._asked(names))
+
+    def max_marginals(
+        self, evidence: frames.Data = None, *, names: Collection[Name] | None = None
+    ) -> dict[str, np.ndarray]:
+        """See `Queries`."""
+        return self._tree_network().max_marginals(self._checked(evidence), names=self._asked(names))
+
+    def sample(
+        self,
+        rows: int = 1,
+        evidence: frames.Data = None,
+        seed: int = 0,
+        *,
+        names: Collection[Name] | None = None,
+    ) -> dict[str, np.ndarray]:
+        """New rows: the labels of all variables, or those named, given what is known.
+
+        There are so many for each row of the evidence, one after the other.
+        """
+        return self._tree_network().sample(rows, self._checked(evidence), seed, names=self._asked(names))
+
+    def _asked(self, names: Collection[Name] | None) -> tuple[str, ...]:
+        asked = super()._asked(names)
+        for name in asked:
+            self.variable(name)
+        return asked
+
+    def _checked(self, evidence: frames.Data) -> frames.Data:
+        """The evidence, if all of it is on variables of the model, and not on those between clusters.
+
+        A few rows have a column for every variable, known or not: all such questions are then alike to an engine.
+        """
+        columns = frames.columns(evidence)
+        for name in columns:
+            if name not in self._variables:
+                near = unknown_name("variable", name, self._variables)
+                raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
+        if not columns or frames.row_count(columns) > FEW_ROWS:
+            return evidence
+        return {name: columns.get(name) for name in self._variables}
+
+    def _joint_name(self) -> str:
+        """A name for the table of ones over variables that are joined, which no other table has."""
+        name = "joint"
+        while any(part.name == name for part in self._parts):
+            name += "*"
+        return name
+
+    def _tree_network(self, together: tuple[str, ...] = ()) -> Network:
+        """The tree of clusters with the tables as they are now, made once.
+
+        Variables `together` are joined in one cluster, by a table of ones over them.
+        """
+        ones = np.ones(prod(self._variables[name].cardinality for name in together)) if together else np.zeros(0)
+        if together not in self._networks:
+            parts, tree = self._parts, self.tree if not together else None
+            if tree is None:
+                columns = self._variables[together[-1]].cardinality
+                table = ones.reshape(-1, columns)
+                parts = (*parts, Part(self._joint_name(), together, table, False, conditional=False))
+                tree = tree_of(self._variables, [part.scope for part in parts])
+            if len(self._networks) >= MOST_NETWORKS:
+                self._networks.clear()
+            self._networks[together] = Network(exact(self._variables, parts, tree))
+        network = self._networks[together]
+        values = self._parameters.values
+        network._parameters = (
+            replace(self._parameters, values=np.concatenate([values, ones])) if together else self._parameters
+        )
+        return network
+
+
+def variables_of(document: Document) -> list[Variable]:
+    """The variables of a document; where neither they nor their states have names, the states are numbers."""
+    numbered = all(
+        name == f"x{number}" and labels == tuple(map(str, range(len(labels))))
+        for number, (name, labels) in enumerate(document.states.items())
+    )
+    return [Variable(name, len(labels) if numbered else labels) for name, labels in document.states.items()]
+
+
+def checked_variables(variables: Any) -> dict[str, Variable]:
+    """Variables by name, from a mapping to their states or a list of them."""
+    if isinstance(variables, Mapping):
+        variables = [Variable(name, states) for name, states in variables.items()]
+    known: dict[str, Variable] = {}
+    for variable in settings.listed("variables", variables, WiringError):
+        if not isinstance(variable, Variable):
+            raise WiringError(f"The variables are a mapping to their states, or Variables. Got {variable!r} instead.")
+        if variable.name in known:
+            raise WiringError(f"Two variables are called {variable.name!r}.")
+        known[variable.name] = variable
+    if not known:
+        raise WiringError("A model needs at least one variable.")
+    return known

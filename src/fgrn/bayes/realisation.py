@@ -1,0 +1,230 @@
+"""Any discrete model as a network in reduced normal form: a tree of clusters, or its loops as they are. No arithmetic.
+
+exact   every cluster is a Diverter over the product space of its variables; what two clusters share is a variable
+between them; a table comes in as a Factor, and a variable of the model ends at one of its clusters
+loopy   of a Bayesian network: every table is a SISO from the product space of the parents
+of any other model: every factor and every variable is a Diverter
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+
+from ..core.exceptions import WiringError, shortened
+from ..core.variable import Variable
+from ..graph.blocks import SISO, Block, Diverter, Factor, Source, same
+from .junction_tree import ClusterTree, cluster_tree
+
+MOST_STATES = 2**29
+"""Joint states of all clusters: each is visited a few times for every row of evidence, a few seconds in all."""
+
+LARGEST_CLUSTER = 2**26
+"""Joint states of one cluster: a message over it takes 512 MiB."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A table of a model over some variables; a conditional one has its parents first and sums to one over the last."""
+
+    name: str
+    scope: tuple[str, ...]
+    table: np.ndarray | None  # of `shape`
+    learn: bool = True
+    tie: str | None = None
+    support: np.ndarray | None = None
+    conditional: bool = True
+
+
+def alike_in_all_but_start(one: Part, other: Part) -> bool:
+    """Whether two tables are over the same variables, and may become the same."""
+    kept = ("name", "scope", "learn", "tie", "support", "conditional")
+    return all(same(getattr(one, name), getattr(other, name)) for name in kept)
+
+
+def shape_of(variables: Mapping[str, Variable], scope: Sequence[str]) -> tuple[int, int]:
+    """The rows and columns of a table: the joint states of all but the last variable, and those of the last."""
+    sizes = [variables[name].cardinality for name in scope]
+    return prod(sizes[:-1]), sizes[-1] if sizes else 1
+
+
+def tree_of(variables: Mapping[str, Variable], scopes: Iterable[Sequence[str]]) -> ClusterTree:
+    """The clusters of a model, if they are small enough."""
+    tree = cluster_tree({name: variable.cardinality for name, variable in variables.items()}, scopes)
+    largest = tree.largest
+    if tree.states[largest] > LARGEST_CLUSTER or tree.total > MOST_STATES:
+        raise WiringError(
+            f"Exact inference would have to join {len(tree.clusters[largest])} variables "
+            f"({shortened(tree.clusters[largest], 5)}) with {tree.states[largest]:,} joint states, {tree.total:,} in "
+            f'all; the limits are {LARGEST_CLUSTER:,} and {MOST_STATES:,}. Use method="loopy", which approximates.'
+        )
+    return tree
+
+
+def exact(variables: Mapping[str, Variable], parts: Sequence[Part], tree: ClusterTree) -> list[Block]:
+    """The blocks of a tree of clusters: its two sweeps are exact."""
+    fresh = _Names(variables)
+    parts = [*parts, *lonely(variables, parts)]
+    home = {part.name: tree.holding(part.scope) for part in parts}
+    root = max(set(home.values()), key=lambda number: (tree.states[number], -number))
+    order = tree.outwards(root)
+    shared = {number: common for number, _, common in order}
+    inputs: dict[int, list[Variable]] = {number: [] for number in shared}
+    outputs: dict[int, list[Variable]] = {number: [] for number in shared}
+    legs: dict[int, dict[str, Sequence[str]]] = {number: {} for number in shared}
+    blocks: list[Block] = []
+    for part in parts:
+        factor, number = factor_of(variables, part, fresh), home[part.name]
+        blocks.append(factor)
+        inputs[number].append(factor.variable)
+        legs[number][factor.variable.name] = part.scope
+    for number, before, common in order[1:]:
+        size = prod(variables[name].cardinality for name in common)
+        between = Variable(fresh(f"{{{', '.join(common)}}}"), size)
+        inputs[number].append(between)
+        outputs[before].append(between)
+        legs[number][between.name] = legs[before][between.name] = common
+    for name, variable in variables.items():
+        number = tree.holding([name])
+        outputs[number].append(variable)
+        legs[number][name] = [name]
+    for number, _, common in order:
+        # what is shared comes last: sums over the rest then run along memory
+        ordered = [*(name for name in tree.clusters[number] if name not in common), *common]
+        space = {name: variables[name].cardinality for name in ordered}
+        blocks.append(Diverter(inputs[number], outputs[number], space=space, legs=legs[number]))
+    return blocks
+
+
+def loopy(variables: Mapping[str, Variable], parts: Sequence[Part]) -> list[Block]:
+    """The blocks of the model as it is, with its loops."""
+    directed = len(parts) == len(variables) and all(part.conditional for part in parts)
+    return list(_directed(variables, parts) if directed else _undirected(variables, parts))
+
+
+def _directed(variables: Mapping[str, Variable], parts: Sequence[Part]) -> Iterator[Block]:
+    """A Source or a SISO drives every variable, and a Diverter copies it for its children."""
+    fresh = _Names(variables)
+    children: dict[str, list[str]] = {name: [] for name in variables}
+    for part in parts:
+        for parent in part.scope[:-1]:
+            children[parent].append(part.scope[-1])
+    copies: dict[tuple[str, str], Variable] = {}
+    links = _links(variables, [part.scope for part in parts], fresh)
+    for name, variable in variables.items():
+        taken, given = links.get(name, ([], []))
+        names = [fresh(f"{name}->{child}") for child in children[name]]
+        for child, copy in zip(children[name], names, strict=True):
+            copies[name, child] = Variable(copy, variable.labels)
+        if len(names) == 1 and not taken and not given:
+            copies[name, children[name][0]] = variable  # no need of a copy
+        elif names or taken or given:
+            outputs = [*(copies[name, child] for child in children[name]), *given]
+            if not outputs:
+                outputs = [Variable(fresh(f"{name}->"), variable.labels)]
+            legs: dict[str, list[str]] = {link.name: [] for link in (*taken, *given)}
+            legs |= {one.name: [name] for one in (variable, *outputs) if one.name not in legs}
+            space = {name: variable.cardinality}
+            yield Diverter([variable, *taken], outputs, space=space, legs=legs)
+    for part in parts:
+        output = variables[part.scope[-1]]
+        parents = [copies[parent, output.name] for parent in part.scope[:-1]]
+        if not parents:
+            prior = None if part.table is None else part.table[0]
+            yield Source(output, prior, part.learn)
+            continue
+        source = parents[0]
+        if len(parents) > 1:
+            source = Variable(fresh(" x ".join(part.scope[:-1])), prod(parent.cardinality for parent in parents))
+            yield Diverter(parents, [source])
+        yield SISO(source, output, part.table, part.learn, tie=part.tie, support=part.support)
+
+
+def _undirected(variables: Mapping[str, Variable], parts: Sequence[Part]) -> Iterator[Block]:
+    """Every factor is a Diverter with a copy of each of its variables, and every variable one of all its copies."""
+    fresh = _Names(variables)
+    parts = [*parts, *lonely(variables, parts)]
+    links = _links(variables, [part.scope for part in parts], fresh)
+    copies: dict[str, list[Variable]] = {name: [] for name in variables}
+    for part in parts:
+        factor = factor_of(variables, part, fresh)
+        yield factor
+        if len(part.scope) == 1:
+            copies[part.scope[0]].append(factor.variable)
+            continue
+        mine = [Variable(fresh(f"{part.name}->{name}"), variables[name].labels) for name in part.scope]
+        for name, copy in zip(part.scope, mine, strict=True):
+            copies[name].append(copy)
+        space = {name: variables[name].cardinality for name in part.scope}
+        carried = {copy.name: [name] for name, copy in zip(part.scope, mine, strict=True)}
+        yield Diverter([factor.variable], mine, space=space, legs=carried)
+    for name, variable in variables.items():
+        taken, given = links.get(name, ([], []))
+        legs: dict[str, list[str]] = {link.name: [] for link in (*taken, *given)}
+        legs |= {one.name: [name] for one in (variable, *copies[name])}
+        yield Diverter([*copies[name], *taken], [variable, *given], space={name: variable.cardinality}, legs=legs)
+
+
+def factor_of(variables: Mapping[str, Variable], part: Part, fresh: Callable[[str], str] = str) -> Factor:
+    """The block of a table."""
+    shape = shape_of(variables, part.scope)
+    given = f" | {', '.join(part.scope[:-1])}" if len(part.scope) > 1 else ""
+    title = f"P({part.scope[-1]}{given})" if part.conditional else f"f({', '.join(part.scope)})"
+    variable = Variable(fresh(title), shape[0] * shape[1])
+    return Factor(
+        variable, part.name, shape, part.table, part.learn, tie=part.tie, support=part.support,
+        sums_to_one=part.conditional,
+    )  # fmt: skip
+
+
+def lonely(variables: Mapping[str, Variable], parts: Sequence[Part]) -> list[Part]:
+    """A factor of ones for every variable that is in none."""
+    there = {name for part in parts for name in part.scope}
+    return [
+        Part(f"1({name})", (name,), np.ones((1, variable.cardinality)), False, conditional=False)
+        for name, variable in variables.items()
+        if name not in there
+    ]
+
+
+def _links(
+    variables: Mapping[str, Variable], scopes: Iterable[Sequence[str]], fresh: _Names
+) -> dict[str, tuple[list[Variable], list[Variable]]]:
+    """Variables of one state that hold pieces together which have nothing in common: those each takes, and gives."""
+    root = {name: name for name in variables}
+
+    def found(name: str) -> str:
+        while root[name] != name:
+            root[name] = root[root[name]]
+            name = root[name]
+        return name
+
+    for scope in scopes:
+        for name in scope[1:]:
+            root[found(name)] = found(scope[0])
+    ends = list(dict.fromkeys(found(name) for name in variables))
+    links: dict[str, tuple[list[Variable], list[Variable]]] = {}
+    for one, next_one in pairwise(ends):
+        link = Variable(fresh(f"{one} and {next_one}"), 1)
+        links.setdefault(one, ([], []))[1].append(link)
+        links.setdefault(next_one, ([], []))[0].append(link)
+    return links
+
+
+class _Names:
+    """Names that nobody has yet."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+
+    def __call__(self, name: str) -> str:
+        number, free = 1, name
+        while free in self._taken:
+            number += 1
+            free = f"{name} #{number}"
+        self._taken.add(free)
+        return free

@@ -1,0 +1,391 @@
+"""Networks whose arcs are found in data: Chow and Liu's tree, and naive Bayes augmented by a tree.
+
+A tree is the one structure of which the best can be found: that of the largest sum of mutual information between
+neighbours. All pairs of columns are counted at once, as products of blocks of rows written as zeros and ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import log, prod
+from typing import Any
+
+import numpy as np
+
+from ..core import settings
+from ..core.exceptions import EvidenceError, LearningError, SchemaError, unknown_name
+from ..core.variable import Variable
+from ..flow import em
+from ..flow.evidence import checked_weights, encode
+from ..tables import frames
+from ..tables.encoded import Evidence
+from ..tables.schema import MOST_LEVELS, MOST_NUMBERS
+from .bayesian import BayesianNetwork
+
+PENALTIES = ("bic", "aic")
+
+DIGITS = 12
+"""Decimals of information, in nats a row, that count: less is rounding, so that ties do not hang on it."""
+
+TILE = 2**11
+"""States of columns whose pairs are counted together: the counts of two such groups fit in 32 MB."""
+
+MOST_CELLS = 2**24
+"""Cells of a table of two columns given the class: 128 MB."""
+
+BLOCK_CELLS = 2**20
+"""Zeros and ones that are written out at once."""
+
+
+def chow_liu(
+    data: frames.Data,
+    root: str | None = None,
+    *,
+    states: Mapping[str, Any] | None = None,
+    smoothing: float | Mapping[str, float] = 1.0,
+    weights: Any = None,
+    penalty: float | str = 0.0,
+    epochs: int = 100,
+    tolerance: float = 1e-6,
+    threads: int | None = None,
+    watch: em.Watcher | None = None,
+) -> BayesianNetwork:
+    """The tree over all columns of a table that has the largest likelihood, with its tables learnt.
+
+    Which columns are neighbours is found from the mutual information of all pairs (Chow and Liu, 1968). A pair is
+    counted in the rows where both values are known: that finds the tree, with rows enough, if what is unknown does not
+    hang on the values. An edge that gains nothing is left out, so that a column that is independent of all others stays
+    alone. Tables are learnt from all rows: by counting, or by EM if there are holes.
+
+    Args:
+        data: the rows: a mapping of columns or any dataframe, with labels, codes and unknown values. Columns of
+            measurements are put in bins first, see `Schema`. Distributions count for the tables, not for the tree.
+        root: the column that all arcs lead away from; the first unless given. The likelihood does not depend on it.
+        states: of columns that have states no row has, or more of them than are taken for a category.
+        smoothing: a Dirichlet count for each cell of the tables, 1 unless given; the tree is found without.
+        weights: one weight per row.
+        penalty: what an edge must gain in log-likelihood for each parameter that it adds: a number, "aic" (1) or "bic"
+            (half the logarithm of the rows); the result may then be several trees. Unless given, 0.
+        epochs: the most epochs of learning, if there are holes.
+        tolerance: learning stops when an epoch gains less than this per row.
+        threads: how many threads; all processors unless given.
+        watch: called after every epoch of learning, see `Network.learn`.
+    """
+    table = _Table.of(data, states, weights)
+    table.refuse_strangers(() if root is None else (root,))
+    search = _Search(table, None, root, _rate(penalty, table.weight))
+    return search.learnt(smoothing=smoothing, epochs=epochs, tolerance=tolerance, threads=threads, watch=watch)
+
+
+def tan(
+    data: frames.Data,
+    class_variable: str,
+    *,
+    root: str | None = None,
+    states: Mapping[str, Any] | None = None,
+    smoothing: float | Mapping[str, float] = 1.0,
+    weights: Any = None,
+    penalty: float | str = 0.0,
+    epochs: int = 100,
+    tolerance: float = 1e-6,
+    threads: int | None = None,
+    watch: em.Watcher | None = None,
+) -> BayesianNetwork:
+    """Naive Bayes augmented by a tree: every column hangs on the class, and on one other column.
+
+    The tree is that of the largest likelihood: of the mutual information of pairs given the class (Friedman, Geiger and
+    Goldszmidt, 1997), from the rows where both values and the class are known. `network.classify(rows, class_variable)`
+    then tells the class.
+
+    Args:
+        data: see `chow_liu`; rows whose class is unknown still teach the tables.
+        class_variable: the column that is a parent of all others.
+        root: the column that has no other parent than the class; the first unless given.
+        states: see `chow_liu`, and so are the others.
+        smoothing: a Dirichlet count for each cell of the tables, 1 unless given.
+        weights: one weight per row.
+        penalty: what an edge must gain in log-likelihood for each parameter that it adds: a number, "aic" or "bic".
+        epochs: the most epochs of learning, if there are holes.
+        tolerance: learning stops when an epoch gains less than this per row.
+        threads: how many threads; all processors unless given.
+        watch: called after every epoch of learning.
+    """
+    table = _Table.of(data, states, weights, class_variable)
+    table.refuse_strangers((class_variable,) if root is None else (class_variable, root))
+    if root == class_variable:
+        raise LearningError(f"The root of the tree is another column than the class, {class_variable!r}.")
+    if len(table.names) < 2:
+        raise LearningError(f"There is no column beside the class, {class_variable!r}, to tell it from.")
+    search = _Search(table, table.names.index(class_variable), root, _rate(penalty, table.weight))
+    return search.learnt(smoothing=smoothing, epochs=epochs, tolerance=tolerance, threads=threads, watch=watch)
+
+
+def _rate(penalty: float | str, weight: float) -> float:
+    """The log-likelihood that a parameter must gain."""
+    if isinstance(penalty, str):
+        settings.choice("penalty", penalty, PENALTIES, LearningError)
+        return max(0.0, log(weight) / 2) if penalty == "bic" else 1.0
+    settings.number("penalty", penalty, LearningError)
+    return float(penalty)
+
+
+def _states(columns: Mapping[str, Any], given: Any) -> dict[str, Any]:
+    """The states of every column: those given, or those found, if they are so few that they can be categories."""
+    if given is not None and not isinstance(given, Mapping):
+        raise LearningError(f"The 'states' are a mapping from columns to their states. Got {given!r} instead.")
+    named = dict(given or {})
+    for name in named:
+        if name not in columns:
+            raise unknown_name("column", name, columns)
+    found: dict[str, Any] = {}
+    for name, column in columns.items():
+        if name in named:
+            found[name] = named[name]
+            continue
+        if isinstance(column, frames.Coded):
+            raise EvidenceError(f"Column {name!r} holds codes, which do not say what its states are: pass states=.")
+        labels = found[name] = frames.states({name: column})[name]
+        fractions = any(isinstance(label, float) and not label.is_integer() for label in labels)
+        if len(labels) > (MOST_NUMBERS if fractions else MOST_LEVELS):
+            raise SchemaError(
+                f"Column {name!r}: {len(labels):,} different values are too many for a table with a line for each. Put "
+                "numbers in bins: schema = fgrn.Schema.infer(table), then data=schema.codes(table) and "
+                "states=schema.states; leave names and identifiers out; or pass states= if all of them are meant."
+            )
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """The rows to learn from, read once."""
+
+    columns: Mapping[str, Any]
+    blank: BayesianNetwork  # the variables, without arcs
+    evidence: Evidence
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, data: frames.Data, states: Any, weights: Any, class_variable: str | None = None) -> _Table:
+        columns = frames.columns(data, by_value=True)
+        if not columns or not frames.row_count(columns):
+            raise LearningError("There are no rows to learn from.")
+        variables = [Variable(name, labels) for name, labels in _states(columns, states).items()]
+        classes = next((variable.cardinality for variable in variables if variable.name == class_variable), 1)
+        for variable in variables:
+            if variable.cardinality**2 * classes > MOST_CELLS:
+                raise LearningError(
+                    f"Column {variable.name!r} has {variable.cardinality:,} states, too many for a table with another "
+                    f"such column{' and the class' if classes > 1 else ''}. Join some of them, or leave it out."
+                )
+        blank = BayesianNetwork(variables)
+        evidence = encode(blank, columns)
+        return cls(columns, blank, evidence, checked_weights(weights, evidence.rows))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.blank.names
+
+    @property
+    def weight(self) -> float:
+        return float(self.weights.sum())
+
+    def refuse_strangers(self, names: Sequence[str]) -> None:
+        """An error for a name that is no column."""
+        for name in names:
+            if not isinstance(name, str) or name not in self.names:
+                raise unknown_name("column", name, self.names)
+
+    def first_tables(self, arcs: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
+        """Where learning starts if there are holes: each table from the rows that know all of it, and one in each cell.
+
+        From a random start it would take twice as many epochs.
+        """
+        codes = self.evidence.codes
+        if not (codes < 0).any():
+            return {}
+        tables = {}
+        for name in self.names:
+            scope = [*arcs.get(name, ()), name]
+            numbers = [self.blank.index[one] for one in scope]
+            shape = [self.blank.variable(one).cardinality for one in scope]
+            known = (codes[:, numbers] >= 0).all(axis=1)
+            cells = np.ravel_multi_index(tuple(codes[known, number] for number in numbers), shape)
+            counts = 1 + np.bincount(cells, self.weights[known], minlength=prod(shape)).reshape(shape)
+            tables[name] = counts / counts.sum(axis=-1, keepdims=True)
+        return tables
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """What is looked for: the arcs over a table's columns, given a class or none."""
+
+    table: _Table
+    given: int | None  # the class
+    root: str | None
+    rate: float  # of the penalty, for each parameter
+
+    def learnt(self, **options: Any) -> BayesianNetwork:
+        """The network, its tables learnt from all rows."""
+        table, arcs = self.table, self.arcs()
+        network = BayesianNetwork(table.blank.variables, arcs, table.first_tables(arcs))
+        network.learn(table.columns, weights=table.weights, **options)
+        return network
+
+    def arcs(self) -> dict[str, tuple[str, ...]]:
+        """The parents of every column: the class, if there is one, and the neighbour nearer to the root."""
+        names, sizes = self.table.names, [variable.cardinality for variable in self.table.blank.variables]
+        members = [number for number in range(len(names)) if number != self.given]
+        pairs = _Pairs(
+            [sizes[number] for number in members],
+            rows_by_class(self.table.evidence.codes, self.table.weights, self.given, members),
+        )
+        information, known = pairs.information()
+        states = np.array(pairs.sizes) - 1
+        classes = 1 if self.given is None else sizes[self.given]
+        added = classes * states[:, None] * states[None, :]
+        score = information - self.rate * added / np.where(known > 0, known, np.inf)
+        start = 0 if self.root is None else members.index(names.index(self.root))
+        parents = directed(heaviest_forest(np.round(score, DIGITS)), len(members), start)
+        above = () if self.given is None else (names[self.given],)
+        return {
+            names[member]: above if parent < 0 else (*above, names[members[parent]])
+            for member, parent in zip(members, parents, strict=True)
+        }
+
+
+def rows_by_class(
+    codes: np.ndarray, weights: np.ndarray, given: int | None, members: Sequence[int]
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The codes of some columns, and weights, of the rows of each class; those without a class are left out."""
+    if given is None:
+        return [(codes, weights)]
+    order = np.argsort(codes[:, given], kind="stable")
+    borders = np.searchsorted(codes[order, given], np.arange(max(0, int(codes[:, given].max())) + 2))
+    parts = [order[first:last] for first, last in pairwise(borders) if last > first]
+    return [(np.asfortranarray(codes[np.ix_(rows, np.array(members))]), weights[rows]) for rows in parts]
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """All pairs of columns, counted in groups of rows: those of each class."""
+
+    sizes: Sequence[int]
+    groups: Sequence[tuple[np.ndarray, np.ndarray]]  # codes (rows, columns) and weights
+
+    def information(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of every pair the mutual information given the group, in nats, and the weight of rows that know both."""
+        count = len(self.sizes)
+        gain, known = np.zeros((count, count)), np.zeros((count, count))
+        tiles = list(self._tiles())
+        for codes, weights in self.groups:
+            for number, first in enumerate(tiles):
+                for second in tiles[number:]:
+                    counts = self._counted(codes, weights, first, second)
+                    gained, weight = _gain(counts, self._offsets(first), self._offsets(second))
+                    gain[first, second] += gained
+                    known[first, second] += weight
+        gain, known = (np.triu(upper) + np.triu(upper, 1).T for upper in (gain, known))  # to the last bit the same
+        return gain / np.where(known > 0, known, 1), known
+
+    def _tiles(self) -> Iterator[slice]:
+        """Columns that follow each other, with not too many states together."""
+        first, states = 0, 0
+        for number, size in enumerate(self.sizes):
+            if states and states + size > TILE:
+                yield slice(first, number)
+                first, states = number, 0
+            states += size
+        yield slice(first, len(self.sizes))
+
+    def _offsets(self, columns: slice) -> np.ndarray:
+        return np.cumsum([0, *self.sizes[columns][:-1]])
+
+    def _counted(self, codes: np.ndarray, weights: np.ndarray, first: slice, second: slice) -> np.ndarray:
+        """How often each state of some columns meets each of others."""
+        here, there = sum(self.sizes[first]), sum(self.sizes[second])
+        equal = bool((weights == weights[0]).all()) if len(weights) else True
+        kind = np.float32 if equal else np.float64  # whole numbers of so few rows are exact in both
+        counts = np.zeros((here, there))
+        step = max(2**6, BLOCK_CELLS // max(here, there))
+        for begin in range(0, len(codes), step):
+            block = codes[begin : begin + step]
+            left = _indicators(block[:, first], self.sizes[first], kind)
+            right = left if first == second else _indicators(block[:, second], self.sizes[second], kind)
+            counts += left @ (right if equal else right * weights[begin : begin + step]).T
+        return counts * weights[0] if equal and len(weights) else counts
+
+
+def _indicators(codes: np.ndarray, sizes: Sequence[int], kind: Any) -> np.ndarray:
+    """(states of all columns, rows): one where a row has the state."""
+    out = np.empty((sum(sizes), len(codes)), dtype=kind)
+    line = 0
+    for column, size in enumerate(sizes):
+        values = np.ascontiguousarray(codes[:, column])
+        for state in range(size):
+            np.equal(values, state, out=out[line], casting="unsafe")
+            line += 1
+    return out
+
+
+def _gain(counts: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of the tables in a matrix, that begin at these rows and columns: weight times information, and weight."""
+
+    def over_columns(values: np.ndarray) -> np.ndarray:
+        return np.add.reduceat(values, columns, axis=1)
+
+    def over_rows(values: np.ndarray) -> np.ndarray:
+        return np.add.reduceat(values, rows, axis=0)
+
+    left, right = over_columns(counts), over_rows(counts)
+    weight = over_rows(left)
+    cells = over_rows(over_columns(_times_log(counts)))
+    return cells - over_rows(_times_log(left)) - over_columns(_times_log(right)) + _times_log(weight), weight
+
+
+def _times_log(values: np.ndarray) -> np.ndarray:
+    """Value times its logarithm; of zero, zero."""
+    out: np.ndarray = values * np.log(np.where(values > 0, values, 1))
+    return out
+
+
+def heaviest_forest(score: np.ndarray) -> list[tuple[int, int]]:
+    """The edges of the forest with the largest sum of scores, none of which is zero or less; Prim's algorithm.
+
+    Of equal scores the columns that come first have it.
+    """
+    count = len(score)
+    waiting = np.ones(count, dtype=bool)
+    best, nearest = np.full(count, -np.inf), np.zeros(count, dtype=np.int64)
+    edges = []
+    for _ in range(count):
+        here = int(np.argmax(np.where(waiting, best, -np.inf)))
+        if not waiting[here] or best[here] <= 0:
+            here = int(np.argmax(waiting))  # the first of another tree
+        else:
+            edges.append((int(nearest[here]), here))
+        waiting[here] = False
+        closer = waiting & (score[here] > best)
+        best[closer], nearest[closer] = score[here][closer], here
+    return edges
+
+
+def directed(edges: Sequence[tuple[int, int]], count: int, root: int) -> list[int]:
+    """The parent of every node, -1 for none: away from the root, and in other trees from their first node."""
+    neighbours: list[list[int]] = [[] for _ in range(count)]
+    for one, other in edges:
+        neighbours[one].append(other)
+        neighbours[other].append(one)
+    parents = [-2] * count
+    for start in (root, *range(count)):
+        if parents[start] != -2:
+            continue
+        parents[start] = -1
+        line = [start]
+        for here in line:  # grows while it is walked
+            for other in neighbours[here]:
+                if parents[other] == -2:
+                    parents[other] = here
+                    line.append(other)
+    return parents

@@ -1,0 +1,1 @@
+"""Model files, checkpoints, and network files of other programs."""

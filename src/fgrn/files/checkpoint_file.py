@@ -1,0 +1,216 @@
+"""Checkpoints as files: the stages of a run as a document and tensors in the container of model files.
+
+Beside what a model file has for the network as it is so far, so that it can be loaded as such, there are
+
+    "checkpoint": the version of the format, "over": whether the run has ended, "stages": of each
+        about     what it is about, see `checkpoints.about`
+        size      of the vector of its parameters
+        began     undrawn tables and priors of the parameters it began with
+        starts    of each: epochs, converged, stopped, undrawn tables and priors, and since accelerated EM
+                  uncounted lines, and of its round length, longest, and which of its parameters there are
+
+and the tensors
+
+    "<stage>/began", "<stage>/<start>/values"   parameters, (size,)
+    "<stage>/<start>/first", ".../ahead"        parameters of a round of accelerated EM, (size,), if there are any
+    "<stage>/<start>/history"                   likelihoods and objectives, (2, epochs)
+    "<stage>/<start>/rest"                      the weight of the rows and the final objective, NaN if it is not known
+
+Numbers are in tensors, so that each comes back to the last bit.
+"""
+
+from __future__ import annotations
+
+from math import inf, isnan, nan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._version import __version__
+from ..core import whole_file
+from ..core.exceptions import CheckpointError
+from ..core.whole_file import reason
+from ..flow.acceleration import Extrapolation
+from ..flow.em import Start
+from ..flow.parameters import Parameters
+from ..graph.network import Network
+from ..learning.checkpoints import Stage
+from . import container
+from .container import Container, Refused, opened, packed, shown, value_of
+from .model_file import network_parts
+
+FORMAT_VERSION = 1
+"""Goes up when the code of before would misread a file."""
+
+
+ROUND = ("first", "ahead")
+"""Parameters of a round of accelerated EM: see `acceleration.Extrapolation`."""
+
+
+def write(place: Path, stages: list[Stage], over: bool, tidy: bool = True) -> None:
+    """Write the stages of a run: all of them or, where that fails, nothing; an older file is then as it was.
+
+    Args:
+        place: of the file.
+        stages: of the run.
+        over: whether the run has ended.
+        tidy: remove what killed processes have left in the folder; once in a run is enough.
+    """
+    failed = f"The checkpoint {str(place)!r} cannot be written"
+    tensors: dict[str, np.ndarray] = {}
+    records = [_stage_record(stage, str(number), tensors) for number, stage in enumerate(stages)]
+    document = {"checkpoint": FORMAT_VERSION, "fgrn": __version__, "over": over, "stages": records}
+    model, more = _model(stages)
+    document, tensors = {**model, **document}, {**more, **tensors}
+    size = sum(tensor.nbytes for tensor in tensors.values())
+    if size > container.FILE_LIMIT // 2:
+        raise CheckpointError(f"{failed}: it would have {size:,} bytes, and could not be read again.")
+    try:
+        whole_file.write(place, packed(document, tensors), tidy)
+    except (OSError, RuntimeError, ValueError) as error:  # the last two: links in a circle, a zero in the name
+        raise CheckpointError(f"{failed}: {reason(error)}. An older file is as it was.") from error
+
+
+def read(place: Path) -> tuple[list[Stage], bool]:
+    """The stages of a run, and whether it has ended."""
+    failed, remedy = f"The checkpoint {str(place)!r} cannot be read", "Delete it, or name another, to begin anew."
+    try:
+        with opened(place) as file:
+            return _decoded(Container(file, _check_version))
+    except Refused as problem:
+        raise CheckpointError(f"{failed}: {problem.args[0]} {remedy}") from problem.__cause__
+    except OSError as error:
+        raise CheckpointError(f"{failed}: {reason(error)}. Check the name and the permissions.") from error
+    except MemoryError as error:
+        raise CheckpointError(f"{failed}: there is too little memory for it. Use a larger machine.") from error
+
+
+# From stages to a document
+
+
+def _model(stages: list[Stage]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The network of the last stage that has begun here, with the best parameters so far; nothing of other models."""
+    stage = next((one for one in reversed(stages) if isinstance(one.model, Network)), None)
+    if stage is None:
+        return {}, {}
+    best = stage.began if stage.best is None else stage.starts[stage.best].parameters
+    try:
+        return network_parts(stage.model, best)
+    except Refused:  # a tree of clusters is no model of its own
+        return {}, {}
+
+
+def _stage_record(stage: Stage, name: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
+    tensors[f"{name}/began"] = stage.began.values
+    starts = []
+    for number, start in enumerate(stage.starts):
+        key = f"{name}/{number}"
+        tensors[f"{key}/values"] = start.parameters.values
+        tensors[f"{key}/rest"] = np.array([start.weight, nan if start.final is None else start.final])
+        if start.epochs:
+            tensors[f"{key}/history"] = np.array([start.likelihoods, start.objectives])
+        ends: dict[str, Any] = {"epochs": start.epochs, "converged": start.converged, "stopped": start.stopped}
+        ends["uncounted"] = list(start.uncounted)
+        there = {one: getattr(start.extrapolation, one) for one in ROUND}
+        tensors |= {f"{key}/{one}": values for one, values in there.items() if values is not None}
+        ends["round"] = {
+            "length": start.extrapolation.length,
+            "longest": start.extrapolation.longest,
+            "has": [one for one, values in there.items() if values is not None],
+        }
+        starts.append(ends | _undrawn(start.parameters))
+    return {"about": stage.about, "size": len(stage.began.values), "began": _undrawn(stage.began), "starts": starts}
+
+
+def _undrawn(parameters: Parameters) -> dict[str, list[int]]:
+    return {"tables": sorted(parameters.undrawn_tables), "priors": sorted(parameters.undrawn_priors)}
+
+
+# From a document to stages
+
+
+def _check_version(document: dict[str, Any]) -> None:
+    if "checkpoint" not in document:
+        raise Refused("it is a model file, and does not tell how far learning has come.")
+    version = value_of(int, document, "checkpoint", "its description")
+    if version != FORMAT_VERSION:
+        raise Refused(f"it has format {version}, written by another version of fgrn; this is {__version__}.")
+
+
+def _decoded(file: Container) -> tuple[list[Stage], bool]:
+    records = _records(file.document, "stages")
+    for number, record in enumerate(records):
+        size = value_of(int, record, "size", "a stage")
+        file.want(f"{number}/began", "the parameters a stage began with", "F64", (size,))
+        for start, one in enumerate(_records(record, "starts")):
+            epochs, key = value_of(int, one, "epochs", "a start"), f"{number}/{start}"
+            file.want(f"{key}/values", "the parameters of a start", "F64", (size,))
+            file.want(f"{key}/rest", "the weight of a start", "F64", (2,))
+            if epochs:
+                file.want(f"{key}/history", "the history of a start", "F64", (2, epochs))
+            for name in _round_of(one)["has"]:
+                file.want(f"{key}/{name}", "the parameters of a round", "F64", (size,))
+    arrays = file.tensors(lambda *_: None)
+    stages = []
+    for number, record in enumerate(records):
+        began = _parameters(arrays[f"{number}/began"], value_of(dict, record, "began", "a stage"))
+        starts = [_start(arrays, f"{number}/{start}", one) for start, one in enumerate(_records(record, "starts"))]
+        stages.append(Stage(value_of(dict, record, "about", "a stage"), began, starts))
+    return stages, value_of(bool, file.document, "over", "its description")
+
+
+def _records(record: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    found = value_of(list, record, key, "its description")
+    if not all(isinstance(one, dict) for one in found):
+        raise Refused(f"{shown(found)} are its {key}.")
+    return found
+
+
+def _start(arrays: dict[str, np.ndarray], key: str, record: dict[str, Any]) -> Start:
+    weight, final = arrays[f"{key}/rest"].tolist()
+    likelihoods, objectives = arrays.get(f"{key}/history", np.zeros((2, 0))).tolist()
+    return Start(
+        _parameters(arrays[f"{key}/values"], record),
+        tuple(likelihoods),
+        tuple(objectives),
+        weight,
+        value_of(bool, record, "converged", "a start"),
+        value_of(bool, record, "stopped", "a start"),
+        None if isnan(final) else final,
+        tuple(_whole_numbers(record.get("uncounted", []), "are the lines without counts")),
+        _extrapolation(arrays, key, _round_of(record)),
+    )
+
+
+def _round_of(record: dict[str, Any]) -> dict[str, Any]:
+    """What a start says of its round of accelerated EM; older files say nothing."""
+    found = value_of(dict, {"round": {"has": []}, **record}, "round", "a start")
+    names = value_of(list, found, "has", "a round")
+    if any(name not in ROUND for name in names):
+        raise Refused(f"{shown(names)} are the parameters of a round.")
+    return found
+
+
+def _extrapolation(arrays: dict[str, np.ndarray], key: str, record: dict[str, Any]) -> Extrapolation:
+    if not record.keys() - {"has"}:
+        return Extrapolation()
+    numbers = [value_of(float, record, name, "a round") for name in ("length", "longest")]
+    if not all(1 <= number < inf for number in numbers):
+        raise Refused(f"{shown(numbers)} are the steps of a round.")
+    first, ahead = (arrays.get(f"{key}/{name}") for name in ROUND)
+    return Extrapolation(first, ahead, *numbers)
+
+
+def _parameters(values: np.ndarray, record: dict[str, Any]) -> Parameters:
+    undrawn = [
+        frozenset(_whole_numbers(value_of(list, record, key, "its parameters"), "wait for a random start"))
+        for key in ("tables", "priors")
+    ]
+    return Parameters(values, *undrawn)
+
+
+def _whole_numbers(found: Any, what: str) -> list[int]:
+    if not isinstance(found, list) or not all(type(number) is int for number in found):
+        raise Refused(f"{shown(found)} {what}.")
+    return found

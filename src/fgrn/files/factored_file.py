@@ -1,0 +1,159 @@
+"""Bayesian and Markov networks in a model file.
+
+The document has the `variables`, and under `model` its `kind` ("bayesian" or "markov"), `name`, `properties`, and the
+`tables` in order: the `scope` of each, its variables by name, and the `tensor`; of a Bayesian network also `learn`,
+`tie`, whether it waits for a random start (`undrawn`), and the tensors of what was given, `start` and `support`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import accumulate
+from math import prod
+from operator import mul
+from typing import Any
+
+import numpy as np
+
+from ..bayes.bayesian import BayesianNetwork
+from ..bayes.factored import FactoredModel
+from ..bayes.markov import MarkovNetwork
+from ..core.variable import Variable
+from ..flow.parameters import Parameters
+from ..graph.blocks import PRODUCT_SPACE_LIMIT
+from .container import Container, Refused, shown, value_of
+from .records import NEWER, check_rows, records_of, states_of, variables_of, wiring_errors
+
+
+def encoded(model: FactoredModel, head: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The document and the tensors."""
+    tensors: dict[str, np.ndarray] = {}
+    tables: list[dict[str, Any]] = []
+    for number, (scope, values) in enumerate(model._written()):
+        record: dict[str, Any] = {"scope": list(scope), "tensor": f"table/{number}"}
+        tensors[record["tensor"]] = values.reshape(-1, values.shape[-1] if scope else 1)
+        if isinstance(model, BayesianNetwork):
+            part = model._given[number]
+            table = model._spec.layout.table_number(part.name)
+            tensors[record["tensor"]] = model.table(part.name)
+            record |= {} if part.learn else {"learn": False}
+            record |= {} if part.tie is None else {"tie": part.tie}
+            record |= {"undrawn": True} if table in model._parameters.undrawn_tables else {}
+            for key, array in (("start", model._as_given.get(part.name)), ("support", part.support)):
+                if array is not None:
+                    record[key] = f"{key}/{number}"
+                    tensors[record[key]] = array.astype(bool) if key == "support" else array
+        tables.append(record)
+    kind = "bayesian" if isinstance(model, BayesianNetwork) else "markov"
+    document = {
+        **head,
+        "variables": [{"name": variable.name, "states": states_of(variable)} for variable in model.variables],
+        "model": {"kind": kind, "name": model.name, "properties": model.properties, "tables": tables},
+    }
+    if model.trained:
+        document["trained"] = list(model.trained)
+    return document, tensors
+
+
+def decoded(container: Container) -> FactoredModel:
+    """The model; first what the file claims, then the numbers."""
+    document = container.document
+    variables = variables_of(document)
+    record = value_of(dict, document, "model", "its description")
+    kind = value_of(str, record, "kind", "its model")
+    if kind not in ("bayesian", "markov"):
+        raise Refused(f"its model is of the kind {shown(kind)}.", NEWER)
+    tables = records_of(record, "tables")
+    scopes = [_scope(one, variables) for one in tables]
+    for number, (one, scope) in enumerate(zip(tables, scopes, strict=True)):
+        sizes = tuple(variables[name].cardinality for name in scope)
+        flat = (prod(sizes[:-1]), sizes[-1] if sizes else 1)
+        for key, dtype in (("tensor", "F64"), ("start", "F64"), ("support", "BOOL")):
+            if key == "tensor" or (key in one and kind == "bayesian"):
+                what = f"the {'table' if key == 'tensor' else key} of number {number}"
+                container.want(value_of(str, one, key, what), what, dtype, flat)
+    arrays = container.tensors(check_rows if kind == "bayesian" else _check_numbers)
+    named = (value_of(str, record, "name", "its model"), _properties(record))
+    with wiring_errors():
+        model = _bayesian if kind == "bayesian" else _markov
+        found = model(variables, tables, scopes, arrays, *named)
+    found._trained = tuple(records_of(document, "trained")) if "trained" in document else ()
+    return found
+
+
+def _bayesian(
+    variables: dict[str, Variable],
+    tables: list[dict[str, Any]],
+    scopes: list[tuple[str, ...]],
+    arrays: dict[str, np.ndarray],
+    name: str,
+    properties: dict[str, dict[str, str]],
+) -> BayesianNetwork:
+    if any(not scope for scope in scopes) or [scope[-1] for scope in scopes] != list(variables):
+        raise Refused("its tables are not those of its variables, one for each and in their order.")
+    children = [scope[-1] for scope in scopes]
+    rows = list(zip(children, tables, strict=True))
+    starts = {child: arrays[one["start"]] for child, one in rows if "start" in one}
+    model = BayesianNetwork(
+        variables.values(),
+        {scope[-1]: scope[:-1] for scope in scopes},
+        starts,
+        frozen=[child for child, one in rows if "learn" in one and not value_of(bool, one, "learn", "a table")],
+        ties={child: value_of(str, one, "tie", "a table") for child, one in rows if "tie" in one},
+        supports={child: arrays[one["support"]] for child, one in rows if "support" in one},
+        name=name,
+        properties=properties,
+    )
+    layout = model._spec.layout
+    values = model._parameters.values.copy()
+    undrawn = set()
+    for child, one in rows:
+        number = layout.table_number(child)
+        layout.table(values, number)[...] = arrays[one["tensor"]]
+        if "undrawn" in one and value_of(bool, one, "undrawn", "a table"):
+            undrawn.add(number)
+    model._parameters = Parameters(values, frozenset(undrawn))
+    return model
+
+
+def _markov(
+    variables: dict[str, Variable],
+    tables: list[dict[str, Any]],
+    scopes: list[tuple[str, ...]],
+    arrays: dict[str, np.ndarray],
+    name: str,
+    properties: dict[str, dict[str, str]],
+) -> MarkovNetwork:
+    sizes = [[variables[one].cardinality for one in scope] for scope in scopes]
+    factors = [
+        (scope, arrays[one["tensor"]].reshape(size)) for one, scope, size in zip(tables, scopes, sizes, strict=True)
+    ]
+    return MarkovNetwork(variables.values(), factors, name=name, properties=properties)
+
+
+def _scope(record: dict[str, Any], variables: Mapping[str, Variable]) -> tuple[str, ...]:
+    names = value_of(list, record, "scope", "a table")
+    for name in names:
+        if not isinstance(name, str) or name not in variables:
+            raise Refused(f"a table is over the variable {shown(name)}, which is not there.")
+    if len(set(names)) < len(names):
+        raise Refused("a table is over the same variable more than once.")
+    if any(size > PRODUCT_SPACE_LIMIT for size in accumulate((variables[name].cardinality for name in names), mul)):
+        raise Refused(f"a table has more than {PRODUCT_SPACE_LIMIT:,} cells.")
+    return tuple(names)
+
+
+def _properties(record: dict[str, Any]) -> dict[str, dict[str, str]]:
+    found = value_of(dict, record, "properties", "its model")
+    for name, texts in found.items():
+        if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
+            raise Refused(f"what it says of {shown(name)} is no text.")
+    return found
+
+
+def _check_numbers(rows: np.ndarray, first: int, what: str) -> None:
+    """Refuses what is no factor."""
+    with np.errstate(invalid="ignore"):
+        bad = ~(np.isfinite(rows) & (rows >= 0))
+    if bad.any():
+        raise Refused(f"{what} holds {rows.reshape(-1)[int(bad.argmax())]}, which is no factor.")

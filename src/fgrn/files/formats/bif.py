@@ -1,0 +1,371 @@
+"""BIF, the interchange format of the Bayesian network repositories.
+
+    network asia { }
+    variable smoke { type discrete [ 2 ] { yes, no }; property "position = (3, 4)"; }
+    probability ( lung | smoke ) { ( yes ) 0.1, 0.9; ( no ) 0.01, 0.99; }
+
+The tokens are coarse: a list of states, a row of a table or a whole table is one, and is taken apart by hand, so that
+a file of millions of numbers is read in about a second. A `table` of a variable with parents has the child slowest, as
+in the programs that write such; rows in parentheses are the rule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...bayes.document import Document, Factor
+from ...core.exceptions import NetworkFileError
+from ..container import shown
+from .builder import RESCALE, Builder, legible
+from .names import check_directed, check_names, is_plain, joined_property, numbers_text, split_property
+from .rows import Rows, code_of
+
+if TYPE_CHECKING:
+    from lark import Lark, Token, Tree, UnexpectedInput
+
+GRAMMAR = r"""
+    start: (network | variable | probability)*
+    network: _NETWORK NAME? "{" PROPERTY* "}"
+    variable: _VARIABLE NAME "{" (TYPE | PROPERTY)* "}"
+    probability: _PROBABILITY SCOPE "{" (TABLE | DEFAULT | ROW | PROPERTY)* "}"
+
+    _NETWORK: /network\b/
+    _VARIABLE: /variable\b/
+    _PROBABILITY: /probability\b/
+    NAME: /"[^"\n]*"|[^\s{}";]+(?:[ \t]+(?!type\b)[^\s{}";]+)*/
+    TYPE: /type\b[^{};"]*\{[^{}"]*(?:"[^"\n]*"[^{}"]*)*\}\s*;/
+    SCOPE: /\([^{}";]*(?:"[^"\n]*"[^{}";]*)*\)/
+    ROW: /\([^;{}"]*(?:"[^"\n]*"[^;{}"]*)*;/
+    TABLE: /table\b[^;{}]*;/
+    DEFAULT: /default\b[^;{}]*;/
+    PROPERTY: /property\b(?:[^;"]*(?:"[^"\n]*"[^;"]*)*;|[^;\n]*;)/
+    %ignore /\s+/
+"""
+
+_CLOSED = r"/\*(?:.*?\*/|.*\Z)"
+# Within a property, and everywhere in the second way to read a file, a comment begins where a word could not go on.
+_APART = r'(?<![^\s{};,()\[\]|"0-9])'
+_COMMENT_APART = re.compile(rf'"[^"\n]*"|{_APART}(?://[^\n]*|{_CLOSED})', re.S)
+_COMMENT = re.compile(
+    rf'"[^"\n]*"|(?P<property>(?<![^\s{{}};])property\b[^;"\n]*+(?:"[^"\n]*"[^;"\n]*+)*+;?)|//[^\n]*|{_CLOSED}', re.S
+)
+_TYPE = re.compile(r"(?s)type\s+([^\s\[]+)\s*\[\s*([0-9]+)\s*\]\s*\{(.*)\}\s*;")
+_ITEM = re.compile(r'"([^"\n]*)"|([^\s,"]+)')
+_QUOTED = re.compile(r'"[^"\n]*"')
+_MEMBER = re.compile(r'((?:"[^"\n]*"|[^",|])*+)([,|]|\Z)')
+_ROW = re.compile(r'\(([^()"]*)\)([^()"]*);')
+_ANY_ROW = re.compile(r'(?s)\((.*)\)([^()"]*);')
+_BARE = re.compile(r'(?!.*//)(?!.*/\*)[^\s,;{}()\[\]|"]+')
+_BARE_PROPERTY = re.compile(r"(?!.*//)(?!.*/\*)[A-Za-z_][A-Za-z0-9_]* = [^;{}\"]+")
+_STATEMENT = re.compile(r"\(|(?:type|table|default|property)\b")
+_WORDS = {
+    "_NETWORK": "'network'",
+    "_VARIABLE": "'variable'",
+    "_PROBABILITY": "'probability'",
+    "NAME": "a name",
+    "TYPE": "'type'",
+    "SCOPE": "variables in parentheses",
+    "ROW": "a row",
+    "TABLE": "'table'",
+    "DEFAULT": "'default'",
+    "PROPERTY": "'property'",
+    "LBRACE": "'{'",
+    "RBRACE": "'}'",
+    "$END": "the end",
+}
+
+
+def parse(text: str, file: str, rescale: float | None = RESCALE) -> Document:
+    """The network in a BIF text.
+
+    A comment may be glued to a word, `no// a remark`. Some programs write labels with two slashes in them without
+    quotation marks, as `x//y`: a file that makes no sense with such comments taken out is read as if these were none.
+    """
+    try:
+        return _parsed(text, Builder(file, len(text), rescale), _COMMENT)
+    except NetworkFileError as error:
+        if "//" not in text and "/*" not in text:
+            raise
+        problem = error
+    try:
+        return _parsed(text, Builder(file, len(text), rescale), _COMMENT_APART)
+    except NetworkFileError as error:  # which of the two came further is nearer to what was meant
+        further = error if (error.line or 0) > (problem.line or 0) else problem
+    raise further
+
+
+def _parsed(text: str, builder: Builder, comment: re.Pattern[str]) -> Document:
+    tree = _tree(_without_comments(text, builder, comment), builder)
+    blocks: dict[str, list[Tree[Token]]] = {"network": [], "variable": [], "probability": []}
+    for block in _trees(tree):
+        blocks[str(block.data)].append(block)
+    name = ""
+    for block in blocks["network"]:
+        for token in _tokens(block):
+            if token.type == "NAME":
+                name = "" if token == "unknown" else token.strip('"')  # what is written for none
+            else:
+                _property(builder, "", token)
+    for block in blocks["variable"]:
+        _variable(builder, block)
+    for block in blocks["probability"]:
+        _probability(builder, block)
+    return builder.finish(name)
+
+
+def _without_comments(text: str, builder: Builder, comment: re.Pattern[str]) -> str:
+    """The text with blanks in place of comments: every line stays where it is."""
+    if "//" not in text and "/*" not in text:
+        return text
+
+    def blank(match: re.Match[str]) -> str:
+        found = match[0]
+        if found.startswith('"'):
+            return found
+        if found.startswith("property"):
+            return _COMMENT_APART.sub(blank, found)
+        if found.startswith("/*") and (len(found) < 4 or not found.endswith("*/")):
+            line = text.count("\n", 0, text.find(found)) + 1
+            raise builder.error(line, "a comment begins here and has no end. Close it with */.")
+        return "\n" * found.count("\n") + " "
+
+    return comment.sub(blank, text)
+
+
+@cache
+def _parser() -> Lark:
+    from lark import Lark
+
+    return Lark(GRAMMAR, parser="lalr", lexer="contextual")
+
+
+def _tree(text: str, builder: Builder) -> Tree[Token]:
+    from lark import UnexpectedInput
+
+    try:
+        return _parser().parse(text)
+    except UnexpectedInput as error:
+        found_error = error
+    raise _problem(text, found_error, builder)  # not while another is handled, which could not be pickled
+
+
+def _problem(text: str, error: UnexpectedInput, builder: Builder) -> Exception:
+    from lark import UnexpectedCharacters, UnexpectedToken
+
+    expected: Any = ()
+    at_end = True
+    line, where = text.count("\n") + 1, len(text)
+    if isinstance(error, UnexpectedToken):
+        at_end, expected = error.token.type == "$END", error.expected
+    elif isinstance(error, UnexpectedCharacters):
+        at_end, expected = False, error.allowed or ()
+    if not at_end:
+        line, where = error.line, error.pos_in_stream or 0
+    words = " or ".join(sorted(_WORDS.get(one, one) for one in expected)) or "something else"
+    found = f"found {shown(text[where : where + 40].split(chr(10))[0])}" if not at_end else "the file ends"
+    hint = " Is it complete?" if at_end else ""
+    if _STATEMENT.match(text, where) and "RBRACE" in expected:  # what it begins with is right, so its end is not
+        hint = " A statement ends with ';', and has its braces and quotation marks in pairs."
+    return builder.error(line, f"{found} where {words} was expected.{hint}")
+
+
+def _tokens(tree: Tree[Token]) -> Iterator[Token]:
+    from lark import Token
+
+    return (child for child in tree.children if isinstance(child, Token))
+
+
+def _trees(tree: Tree[Token]) -> Iterator[Tree[Token]]:
+    from lark import Tree
+
+    return (child for child in tree.children if isinstance(child, Tree))
+
+
+def _line(token: Token) -> int:
+    return token.line or 0
+
+
+def _members(text: str) -> Iterator[tuple[str, str]]:
+    """What is between the commas and bars of a text that are in no quotation marks, and the one that follows each."""
+    place = 0
+    while (match := _MEMBER.match(text, place)) is not None:
+        yield match[1].strip(), match[2]
+        if not match[2]:
+            return
+        place = match.end()
+
+
+def _items(text: str, count: int | None = None) -> list[str]:
+    """The members of a list: between commas, or where there is none between blanks; quoted ones as they are.
+
+    Of a list that has a certain number of members, the way that gives this number is taken: a label may have blanks.
+    """
+    if '"' not in text:
+        items = [item.strip() for item in text.split(",")]
+        items = items if items[-1] or len(items) == 1 else items[:-1]
+        blanks = text.replace(",", " ").split()
+        if len(items) == 1 and len(blanks) != 1 and count != 1:
+            return blanks
+        return items if count in (None, len(items)) or len(blanks) != count else blanks
+    items = [item for item, _ in _members(text)]
+    items = items if items[-1] else items[:-1]
+    if len(items) == count and all('"' not in item or _QUOTED.fullmatch(item) for item in items):
+        return [item.strip('"') for item in items]
+    return [quoted or bare for quoted, bare in _ITEM.findall(text)]
+
+
+def _property(builder: Builder, name: str, token: Token) -> None:
+    text = token[len("property") : -1].strip()
+    if text.startswith('"') and text.endswith('"') and text.count('"') == 2:
+        text = text[1:-1]
+    if text:
+        builder.add_property(name, *split_property(text))
+
+
+def _variable(builder: Builder, block: Tree[Token]) -> None:
+    name_token, *tokens = _tokens(block)
+    name = name_token.strip('"')
+    types = [token for token in tokens if token.type == "TYPE"]
+    if len(types) != 1:
+        text = f"variable {shown(name)} has {len(types)} types. Give it one, with its states."
+        raise builder.error(_line(name_token), text)
+    line = _line(types[0])
+    match = _TYPE.fullmatch(types[0])
+    if match is None:
+        text = f"variable {shown(name)}: a type is written type discrete [ number ] {{ states }}; here."
+        raise builder.error(line, text)
+    kind, count, states = match.groups()
+    if kind != "discrete":
+        raise builder.error(line, f"variable {shown(name)} is {shown(kind)}; only discrete ones can be read.")
+    count = count.lstrip("0") or "0"
+    labels = _items(states, int(count) if len(count) < 10 else None)
+    if str(len(labels)) != count:
+        text = f"variable {shown(name)} should have {count[:20]} states, but {len(labels):,} are named."
+        raise builder.error(line, text)
+    builder.add_variable(name, labels, line)
+    for token in tokens:
+        if token.type == "PROPERTY":
+            _property(builder, name, token)
+
+
+def _probability(builder: Builder, block: Tree[Token]) -> None:
+    scope, *tokens = _tokens(block)
+    line = _line(scope)
+    names: list[str] = []
+    for number, (part, sign) in enumerate(_members(scope[1:-1])):
+        names += _names(builder, part)
+        if sign == "|" and (number or len(names) != 1):
+            raise builder.error(line, "before the bar stands one variable, and there is one bar: ( child | parents ).")
+    if not names:
+        raise builder.error(line, "a table must say whose it is: probability ( child | parents ).")
+    child, *parents = names
+    kinds = {kind: [token for token in tokens if token.type == kind] for kind in ("TABLE", "DEFAULT", "ROW")}
+    tables, defaults, rows = kinds["TABLE"], kinds["DEFAULT"], kinds["ROW"]
+    if len(tables) + bool(defaults or rows) != 1 or len(defaults) > 1:
+        wrong = (tables or defaults or [scope])[-1]
+        found = "more than one table" if tables or defaults else "no numbers"
+        raise builder.error(_line(wrong), f"variable {shown(child)} has {found}. Give a table, or a row for each case.")
+    if tables:
+        line = _line(tables[0])
+        values = builder.numbers(tables[0][len("table") : -1], line)
+        sizes = builder.sizes((*parents, child), line, f"the table of {shown(child)}")
+        if parents and len(values) == builder.product(sizes):
+            swapped = np.moveaxis(np.array(values).reshape(sizes[-1], *sizes[:-1]), 0, -1)
+            builder.add_table(child, parents, swapped.ravel(), line)
+        else:
+            builder.add_table(child, parents, values, line)
+    else:
+        _rows(builder, child, parents, rows, defaults, line)
+
+
+def _names(builder: Builder, text: str) -> list[str]:
+    """The variables of a part of a scope: one whose name may have blanks, or several with blanks between."""
+    if text in builder.states or not text:
+        return [text] if text else []
+    return [quoted or bare for quoted, bare in _ITEM.findall(text)]
+
+
+def _rows(
+    builder: Builder, child: str, parents: Sequence[str], rows: list[Token], defaults: list[Token], line: int
+) -> None:
+    """A table of rows, each with its states of the parents, and one for all others."""
+    table = Rows(builder, child, parents, line)
+    codes = [{label: code for code, label in enumerate(builder.states[name])} for name in parents]
+    for token in rows:
+        at = _line(token)
+        labels, numbers = _row(builder, token, len(parents), table.what)
+        found = [
+            code_of(builder, table.what, name, known, label, at)
+            for name, known, label in zip(parents, codes, labels, strict=True)
+        ]
+        table.add(found, numbers, at, f"({', '.join(map(legible, labels))})")
+    if defaults:
+        table.fill(defaults[0][len("default") : -1], _line(defaults[0]))
+    table.finish()
+
+
+def _row(builder: Builder, token: Token, count: int, what: str) -> tuple[list[str], str]:
+    """The labels and the numbers of a row."""
+    match = _ROW.fullmatch(token) or _ANY_ROW.fullmatch(token)
+    if match is None:
+        raise builder.error(_line(token), f"{what}: a row is written ( states of the parents ) numbers ; here.")
+    labels = _items(match[1], count)
+    if len(labels) != count:
+        text = f"{what}: {shown(match[1].strip())} are {len(labels)} states, but there are {count} parents."
+        raise builder.error(_line(token), text)
+    return labels, match[2]
+
+
+# Writing
+
+
+def serialise(document: Document) -> str:
+    """A document as a BIF text; names that are not one plain word are quoted."""
+    check_directed(document, "BIF")
+    rule = "it has no way to write a quotation mark or a control character"
+    check_names(document, "BIF", _can_quote, _can_quote, rule, ", or write XMLBIF (.xml)", title=_can_quote)
+    name = _quoted(document.name) if document.name else "unknown"
+    lines = [f"network {chr(34) + name + chr(34) if document.name == 'unknown' else name} {{"]
+    lines += [*_properties(document, ""), "}"]
+    for variable, labels in document.states.items():
+        lines.append(f"variable {_quoted(variable)} {{")
+        lines.append(f"  type discrete [ {len(labels)} ] {{ {', '.join(map(_quoted, labels))} }};")
+        lines += [*_properties(document, variable), "}"]
+    for factor in document.factors:
+        lines += [*_written_table(document, factor), "}"]
+    return "\n".join(lines) + "\n"
+
+
+def _written_table(document: Document, factor: Factor) -> Iterator[str]:
+    *parents, child = factor.scope
+    if not parents:
+        yield f"probability ( {_quoted(child)} ) {{"
+        yield f"  table {numbers_text(factor.values.tolist(), ', ')};"
+        return
+    yield f"probability ( {_quoted(child)} | {', '.join(map(_quoted, parents))} ) {{"
+    labels = [[_quoted(label) for label in document.states[parent]] for parent in parents]
+    rows = factor.values.reshape(-1, factor.values.shape[-1]).tolist()
+    for place, row in zip(np.ndindex(*factor.values.shape[:-1]), rows, strict=True):
+        case = ", ".join(names[code] for names, code in zip(labels, place, strict=True))
+        yield f"  ( {case} ) {numbers_text(row, ', ')};"
+
+
+def _properties(document: Document, name: str) -> Iterator[str]:
+    for key, value in document.properties.get(name, {}).items():
+        text = joined_property(key, value)
+        if text is not None and is_plain(text) and _can_quote(text):
+            bare = _BARE_PROPERTY.fullmatch(text)  # which programs read that know no quotation marks
+            yield f"  property {text};" if bare else f'  property "{text}";'
+
+
+def _can_quote(text: str) -> bool:
+    return '"' not in text
+
+
+def _quoted(text: str) -> str:
+    return text if _BARE.fullmatch(text) else f'"{text}"'

@@ -1,0 +1,62 @@
+"""Why a row is impossible: values that cannot go together, none of which could be left out, found by leaving out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import engines
+from ..core.exceptions import ImpossibleEvidence, shortened
+from ..plan.plan import Plan
+from ..plan.schedule import Programs
+from ..tables.encoded import SOFT, Evidence
+from .evidence import UNKNOWN
+from .marginals import REMEDY
+
+MOST_WORK = 50_000
+"""Known values times blocks: with more, the search would take longer than an error message should."""
+
+
+def explained(
+    error: ImpossibleEvidence, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence
+) -> ImpossibleEvidence:
+    """The same error, saying of its first row which values cannot go together."""
+    row = error.rows[0]
+    clash = _conflict(plan, programs, values, evidence.take(slice(row, row + 1)))
+    if not clash:
+        return error
+    named = [_value(plan, evidence, edge, row) for edge in clash]
+    why = f"{named[0]} cannot go with {' and '.join(named[1:])}" if named[1:] else f"{named[0]} cannot be"
+    others = error.rows[1:]
+    more = f" The same holds of {'row' if len(others) == 1 else 'rows'} {shortened(others)}." if others else ""
+    return ImpossibleEvidence(
+        f"Row {row}: this evidence has probability zero under the model: {why}.{more} {REMEDY}",
+        error.rows,
+    )
+
+
+def _conflict(plan: Plan, programs: Programs, values: np.ndarray, row: Evidence) -> list[int]:
+    """Edges whose values are impossible together and possible without any one of them."""
+    edges = [edge for edge in sorted(row.edges()) if row.known(edge)[0]]
+    if len(edges) * len(plan.order) > MOST_WORK or not plan.is_tree:
+        return []
+    judge = engines.get("reference")
+    program = programs.some([])
+
+    def impossible(without: int) -> bool:
+        codes = row.codes.copy()
+        for edge in [without, *dropped]:
+            codes[0, row.slot[edge]] = UNKNOWN
+        part = Evidence(codes, row.soft, row.slot, row.soft_offset, row.log_scale)
+        loaded = judge.prepare(plan, programs, program, part).load(values)
+        return bool(np.isneginf(loaded.propagate(slice(0, 1)).log_likelihood[0]))
+
+    dropped: list[int] = []
+    for edge in edges:  # one after the other: each depends on those dropped before
+        dropped += [edge] if impossible(edge) else []
+    return [edge for edge in edges if edge not in dropped]
+
+
+def _value(plan: Plan, evidence: Evidence, edge: int, row: int) -> str:
+    code = int(evidence.codes[row, evidence.slot[edge]])
+    what = "as a distribution" if code == SOFT else f"= {plan.labels[edge][code]}"
+    return f"'{plan.names[edge]}' {what}"

@@ -1,0 +1,360 @@
+"""Room 1, evidence: any table becomes boundary messages. The only room that knows what "missing" means.
+
+A value is a label, a code, unknown, or a distribution. Hard values become codes; distributions are scaled to sum to
+one, and what was taken out is kept per row, since it enters the likelihood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..core.arrays import numbers
+from ..core.exceptions import EvidenceError, counted, shortened, unknown_name
+from ..core.labels import MISSING, Labels, is_binned, takes_codes
+from ..tables import frames
+from ..tables.encoded import SOFT, Evidence, Recorded, Spread
+
+ROWS_AT_ONCE = 2**14
+"""Rows of which all columns of numbers are encoded before the next: columns of one matrix share lines of the cache."""
+
+WIDEST_LOOKUP = 2**16
+"""Integers from the smallest to the largest in a column, to look each up in a table rather than sort them."""
+
+MOST_WEIGHT = 1e100
+"""Sums of larger row weights could overflow."""
+
+UNKNOWN = frames.UNKNOWN
+
+
+class Variables(Protocol):
+    """Variables by number: a Plan is such, and so are those of any model."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """By number."""
+
+    @property
+    def labels(self) -> tuple[Labels, ...]:
+        """Of the states of each."""
+
+    @property
+    def index(self) -> dict[str, int]:
+        """The number of each name."""
+
+
+def encode(plan: Variables, data: frames.Data, rows: int | None = None) -> Evidence:
+    """The evidence in a table. A variable the table does not name is unknown; without any column there is one row."""
+    is_recorded = isinstance(data, (Recorded, Spread))
+    columns = dict.fromkeys(data.names) if is_recorded else frames.columns(data, by_value=not frames.is_short(data))
+    for name in columns:
+        if name not in plan.index:
+            near = unknown_name("variable", name, plan.names)
+            raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
+    if is_recorded:
+        return _as_recorded(plan, data)
+    if rows is None:
+        rows = frames.row_count(columns) if columns else frames.rows_without_columns(data)
+    slot, soft_offset = np.full(len(plan.names), -1), np.full(len(plan.names), -1)
+    codes = np.full((rows, len(columns)), UNKNOWN, dtype=_code_type(plan, columns), order="F")
+    log_scale = np.broadcast_to(np.zeros(1), rows)  # takes no room until there is a distribution
+    soft_columns: list[np.ndarray] = []
+    width = 0
+    counted: list[tuple[_Column, np.ndarray | frames.Coded, np.ndarray]] = []
+    for position, (name, values) in enumerate(columns.items()):
+        edge = plan.index[name]
+        slot[edge] = position
+        if values is None:
+            continue
+        column = _Column(name, plan.labels[edge])
+        if column.is_counted(values):
+            counted.append((column, values, codes[:, position]))
+            continue
+        codes[:, position], soft = column.encode(values, rows)
+        if soft is not None:
+            for measure in (np.max, np.sum):  # the largest first: the sum of the largest numbers overflows
+                scale = np.where(codes[:, position] == SOFT, measure(soft, axis=1), 1)
+                scale = np.where(scale > 0, scale, 1)  # a row of zeros is impossible, and stays so
+                log_scale = log_scale + np.log(scale)
+                soft = soft / scale[:, None]
+            soft_columns.append(soft)
+            soft_offset[edge] = width
+            width += soft.shape[1]
+    for first in range(0, rows, ROWS_AT_ONCE):
+        part = slice(first, first + ROWS_AT_ONCE)
+        for column, values, out in counted:
+            column.count(values, part, out)
+    joined = np.concatenate(soft_columns, axis=1) if soft_columns else np.zeros((rows, 0))
+    return Evidence(codes, joined, slot, soft_offset, log_scale)
+
+
+def _as_recorded(plan: Variables, data: Recorded | Spread) -> Evidence:
+    """The evidence of codes that are in place, and stay there; those of rows that are elsewhere are not in it."""
+    slot, nowhere = np.full((2, len(plan.names)), -1)
+    slot[[plan.index[name] for name in data.names]] = range(len(data.names))
+    scale = np.broadcast_to(np.zeros(1), data.rows)
+    if isinstance(data, Spread):
+        return Evidence(np.zeros((0, len(data.names)), dtype=np.int8), np.zeros((0, 0)), slot, nowhere, scale)
+    return Evidence(data.codes, np.zeros((data.rows, 0)), slot, nowhere, scale, disk=data.disk)
+
+
+def code_type(most: int) -> type[np.signedinteger[Any]]:
+    """The narrowest integers that hold so many states."""
+    return np.int8 if most <= 2**7 else np.int16 if most <= 2**15 else np.int32
+
+
+def _code_type(plan: Variables, columns: Mapping[str, Any]) -> type[np.signedinteger[Any]]:
+    """The narrowest integers that hold the states of these variables."""
+    return code_type(max((len(plan.labels[plan.index[name]]) for name in columns), default=1))
+
+
+def checked_weights(weights: Any, rows: int) -> np.ndarray:
+    """Row weights as float64: one per row, finite, not negative, not all zero; those of a recorded table are."""
+    if isinstance(weights, (Recorded, Spread)):
+        return weights.row_weights
+    if weights is None:
+        return np.broadcast_to(np.ones(1), rows)
+    try:
+        array = numbers(frames.plain(weights))
+    except (TypeError, ValueError):
+        raise EvidenceError("The weights must be numbers, one per row.") from None
+    if array.shape != (rows,):
+        raise EvidenceError(f"The weights must be one number per row, {rows:,} of them. Got {array.shape} instead.")
+    bad = np.flatnonzero(~np.isfinite(array) | (array < 0))
+    if len(bad):
+        raise EvidenceError(f"Row {bad[0]}: a weight is finite and not negative. Got {array[bad[0]]} instead.")
+    if array.max(initial=0) > MOST_WEIGHT:
+        raise EvidenceError(f"A weight is at most {MOST_WEIGHT:g}. Divide all of them by a common number.")
+    if rows and not array.any():
+        raise EvidenceError("All weights are zero, so there is nothing to learn from.")
+    return array
+
+
+@lru_cache(maxsize=1024)
+def _words(labels: Labels) -> dict[str, int]:
+    """The codes of the labels that are words."""
+    if isinstance(labels, range):
+        return {}
+    return {label: code for code, label in enumerate(labels) if isinstance(label, str)}
+
+
+@lru_cache(maxsize=1024)
+def _codes(labels: Labels) -> dict[Any, int]:
+    """The code of every label, and every code where labels are words."""
+    table: dict[Any, int] = {label: code for code, label in enumerate(labels)}
+    if takes_codes(labels):
+        table.update((code, code) for code in range(len(labels)))
+    return table
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One column on its way to codes: its name and the labels of its variable."""
+
+    name: str
+    labels: Labels
+
+    def encode(self, column: Any, rows: int) -> tuple[np.ndarray, np.ndarray | None]:
+        if frames.is_bare(column):
+            column = [column.tolist() if isinstance(column, np.ndarray) else column] * rows
+        if isinstance(column, np.ndarray):
+            if column.ndim == 2:
+                return self._distributions(column)
+            if column.ndim > 2:
+                raise EvidenceError(f"Column {self.name!r} has {column.ndim} dimensions; it may have one or two.")
+            if not np.ma.isMaskedArray(column) and column.dtype.kind in "biuf":
+                return self._numbers(column), None
+            column = list(column)
+        return self._distinct(column) if isinstance(column, frames.Factored) else self._values(column)
+
+    def is_counted(self, column: Any) -> bool:
+        """Whether its values are the codes: plain numbers, of a variable whose states are counted from 0."""
+        if isinstance(column, frames.Coded):
+            return True
+        plain = isinstance(column, np.ndarray) and column.ndim == 1 and not np.ma.isMaskedArray(column)
+        return plain and column.dtype.kind in "biuf" and isinstance(self.labels, range)
+
+    def count(self, column: np.ndarray | frames.Coded, rows: slice, out: np.ndarray) -> None:
+        """Write the codes of some rows of such a column."""
+        into = out[rows]
+        if isinstance(column, frames.Coded):
+            given = column.codes[rows]
+            if given.min() < UNKNOWN or given.max() >= len(self.labels):
+                raise EvidenceError(f"Column {self.name!r} holds a code that is no position of a state, nor -1.")
+            into[...] = given
+            return
+        part = column[rows]
+        if part.dtype.kind != "f":
+            if part.min() < 0 or part.max() >= len(self.labels):
+                raise self._uncounted(column)
+            into[...] = part
+            return
+        unknown = np.isnan(part)
+        values = np.where(unknown, 0, part)
+        if self._is_no_code(values).any():
+            raise self._uncounted(column)
+        into[...] = values
+        into[unknown] = UNKNOWN
+
+    def _is_no_code(self, values: np.ndarray) -> np.ndarray:
+        wrong: np.ndarray = (values < 0) | (values >= len(self.labels)) | (values != np.floor(values))
+        return wrong
+
+    def _uncounted(self, column: np.ndarray) -> EvidenceError:
+        bad = self._is_no_code(np.where(np.isnan(column), 0, column))
+        row = int(np.argmax(bad))
+        return self._stranger(row, column[row].item(), int(bad.sum()))
+
+    def _numbers(self, column: np.ndarray) -> np.ndarray:
+        if len(column) and column.dtype.kind in "iu" and (spread := self._looked_up(column)) is not None:
+            return spread
+        distinct, inverse = np.unique(column, return_inverse=True)
+        code = self._coder()
+        try:
+            found = [code(value) for value in distinct.tolist()]
+        except KeyError:
+            return self._values(column.tolist())[0]  # to find the first bad row, and say which
+        return np.array(found, dtype=np.int32)[inverse]
+
+    def _looked_up(self, column: np.ndarray) -> np.ndarray | None:
+        """The codes of integers, by a table of all from the smallest to the largest; None if it would be too long."""
+        low, high = int(column.min()), int(column.max())
+        if high - low >= WIDEST_LOOKUP:
+            return None
+        offset = (column - column.dtype.type(low)).view(f"u{column.itemsize}")  # of narrow integers it may wrap round
+        place = offset.astype(np.intp)
+        seen = np.flatnonzero(np.bincount(place))
+        table = np.full(high - low + 1, UNKNOWN, dtype=np.int32)
+        code = self._coder()
+        try:
+            table[seen] = [code(low + int(value)) for value in seen]
+        except KeyError:
+            return self._values(column.tolist())[0]  # to find the first bad row, and say which
+        codes: np.ndarray = table[place]
+        return codes
+
+    def _distinct(self, column: frames.Factored) -> tuple[np.ndarray, np.ndarray | None]:
+        code = self._coder()
+        try:
+            counted = zip(column.values, column.counts.tolist(), strict=True)
+            codes = [code(value) if count else UNKNOWN for value, count in counted]
+        except (KeyError, TypeError):  # a distribution, or no state: row by row, to say which it is
+            return self._values(column.tolist())
+        return column.spread(codes, UNKNOWN, np.int32), None
+
+    def _values(self, values: Sequence[Any]) -> tuple[np.ndarray, np.ndarray | None]:
+        codes = [UNKNOWN] * len(values)
+        soft: np.ndarray | None = None
+        code = self._coder()
+        words, most = _words(self.labels), len(self.labels) if isinstance(self.labels, range) else 0
+        for row, value in enumerate(values):
+            if value is None:
+                continue
+            if type(value) is str and value in words:  # what most values are: looked up without further questions
+                codes[row] = words[value]
+                continue
+            if type(value) is int and 0 <= value < most:
+                codes[row] = value
+                continue
+            if frames.is_distribution(value):
+                if soft is None:
+                    soft = np.ones((len(values), len(self.labels)))
+                if isinstance(value, frames.Not):
+                    soft[row] = self._without(row, value, code)
+                    codes[row] = SOFT
+                    continue
+                if len(value) == len(self.labels) and all(frames.is_unknown(weight) for weight in value):
+                    continue
+                soft[row] = self._distribution(row, value)
+                codes[row] = SOFT
+                continue
+            try:
+                codes[row] = code(value)
+            except (KeyError, TypeError):
+                raise self._stranger(row, value) from None
+        return np.array(codes, dtype=np.int32), soft
+
+    def _without(self, row: int, value: frames.Not, code: Callable[[Any], int]) -> np.ndarray:
+        """A weight of 1 for every state that is not ruled out."""
+        weights = np.ones(len(self.labels))
+        for state in value.states:
+            try:
+                found = code(state)
+            except (KeyError, TypeError):
+                found = UNKNOWN
+            if found == UNKNOWN:
+                raise self._stranger(row, state)
+            weights[found] = 0.0
+        return weights
+
+    def _coder(self) -> Callable[[Any], int]:
+        table, coded = _codes(self.labels), takes_codes(self.labels)
+
+        def code(value: Any) -> int:
+            if frames.is_unknown(value):
+                return UNKNOWN
+            if coded and isinstance(value, (bool, np.bool_)):  # true or false is no position
+                raise KeyError(value)
+            return table[value.item() if isinstance(value, np.generic) else value]
+
+        return code
+
+    def _distributions(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if column.shape[1] != len(self.labels):
+            raise EvidenceError(
+                f"Column {self.name!r}: its distributions have {counted(column.shape[1], 'weight')}; it has "
+                f"{counted(len(self.labels), 'state')} ({shortened(self.labels, 6)})."
+            )
+        if column.dtype.kind not in "biuf":
+            return self._values(list(column))  # type: ignore[return-value]
+        soft = column.astype(np.float64)
+        soft = soft.filled(np.nan) if np.ma.isMaskedArray(soft) else soft
+        unknown = np.isnan(soft).all(axis=1)
+        soft[unknown] = 1.0
+        bad = np.flatnonzero(~np.isfinite(soft).all(axis=1) | (soft < 0).any(axis=1))
+        if len(bad):
+            self._distribution(int(bad[0]), soft[bad[0]])
+        return np.where(unknown, UNKNOWN, SOFT).astype(np.int32), soft
+
+    def _distribution(self, row: int, value: Any) -> np.ndarray:
+        where = f"Row {row}, {self.name!r}"
+        try:
+            weights = numbers(value)
+        except (TypeError, ValueError):
+            raise EvidenceError(f"{where}: {value!r} is not a list of numbers.") from None
+        if weights.ndim != 1:
+            raise EvidenceError(f"{where}: a distribution has one dimension. Got the shape {weights.shape} instead.")
+        if weights.shape != (len(self.labels),):
+            raise EvidenceError(
+                f"{where}: a distribution of {counted(len(weights), 'weight')}, but it has "
+                f"{counted(len(self.labels), 'state')} "
+                f"({shortened(self.labels, 6)})."
+            )
+        if not np.isfinite(weights).all() or (weights < 0).any():
+            raise EvidenceError(f"{where}: the weights of a distribution are finite and not negative. Got {value!r}.")
+        return weights
+
+    def _stranger(self, row: int, value: Any, count: int = 1) -> EvidenceError:
+        hint = ""
+        text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+        near = get_close_matches(text.lower(), [str(label).lower() for label in self.labels[:1000]], n=1)
+        if any(str(label) == text for label in self.labels[:1000]):
+            hint = " The same is there as another type (text and numbers differ), or without blanks."
+        elif isinstance(value, (int, float)) and is_binned(self.labels):
+            hint = " Its states are bins of numbers. Of an estimator's network ask with model.schema_.codes(X)."
+        elif isinstance(value, float) and 0 < value < 1:
+            hint = " For a distribution in one row, write [[...]]: a list of rows."
+        elif text in (*MISSING, "."):
+            hint = " If it stands for a missing value, replace it with None."
+        elif isinstance(value, str) and near:
+            hint = f" Did you mean {next(repr(label) for label in self.labels if str(label).lower() == near[0])}?"
+        more = f" ({count:,} rows have such a value.)" if count > 1 else ""
+        return EvidenceError(
+            f"Row {row}, {self.name!r}: {value!r} is not one of its states (known: {shortened(self.labels)})."
+            f"{hint}{more}"
+        )

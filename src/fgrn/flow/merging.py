@@ -1,0 +1,69 @@
+"""Equal rows are one row with a weight. Discrete tables repeat: find out cheaply, and use it when it pays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.exceptions import LearningError
+from ..tables.encoded import Evidence
+
+SAMPLE = 2**14
+"""Rows that are looked at to guess how many distinct ones there are."""
+
+WORTH, STILL_WORTH = 0.5, 0.8
+"""The share of distinct rows below which merging pays: as guessed from the sample, and as found."""
+
+EPOCHS = 5
+"""Fewer epochs than these are over before equal rows are found."""
+
+# Odd numbers without a pattern: multiplied and shifted they spread a key over all its bits.
+FIRST_MIX, SECOND_MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+HALF = np.uint64(32)
+
+
+def merged(evidence: Evidence, weights: np.ndarray, always: bool = False) -> tuple[Evidence, np.ndarray] | None:
+    """One row for all that are equal, with the sum of their weights; None if that would not pay.
+
+    Rows with distributions are left as they are: `None`.
+    """
+    if evidence.soft.shape[1] or not evidence.rows:
+        return None
+    if not always and _guessed_share(evidence) > WORTH:
+        return None
+    _, first, number = np.unique(_keys(evidence), return_index=True, return_inverse=True)
+    if not always and len(first) > STILL_WORTH * evidence.rows:
+        return None
+    distinct = evidence.take(first)
+    for column in range(evidence.codes.shape[1]):  # unequal rows may have one key, if very seldom
+        if not np.array_equal(distinct.codes[number, column], evidence.codes[:, column]):
+            return None
+    return distinct, np.bincount(number, weights, minlength=len(first))
+
+
+def decided(merge: bool | None, epochs: int, evidence: Evidence) -> bool | None:
+    """Whether to merge, if that can be told before looking: a few epochs are over before, and it takes memory."""
+    if merge and not evidence.in_memory:
+        raise LearningError("Equal rows are merged in memory, and these rows are not there: leave out merge=True.")
+    return False if merge is None and (epochs < EPOCHS or not evidence.in_memory) else merge
+
+
+def _guessed_share(evidence: Evidence) -> float:
+    """The distinct rows among all, if all kinds of row were equally frequent: what the repeats in a sample tell."""
+    step = max(1, evidence.rows // SAMPLE)
+    sample = evidence.take(slice(None, None, step))
+    repeats = sample.rows - len(np.unique(_keys(sample)))
+    if repeats == 0:
+        return 1.0
+    kinds = sample.rows**2 / (2 * repeats)
+    return float(kinds * -np.expm1(-evidence.rows / kinds) / evidence.rows)
+
+
+def _keys(evidence: Evidence) -> np.ndarray:
+    """A number for each row, the same for equal rows."""
+    keys: np.ndarray = np.zeros(evidence.rows, dtype=np.uint64)
+    for column in range(evidence.codes.shape[1]):
+        keys += evidence.codes[:, column].astype(np.uint64)  # unknown is the largest number
+        keys *= FIRST_MIX
+        keys ^= keys >> HALF
+        keys *= SECOND_MIX
+    return keys

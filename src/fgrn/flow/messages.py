@@ -1,0 +1,330 @@
+"""Room 2, messages: the Plan run on blocks of rows. Two sweeps on a tree; parallel rounds anywhere."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..core.exceptions import ConvergenceWarning, UnknownNameError, counted, unknown_name, visible
+from ..core.settings import Name
+from ..engines import Buffers, Engine
+from ..plan.plan import Plan
+from ..plan.schedule import Programs
+from ..tables.encoded import Evidence
+from . import marginals
+from .threads import blocks_of_rows, in_order
+
+WAYS = ("forward", "backward", "marginal")
+
+PARTS = (*WAYS, "likelihood")
+"""What can be kept of the messages of a row."""
+
+ROUND_BYTES = 2**22
+"""Of the messages of a block of rows that goes through its rounds together."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Messages:
+    """The messages that were kept, each (rows, states) and summing to one, and each row's log-likelihood.
+
+    impossible  (rows,): rows of probability zero, whose messages may be all zero and whose log-likelihood is -inf
+    rounds      how many parallel rounds were run; None for two sweeps
+    converged   (rows,): whether the messages had come to rest; always true after two sweeps
+    """
+
+    plan: Plan
+    kept: tuple[str, ...]
+    _likelihood: np.ndarray  # without it in `_parts`: 0, or -inf for impossible rows
+    rounds: int | None = None
+    converged: np.ndarray = field(default_factory=lambda: np.ones(0, dtype=bool))
+    _shown: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))  # edges, in the order of the columns
+    _arrays: dict[str, np.ndarray] = field(default_factory=dict)  # by way: the messages of those edges side by side
+    _parts: tuple[str, ...] = PARTS
+
+    @property
+    def log_likelihood(self) -> np.ndarray:
+        """The logarithm of the sum over everything unknown, (rows,); -inf for an impossible row."""
+        if "likelihood" not in self._parts:
+            raise unknown_name("kept part", "likelihood", self._parts)
+        return self._likelihood
+
+    def forward(self, name: Name) -> np.ndarray:
+        """f: what comes from the driver's side, without the evidence on the variable itself."""
+        return self._part(name, "forward")
+
+    def backward(self, name: Name) -> np.ndarray:
+        """b: what comes from the reader's side, with the evidence on the variable itself."""
+        return self._part(name, "backward")
+
+    def marginal(self, name: Name) -> np.ndarray:
+        """p, proportional to f * b: the posterior given all evidence."""
+        return self._part(name, "marginal")
+
+    def belief(self, name: Name, row: int = 0) -> dict[Any, float]:
+        """The marginal of a variable in one row, by label."""
+        labels = self.plan.labels[self.plan.edge(name)]
+        rows = len(self._likelihood)
+        if isinstance(row, bool) or not isinstance(row, (int, np.integer)) or not -rows <= row < rows:
+            raise UnknownNameError(f"There is no row {row!r}; there are {rows:,}, counted from 0.")
+        return dict(zip(labels, self.marginal(name)[row].tolist(), strict=True))
+
+    @property
+    def impossible(self) -> np.ndarray:
+        """Which rows have probability zero."""
+        if self._likelihood.strides == (0,):  # none was marked
+            return np.zeros(len(self._likelihood), dtype=bool)
+        return np.isneginf(self._likelihood)
+
+    def only(self, kept: Sequence[str], parts: tuple[str, ...]) -> Messages:
+        """Some of the messages."""
+        arrays = {way: self._arrays[way] for way in parts if way != "likelihood"}
+        return replace(self, kept=tuple(kept), _arrays=arrays, _parts=parts)
+
+    def _part(self, name: Name, way: str) -> np.ndarray:
+        edge = self.plan.edge(name)
+        if self.plan.names[edge] not in self.kept:
+            raise unknown_name("kept message on", name, self.kept)
+        if way not in self._arrays:
+            raise unknown_name("kept part", way, self._arrays)
+        return self._arrays[way][:, self._places[edge]]
+
+    @cached_property
+    def _places(self) -> dict[int, slice]:
+        ends = np.cumsum(self.plan.cardinality[self._shown]).tolist()
+        starts = [0, *ends]
+        return {edge: slice(a, b) for edge, a, b in zip(self._shown.tolist(), starts, ends, strict=False)}
+
+    def __repr__(self) -> str:
+        how = "two sweeps" if self.rounds is None else f"{counted(self.rounds, 'round')}"
+        if not self.converged.all():
+            how += ", not converged"
+        return f"Messages of {counted(len(self.kept), 'variable')}, {counted(len(self._likelihood), 'row')} ({how})"
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """The state after one parallel round: all messages, and which of them moved in it, as (variable, direction)."""
+
+    number: int
+    messages: Messages
+    changed: tuple[tuple[str, str], ...]
+    largest_change: float
+
+    def __repr__(self) -> str:
+        moved = ", ".join(f"{way} {name}" for name, way in self.changed) or "nothing"
+        return visible(f"Round {self.number}: {moved} changed")
+
+
+def sweep(
+    engine: Engine,
+    plan: Plan,
+    programs: Programs,
+    values: np.ndarray,
+    evidence: Evidence,
+    kept: Sequence[str],
+    threads: int | None = None,
+    parts: tuple[str, ...] = PARTS,
+) -> Messages:
+    """Two sweeps on a tree, in blocks of rows; what is not kept, of the given variables and parts, is not stored."""
+    if set(parts) <= {"marginal", "likelihood"} and plan.is_factor.any():
+        few = evidence.rows <= engine.few_rows  # then one program for all questions is quicker than one for each
+        program = programs.marginals([plan.edge(name) for name in kept], whole=few)
+    elif len(kept) == plan.edges or evidence.rows <= engine.few_rows:
+        program = programs.everything
+    else:
+        program = programs.some(plan.messages_of(kept))
+    prepared = engine.prepare(plan, programs, program, evidence)
+    loaded = prepared.load(values)
+    width = int(plan.cardinality[program.shown].sum())
+    out = {way: np.empty((evidence.rows, width)) for way in parts if way != "likelihood"}
+    likely = "likelihood" in parts
+    likelihood = np.empty(evidence.rows) if likely else np.zeros(0)
+    impossible: list[np.ndarray] = []
+
+    def work(rows: slice) -> None:
+        room = {way: array[rows] for way, array in out.items()}
+        room |= {"log_likelihood": likelihood[rows]} if likely else {}
+        buffers = loaded.propagate(rows, "marginal" in out, room)
+        for way, array in room.items():
+            if (found := getattr(buffers, way)) is not array:
+                array[...] = found
+        if not likely:
+            impossible.append(rows.start + np.flatnonzero(np.isneginf(buffers.log_likelihood)))
+
+    blocks = blocks_of_rows(evidence.rows, prepared.rows_at_once)
+    for _ in in_order(engine, threads, work, blocks):
+        pass
+    for array in out.values():
+        array.setflags(write=False)
+    if likely:
+        likelihood += evidence.log_scale
+    else:
+        likelihood = _marked(evidence.rows, impossible)
+    everywhere = np.ones(evidence.rows, dtype=bool)
+    return Messages(plan, tuple(kept), likelihood, None, everywhere, program.shown, out, parts)
+
+
+def _marked(rows: int, impossible: list[np.ndarray]) -> np.ndarray:
+    """0 for every row but the impossible ones; no room is taken while there are none."""
+    found = np.concatenate([np.zeros(0, dtype=np.intp), *impossible])
+    out = np.zeros(rows) if len(found) else np.broadcast_to(0.0, rows)
+    if len(found):
+        out[found] = -np.inf
+    return out
+
+
+def rounds(
+    engine: Engine,
+    plan: Plan,
+    programs: Programs,
+    values: np.ndarray,
+    evidence: Evidence,
+    most: int,
+    damping: float = 0.0,
+) -> Iterator[tuple[Buffers, np.ndarray]]:
+    """Parallel rounds: the messages after each, and by how much each entry would change without damping.
+
+    The first is round 0, the boundary.
+    """
+    loaded = engine.prepare(plan, programs, programs.round, evidence).load(values)
+    now = _boundary(plan, values, evidence)
+    yield now, np.zeros((2, *now.forward.shape))
+    for _ in range(most):
+        new = loaded.round(now)
+        change = np.abs(np.stack([new.forward - now.forward, new.backward - now.backward]))
+        forward = damping * now.forward + (1 - damping) * new.forward
+        backward = damping * now.backward + (1 - damping) * new.backward
+        now = new._replace(forward=forward, backward=backward)
+        yield now, change
+
+
+def stepped(
+    engine: Engine,
+    plan: Plan,
+    programs: Programs,
+    values: np.ndarray,
+    evidence: Evidence,
+    most: int,
+    damping: float,
+    tolerance: float,
+    exact_after: int | None,
+) -> Iterator[Round]:
+    """Round after round, until nothing moves by more than `tolerance`, with what moved in each."""
+    for number, (buffers, change) in enumerate(rounds(engine, plan, programs, values, evidence, most, damping)):
+        moved = change.max(axis=1, initial=0)
+        changed = tuple(
+            (name, way)
+            for edge, name in enumerate(plan.names)
+            for direction, way in enumerate(("forward", "backward"))
+            if moved[direction, plan.columns(edge)].max() > tolerance
+        )
+        exact = exact_after is not None and number >= exact_after
+        still = (change.max(axis=(0, 2), initial=0) <= tolerance) & (number > 0) | exact
+        found = as_messages(plan, values, evidence, buffers, number, still)
+        yield Round(number, found, changed, float(change.max(initial=0)))
+        if number and not changed:
+            return
+
+
+def settled(
+    engine: Engine,
+    plan: Plan,
+    programs: Programs,
+    values: np.ndarray,
+    evidence: Evidence,
+    most: int,
+    damping: float,
+    tolerance: float,
+    exact_after: int | None,
+) -> Messages:
+    """Rounds until nothing moves by more than `tolerance`, or `most` of them; a warning says if they did not settle.
+
+    On a tree without damping the messages are exact after a known number of rounds, and tolerance is not asked.
+    """
+    pieces: list[Messages] = []
+    for rows in blocks_of_rows(evidence.rows, max(1, ROUND_BYTES // (16 * plan.states))):
+        part = evidence.take(rows)
+        steps = enumerate(rounds(engine, plan, programs, values, part, most, damping))
+        number, (buffers, change) = next(steps)
+        for number, (buffers, change) in steps:  # noqa: B007 - the last one is what is wanted
+            if exact_after is None and change.max(initial=0) <= tolerance:
+                break
+        if exact_after is None:
+            still = change.max(axis=(0, 2), initial=0) <= tolerance if number else np.zeros(part.rows, dtype=bool)
+        else:
+            still = np.full(part.rows, number >= exact_after)
+        piece = as_messages(plan, values, part, buffers, number, still)
+        if exact_after is not None and number >= exact_after and piece.impossible.any():
+            piece = _confirmed(engine, plan, programs, values, part, piece)
+        pieces.append(piece)
+    joined = _joined(plan, pieces, evidence)
+    if not joined.converged.all():
+        count = int((~joined.converged).sum())
+        warnings.warn(
+            f"The messages of {count:,} of {counted(evidence.rows, 'row')} had not come to rest "
+            f"after {counted(most, 'round')}; their "
+            f"beliefs are not to be trusted. Allow more rounds=, or more damping= (now {damping:g}).",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return joined
+
+
+def _confirmed(
+    engine: Engine, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence, found: Messages
+) -> Messages:
+    """On a tree two sweeps say the same, and know a state that rounds, in plain numbers, have lost."""
+    rows = found.impossible
+    swept = sweep(engine, plan, programs, values, evidence.take(rows), plan.names)
+    arrays = {way: found._arrays[way].copy() for way in WAYS}
+    for way, array in arrays.items():
+        array[rows] = swept._arrays[way]
+        array.setflags(write=False)
+    likelihood = found.log_likelihood.copy()
+    likelihood[rows] = swept.log_likelihood
+    return replace(found, _likelihood=likelihood, _arrays=arrays)
+
+
+def as_messages(
+    plan: Plan, values: np.ndarray, evidence: Evidence, buffers: Buffers, number: int, converged: np.ndarray
+) -> Messages:
+    """The buffers of a round as people see them."""
+    marginal = marginals.beliefs(plan, buffers.forward, buffers.backward)
+    for array in (buffers.forward, buffers.backward, marginal):
+        array.setflags(write=False)
+    likelihood = marginals.bethe_log_likelihood(plan, values, evidence, buffers) + evidence.log_scale
+    arrays = dict(zip(WAYS, (buffers.forward, buffers.backward, marginal), strict=True))
+    return Messages(plan, plan.names, likelihood, number, converged, np.arange(plan.edges), arrays)
+
+
+def _boundary(plan: Plan, values: np.ndarray, evidence: Evidence) -> Buffers:
+    """Round 0: priors and evidence are in place, every other message is uniform."""
+    forward = np.empty((evidence.rows, plan.states))
+    backward = np.empty((evidence.rows, plan.states))
+    known_backward = np.zeros((evidence.rows, plan.edges), dtype=bool)
+    for edge in range(plan.edges):
+        cardinality = int(plan.cardinality[edge])
+        forward[:, plan.columns(edge)] = 1 / cardinality
+        backward[:, plan.columns(edge)] = marginals.normalised(evidence.weights(edge, cardinality))
+        known_backward[:, edge] = evidence.known(edge)
+    for source, edge in enumerate(plan.source_edge):
+        prior = plan.source_values(values, source)
+        forward[:, plan.columns(int(edge))] = prior
+    nothing = np.zeros_like(known_backward)
+    return Buffers(forward, backward, forward * backward, nothing, known_backward, np.zeros(evidence.rows))
+
+
+def _joined(plan: Plan, pieces: list[Messages], evidence: Evidence) -> Messages:
+    if len(pieces) == 1:
+        return pieces[0]
+    empty = np.zeros((0, plan.states))
+    arrays = {way: np.concatenate([empty, *(piece._arrays[way] for piece in pieces)]) for way in WAYS}
+    likelihood = np.concatenate([np.zeros(0), *(piece.log_likelihood for piece in pieces)])
+    converged = np.concatenate([np.zeros(0, dtype=bool), *(piece.converged for piece in pieces)])
+    number = max((piece.rounds or 0 for piece in pieces), default=0)
+    return Messages(plan, plan.names, likelihood, number, converged, np.arange(plan.edges), arrays)

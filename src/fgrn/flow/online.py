@@ -1,0 +1,171 @@
+"""Learning from rows that come in batches and are seen once: Counts that decay.
+
+After every batch the expected counts per row are
+
+    running = (1 - step) * running + step * (counts of the batch / its weight)
+    step    = share ** power,   share = weight of the batch / all weight so far, this batch included
+
+and the tables are made from running * (all weight so far), so that smoothing fades as rows come in. The first batch has
+the step 1, and batch t of equal ones t ** -power. With the power 1 every row counts alike for ever; a smaller one
+forgets what was counted with tables that were still poor, and 0.5 is the least that lets the tables come to rest.
+
+Where what is learnt changes with time, tables must not come to rest. With an effective size the step is never less than
+
+    weight of the batch / (effective size + weight of the batch)
+
+so that in the end the weight of a row halves with every 0.7 effective sizes of rows that come after it, and all of them
+together weigh as much as that many rows of today; smoothing is then beside so many rows, and does not fade any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..core import settings
+from ..core.exceptions import LearningError
+from ..plan.plan import Layout, Plan
+from .counts import Counts
+from .em import EStep
+from .parameters import Smoothing
+
+POWER = 0.6
+"""How fast old counts are forgotten, unless said otherwise."""
+
+ROUNDING = 1e-9
+"""By what share of itself a number of rows may be off, once it has been through tables and back."""
+
+
+@dataclass(eq=False)
+class Online:
+    """What was counted in the batches so far. Pass it to `Network.learn` with every batch.
+
+    A network keeps that of the last batch as `Network.online_state`, and so does its model file. Smoothing is not among
+    the counts: it is added each time tables are made of them.
+
+    Attributes:
+        power: of the step, from 0.5 (forget fast) to 1 (forget nothing).
+        effective_size: how many rows of today those before stand for, at most; None for any number.
+        batches: how many there were.
+        weight: of all rows so far.
+        running: expected counts per row, in the plan's layout.
+    """
+
+    power: float = POWER
+    effective_size: float | None = None
+    batches: int = 0
+    weight: float = 0.0
+    running: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        settings.number("power", self.power, LearningError)
+        if not 0.5 <= self.power <= 1:
+            raise LearningError(f"The 'power' of an online step is from 0.5 to 1. Got {self.power!r} instead.")
+        if self.effective_size is not None:
+            settings.number("effective_size", self.effective_size, LearningError)
+            if not self.effective_size:
+                raise LearningError("An 'effective_size' is a number of rows, more than none. Got 0.")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Online):
+            return NotImplemented
+        mine, others = ((o.power, o.effective_size, o.batches, o.weight) for o in (self, other))
+        return mine == others and np.array_equal(self.running, other.running)
+
+    __hash__ = None  # type: ignore[assignment]  # the next batch changes it
+
+    def step(self, weight: float) -> float:
+        """How much of the next batch goes into the running counts."""
+        decaying = float((weight / (self.weight + weight)) ** self.power)
+        return decaying if self.effective_size is None else max(decaying, weight / (self.effective_size + weight))
+
+    def stands_for(self, weight: float) -> float:
+        """How many rows the running counts stand for, with those of the next batch among them."""
+        return weight + (self.weight if self.effective_size is None else min(self.weight, self.effective_size))
+
+    def blended(self, counts: Counts) -> np.ndarray:
+        """The expected counts per row with those of a batch among them."""
+        fresh = counts.values / counts.weight
+        step = self.step(counts.weight)
+        return fresh if step == 1.0 else (1 - step) * self.running + step * fresh
+
+    def closed(self, running: np.ndarray, weight: float) -> None:
+        """Take a batch in for good."""
+        self.batches, self.weight, self.running = self.batches + 1, self.weight + weight, running
+
+
+def expected(plan: Plan, values: np.ndarray, beliefs: Sequence[np.ndarray]) -> np.ndarray:
+    """The counts per row that the model itself expects, from the marginals of all edges where nothing is known."""
+    out = np.zeros(plan.layout.size)
+    for block, edge in enumerate(plan.siso_input.tolist()):
+        number = int(plan.siso_table[block])
+        plan.layout.table(out, number)[...] += beliefs[edge][:, None] * plan.layout.table(values, number)
+    for source, edge in enumerate(plan.source_edge.tolist()):
+        plan.source_values(out, source)[...] += beliefs[edge]
+    return out
+
+
+def without_smoothing(
+    layout: Layout, values: np.ndarray, running: np.ndarray, smoothing: Smoothing, weight: float
+) -> np.ndarray:
+    """The counts per row that give these tables when the smoothing they were made with is added to those of all rows.
+
+    A row of a table with the probabilities p, the counts of smoothing a, and C expected rows of data was counted
+
+        c = p * (C + sum of a) - a
+
+    times. C is at least as large as its least cell needs to have been counted at all. A row that would need more than
+    there are in the data was not made with this smoothing, and is taken as it is.
+
+    Args:
+        layout: of the network.
+        values: its tables and priors.
+        running: the counts per row that these expect, smoothing included.
+        smoothing: which they were made with.
+        weight: how many rows of data the tables were made of.
+    """
+    if smoothing.cells is None:
+        return running
+    cells, lines = smoothing.cells, layout.lines
+    sizes = np.diff(lines, append=layout.size)
+    added = np.add.reduceat(cells, lines)
+    with np.errstate(divide="ignore"):
+        rows_of_cells = np.divide(cells, values, out=np.zeros(layout.size), where=cells > 0)
+    needed = np.maximum.reduceat(rows_of_cells, lines) - added
+    per_row = [layout.table(running, number).sum() for number in range(len(layout.table_names))]  # more than 1 if tied
+    most = weight * layout.spread(per_row, [1.0] * len(layout.prior_names))[lines]
+    possible = needed <= most * (1 + ROUNDING)
+    totals = np.maximum(np.add.reduceat(running, lines) * weight, np.where(possible, needed, 0.0))
+    counts = np.maximum(values * np.repeat(totals + added, sizes) - cells, 0.0) / weight
+    return np.where(np.repeat(possible, sizes), counts, running)
+
+
+@dataclass
+class Decayed:
+    """Who makes the Counts of a batch: those of its rows, among the decayed ones of all before."""
+
+    rows: EStep
+    online: Online
+    latest: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    weight: float = 0.0
+
+    @property
+    def last_values(self) -> np.ndarray:
+        """See `EStep`."""
+        return self.rows.last_values
+
+    def count(self, values: np.ndarray) -> Counts:
+        """See `EStep`. The likelihood is that of the batch."""
+        fresh = self.rows.count(values)
+        self.latest, self.weight = self.online.blended(fresh), fresh.weight
+        return replace(fresh, values=self.latest * self.online.stands_for(fresh.weight))
+
+    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
+        """See `EStep`."""
+        raise LearningError("Batches that are seen once are learnt with cycles=1: earlier messages are not held.")
+
+    def close(self) -> None:
+        """Take the batch in for good, when its learning is done."""
+        self.online.closed(self.latest, self.weight)

@@ -1,0 +1,266 @@
+"""Room 5, parameters: Counts become new tables and priors. Smoothing, frozen, tied and constrained tables live here.
+
+`Parameters` is a read-only vector in the plan's layout; an update returns a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ..core import settings
+from ..core.arrays import ReadOnlyArrays, frozen
+from ..core.exceptions import LearningError, unknown_name
+from ..plan.plan import Layout
+
+MOST_COUNT = 1e100
+"""A larger smoothing count would leave nothing of the data, and overflow when it is summed."""
+
+START_CONCENTRATION = 20.0
+"""Of the Dirichlet distribution that random starts are drawn from.
+
+Starts near the uniform table let every hidden state compete for every row; flat ones (1.0) settle at once around chance
+prototypes. On the digits of scikit-learn with 60 hidden states the likelihood after 40 epochs was better for 4 seeds of
+4, by 0.8 nats a row in the mean.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Specification:
+    """What each table and prior may become: where it starts, whether it is learnt, which cells may be filled.
+
+    A start of None is uniform over its support until learning draws it at random.
+    """
+
+    layout: Layout
+    tables: tuple[np.ndarray | None, ...]
+    priors: tuple[np.ndarray | None, ...]
+    supports: tuple[np.ndarray | None, ...]
+    learnt_tables: tuple[bool, ...]
+    learnt_priors: tuple[bool, ...]
+
+    @cached_property
+    def learnt(self) -> np.ndarray:
+        """Per cell: whether it is learnt."""
+        return self.layout.spread(self.learnt_tables, self.learnt_priors, np.bool_)
+
+    @cached_property
+    def supported(self) -> np.ndarray:
+        """Per cell: whether it may be filled."""
+        tables = [True if support is None else support for support in self.supports]
+        return self.layout.spread(tables, [True] * len(self.priors), np.bool_)
+
+    def without(self, paused: Collection[str]) -> Specification:
+        """The same with the tables frozen of which every block is paused: nothing is counted for them."""
+        learnt = [
+            learnt and not set(group) <= set(paused)
+            for learnt, group in zip(self.learnt_tables, self.layout.table_names, strict=True)
+        ]
+        return replace(self, learnt_tables=tuple(learnt))
+
+    def restricted(self, names: Collection[str]) -> Specification:
+        """The same with everything frozen but the tables and priors of these names."""
+        layout = self.layout
+        known = {*(n for group in layout.table_names for n in group), *filter(None, layout.ties), *layout.prior_names}
+        for name in names:
+            if name not in known:
+                raise unknown_name("table or prior", name, sorted(known))
+        wanted = set(names)
+        groups = [{*group, tie} for group, tie in zip(layout.table_names, layout.ties, strict=True)]
+        return replace(
+            self,
+            learnt_tables=tuple(
+                learnt and not wanted.isdisjoint(group)
+                for learnt, group in zip(self.learnt_tables, groups, strict=True)
+            ),
+            learnt_priors=tuple(
+                learnt and name in wanted for learnt, name in zip(self.learnt_priors, layout.prior_names, strict=True)
+            ),
+        )
+
+
+def free_parameters(spec: Specification) -> int:
+    """How many numbers learning may choose: cells that may be filled, less one for every row."""
+    cells = int((spec.learnt & spec.supported).sum())
+    return cells - int(spec.learnt[spec.layout.lines].sum()) if spec.layout.size else 0
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters(ReadOnlyArrays):
+    """All tables and priors as one read-only vector, and which of them are still waiting for a random start."""
+
+    values: np.ndarray
+    undrawn_tables: frozenset[int] = frozenset()
+    undrawn_priors: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", frozen(self.values, np.float64))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Parameters):
+            return NotImplemented
+        return (
+            np.array_equal(self.values, other.values)
+            and self.undrawn_tables == other.undrawn_tables
+            and self.undrawn_priors == other.undrawn_priors
+        )
+
+
+def initial(spec: Specification) -> Parameters:
+    """Everything as given; what was not given is uniform, and waits for a random start."""
+    layout = spec.layout
+    values = np.empty(layout.size)
+    for number, table in enumerate(spec.tables):
+        layout.table(values, number)[...] = _uniform(spec, number) if table is None else table
+    for number, prior in enumerate(spec.priors):
+        layout.prior(values, number)[...] = 1 / layout.prior_sizes[number] if prior is None else prior
+    return Parameters(
+        values,
+        frozenset(number for number, table in enumerate(spec.tables) if table is None),
+        frozenset(number for number, prior in enumerate(spec.priors) if prior is None),
+    )
+
+
+def drawn(spec: Specification, parameters: Parameters, seed: int, start: int, again: bool = False) -> Parameters:
+    """A random start for what is learnt and waits for one; `again`: for everything learnt that was not given.
+
+    Rows, and priors, are drawn from a Dirichlet distribution over their support, not far from uniform. The same seed
+    and start give the same tables whatever else is in the network's history.
+    """
+    layout = spec.layout
+    values = parameters.values.copy()
+    undrawn_tables = set(parameters.undrawn_tables)
+    undrawn_priors = set(parameters.undrawn_priors)
+    for number, given in enumerate(spec.tables):
+        generator = np.random.default_rng([seed, start, number])
+        if given is not None or not spec.learnt_tables[number]:
+            continue
+        if again or number in undrawn_tables:
+            support = spec.supports[number]
+            rows = generator.standard_gamma(START_CONCENTRATION, layout.table_shapes[number])
+            rows = rows if support is None else rows * support
+            layout.table(values, number)[...] = rows / rows.sum(axis=1, keepdims=True)
+            undrawn_tables.discard(number)
+    for number, given_prior in enumerate(spec.priors):
+        if given_prior is None and spec.learnt_priors[number] and (again or number in undrawn_priors):
+            generator = np.random.default_rng([seed, start, len(spec.tables) + number])
+            weights = generator.standard_gamma(START_CONCENTRATION, layout.prior_sizes[number])
+            layout.prior(values, number)[...] = weights / weights.sum()
+            undrawn_priors.discard(number)
+    return Parameters(values, frozenset(undrawn_tables), frozenset(undrawn_priors))
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothing:
+    """Dirichlet counts added to every cell, in the plan's layout; None if there are none."""
+
+    cells: np.ndarray | None
+
+    @classmethod
+    def of(cls, spec: Specification, smoothing: float | Mapping[str, float]) -> Smoothing:
+        """One number for all tables, or one per table or prior by name; a prior is smoothed only if it is named."""
+        layout = spec.layout
+        named = settings.by_name(smoothing) if isinstance(smoothing, Mapping) else {}
+        every = 0.0 if isinstance(smoothing, Mapping) else smoothing
+        for name, value in [("smoothing", every), *named.items()]:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, (int, float, np.number))
+                or not 0 <= value <= MOST_COUNT
+            ):
+                raise LearningError(
+                    f"The 'smoothing' must be a count per cell, from 0 to {MOST_COUNT:g}. Got {name!s}={value!r}."
+                )
+        tables = [float(every)] * len(layout.table_names)
+        priors = [0.0] * len(layout.prior_names)
+        given: dict[int, float] = {}
+        for name, value in named.items():
+            if name in layout.prior_names:
+                priors[layout.prior_number(name)] = float(value)
+                continue
+            number = layout.table_number(name)
+            if given.setdefault(number, value) != value:
+                raise LearningError(
+                    f"The 'smoothing' of {name!r} differs from that of a block it shares its table with."
+                )
+            tables[number] = float(value)
+        if not any(tables) and not any(priors):
+            return cls(None)
+        return cls(layout.spread(tables, priors) * spec.supported)
+
+    def log_prior(self, spec: Specification, values: np.ndarray) -> float:
+        """Sum over learnt cells of count * log(probability): what smoothing adds to the log-likelihood."""
+        if self.cells is None:
+            return 0.0
+        where = spec.learnt & (self.cells > 0)
+        with np.errstate(divide="ignore"):
+            return float(self.cells[where] @ np.log(values[where]))
+
+
+def updated(
+    spec: Specification,
+    parameters: Parameters,
+    counts: np.ndarray,
+    smoothing: Smoothing,
+    before: Parameters,
+    which: Collection[int] | None = None,
+) -> Parameters:
+    """New tables: counts plus smoothing, each row divided by its sum.
+
+    A row without any count says nothing of its cells: it is as it was `before` learning, whatever the random start.
+    `which` limits the update to some tables, and leaves the priors alone.
+    """
+    layout = spec.layout
+    if not layout.size:
+        return parameters
+    cells, totals = _cells_and_totals(spec, counts, smoothing)
+    learnt = spec.learnt
+    if which is not None:
+        chosen = [number in which for number in range(len(spec.tables))]
+        learnt = learnt & layout.spread(chosen, [False] * len(spec.priors), np.bool_)
+    if not np.isfinite(totals).all():
+        raise LearningError("The expected counts are not finite. This should not happen; please report it.")
+    total = np.repeat(totals, np.diff(layout.lines, append=layout.size))
+    values = np.where(learnt & (total == 0), before.values, parameters.values)
+    np.divide(cells, total, out=values, where=learnt & (total > 0))
+    return replace(parameters, values=values)
+
+
+def uncounted(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> tuple[int, ...]:
+    """The numbers of the lines (rows of tables, priors) that are learnt, and of which nothing is counted."""
+    if not spec.layout.size:
+        return ()
+    totals = _cells_and_totals(spec, counts, smoothing)[1]
+    return tuple(np.flatnonzero(spec.learnt[spec.layout.lines] & (totals == 0)).tolist())
+
+
+def named_lines(layout: Layout, lines: Collection[int]) -> dict[str, tuple[int, ...]]:
+    """Numbers of lines as rows of tables, by the name of the table (its tie, or first output), and priors (row 0)."""
+    found: dict[str, tuple[int, ...]] = {}
+    names = [tie or group[0] for tie, group in zip(layout.ties, layout.table_names, strict=True)]
+    begin = 0
+    for name, (rows, _) in [
+        *zip(names, layout.table_shapes, strict=True),
+        *((one, (1, 0)) for one in layout.prior_names),
+    ]:
+        some = tuple(line - begin for line in lines if begin <= line < begin + rows)
+        if some:
+            found[name] = some
+        begin += rows
+    return found
+
+
+def _cells_and_totals(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> tuple[np.ndarray, np.ndarray]:
+    """Counts plus smoothing, and the sum of each row."""
+    cells = counts if smoothing.cells is None else counts + smoothing.cells
+    return cells, np.add.reduceat(cells, spec.layout.lines)
+
+
+def _uniform(spec: Specification, number: int) -> np.ndarray:
+    support = spec.supports[number]
+    cells = np.ones(spec.layout.table_shapes[number]) if support is None else support.astype(np.float64)
+    out: np.ndarray = cells / cells.sum(axis=1, keepdims=True)
+    return out

@@ -1,0 +1,87 @@
+"""Counts of a table in which everything is known: one pass over the rows, and no messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from ..plan.plan import Layout
+from ..tables.encoded import ROWS_TO_CHECK, Evidence
+from .counts import Counts
+from .marginals import refuse_impossible
+from .threads import blocks_of_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Who makes the Counts when every row knows every variable: they are the same in every epoch.
+
+    `scopes` has, for every table and with its number, the variables whose joint states are its cells.
+    """
+
+    layout: Layout
+    scopes: Sequence[tuple[int, Sequence[int], Sequence[int]]]  # table, variables, their numbers of states
+    evidence: Evidence
+    weights: np.ndarray
+    _last: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def last_values(self) -> np.ndarray:
+        """See `EStep`."""
+        return self._last[-1]
+
+    def on(self, evidence: Evidence, weights: np.ndarray) -> Tally:
+        """The same for other rows."""
+        return replace(self, evidence=evidence, weights=weights, _last=[])
+
+    def cells(self, variables: Sequence[int], sizes: Sequence[int], rows: slice) -> np.ndarray:
+        """The cell of a table that each of some rows is in."""
+        codes = self.evidence.codes[rows]
+        out = np.zeros(len(codes), dtype=np.int64)
+        for variable, size in zip(variables, sizes, strict=True):
+            out *= size
+            out += codes[:, self.evidence.slot[variable]]
+        return out
+
+    @cached_property
+    def _counts(self) -> np.ndarray:
+        out = np.zeros(self.layout.size)
+        for rows in blocks_of_rows(self.evidence.rows, ROWS_TO_CHECK):
+            for number, variables, sizes in self.scopes:
+                table = self.layout.table(out, number)
+                cells = self.cells(variables, sizes, rows)
+                table += np.bincount(cells, self.weights[rows], minlength=table.size).reshape(table.shape)
+            if self.evidence.disk is not None:
+                self.evidence.disk.release()
+        return out
+
+    def count(self, values: np.ndarray) -> Counts:
+        """See `EStep`."""
+        self._last[:] = [values]
+        seen = self._counts > 0
+        if not (values[seen] > 0).all():
+            self._refuse(values)
+        likelihood = float(self._counts[seen] @ np.log(values[seen]))
+        return Counts(self._counts, likelihood, float(self.weights.sum()))
+
+    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
+        """See `EStep`. Counts of what is known do not depend on the tables."""
+        return self.count
+
+    def _refuse(self, values: np.ndarray) -> None:
+        """Name the rows that are impossible under the tables."""
+        found = []
+        for rows in blocks_of_rows(self.evidence.rows, ROWS_TO_CHECK):
+            impossible = np.zeros(rows.stop - rows.start, dtype=bool)
+            for number, variables, sizes in self.scopes:
+                impossible |= self.layout.table(values, number).ravel()[self.cells(variables, sizes, rows)] == 0
+            found.append(rows.start + np.flatnonzero(impossible & (self.weights[rows] > 0)))
+        refuse_impossible(np.concatenate(found))
+
+
+def is_complete(evidence: Evidence) -> bool:
+    """Whether every row knows the state of every variable that there is evidence on."""
+    return not evidence.soft_edges() and all(map(evidence.is_complete, evidence.edges()))

@@ -1,0 +1,122 @@
+"""Who does the work: blocks of rows, one after the other or on several threads, the results always in order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from threading import Condition, Thread
+from typing import Any, NamedTuple
+
+from ..core import settings
+from ..engines import Engine
+
+BLOCKS_PER_THREAD = 4
+"""Blocks whose results may wait for each other."""
+
+
+def thread_count() -> int:
+    """The processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def blocks_of_rows(rows: int, size: int) -> list[slice]:
+    """The rows in blocks of at most `size`, nearly equal; where they begin does not depend on the number of threads."""
+    count = -(-rows // size)
+    if count > 1:  # as many for each of 2 or 4 threads
+        count = -(-count // 4) * 4
+    ends = [rows * number // count for number in range(count + 1)] if count else []
+    return [slice(a, b) for a, b in pairwise(ends) if b > a]
+
+
+def in_order(engine: Engine, threads: int | None, work: Callable[[slice], Any], blocks: list[slice]) -> Iterator[Any]:
+    """The results of the work on each block, in order, made by several threads where the engine gains by it.
+
+    Who asks works too, while nothing can be handed over. If blocks fail, the error is that of the first of them: blocks
+    are taken in order, so it is the same on any number of threads.
+    """
+    if threads is None:
+        threads = thread_count()
+    settings.whole("threads", threads, 1)
+    threads = min(threads, len(blocks))
+    if threads <= 1 or not engine.parallel:
+        yield from map(work, blocks)
+        return
+    queue = _Queue(work, blocks, BLOCKS_PER_THREAD * threads)
+    helpers = [Thread(target=queue.help, daemon=True) for _ in range(threads - 1)]
+    for helper in helpers:
+        helper.start()
+    try:
+        for number in range(len(blocks)):
+            yield queue.result(number)
+    finally:  # an interruption leaves the rest undone
+        queue.stop()
+        for helper in helpers:
+            helper.join()
+
+
+class _Outcome(NamedTuple):
+    value: Any = None
+    error: BaseException | None = None
+
+
+class _Queue:
+    """Blocks to be worked on, and results to be handed over, of which only so many may wait."""
+
+    def __init__(self, work: Callable[[slice], Any], blocks: list[slice], ahead: int) -> None:
+        self.work, self.blocks, self.ahead = work, blocks, ahead
+        self.done: dict[int, _Outcome] = {}
+        self.taken = self.handed = 0
+        self.last = len(blocks)  # where to stop: the end, or the first that failed
+        self.changed = Condition()
+
+    def _take(self) -> int | None:
+        """The next block, if there is one and its result may wait."""
+        if self.taken < min(self.last, self.handed + self.ahead):
+            self.taken += 1
+            return self.taken - 1
+        return None
+
+    def _run(self, number: int) -> None:
+        try:
+            outcome = _Outcome(self.work(self.blocks[number]))
+        except BaseException as error:  # also an exit: who waits for the result has to know
+            outcome = _Outcome(error=error)
+        with self.changed:
+            self.done[number] = outcome
+            if outcome.error is not None:
+                self.last = min(self.last, number)
+            self.changed.notify_all()
+
+    def help(self) -> None:
+        """Work until nothing is left."""
+        while True:
+            with self.changed:
+                while (number := self._take()) is None:
+                    if self.taken >= self.last:
+                        return
+                    self.changed.wait()
+            self._run(number)
+
+    def result(self, number: int) -> Any:
+        """The result for a block, working until it is there."""
+        while True:
+            with self.changed:
+                mine = None
+                while number not in self.done and (mine := self._take()) is None:
+                    self.changed.wait()
+                if mine is None:
+                    outcome = self.done.pop(number)
+                    self.handed += 1
+                    self.changed.notify_all()
+                    break
+            self._run(mine)
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.value
+
+    def stop(self) -> None:
+        """Let nobody take another block."""
+        with self.changed:
+            self.last = 0
+            self.changed.notify_all()

@@ -1,0 +1,255 @@
+"""Chain: a network for rows that follow each other, such as a hidden Markov model over the lines of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .. import engines
+from ..core.exceptions import EvidenceError, FgrnError, ImpossibleEvidence, LearningError, WiringError, counted
+from ..core.labels import named
+from ..core.settings import Name
+from ..flow import em
+from ..flow.counts import InMemory
+from ..flow.evidence import encode
+from ..flow.messages import Messages, Round
+from ..flow.sequences import Chained, Link, Sequences, likeliest_path, marked_messages
+from ..plan.plan import Plan
+from ..plan.schedule import Programs
+from ..queries.assignments import likeliest
+from ..queries.questions import MostProbable
+from ..queries.sampling import sampled, walked
+from ..tables import frames
+from ..tables.encoded import Evidence
+from .blocks import SISO, Block, Diverter, Source
+from .network import Network
+
+
+class Chain(Network):
+    """A network whose hidden variable in one row follows from that in the row before.
+
+    The blocks are those of one row. `link` names two of its variables: the output of the SISO block that leads to the
+    next row, and the Source's variable that this output is, one row later. The prior of that Source is for the first
+    row of a sequence.
+
+    A table may have a column called `sequence`, whose value is the same in all rows of a sequence; its rows follow each
+    other. Without that column all rows are one sequence. Messages are per row, given the whole sequence; the
+    log-likelihood of a row is that given all rows before it, and sums to that of the sequence. With an impossible row a
+    sequence ends: what follows it is impossible, and the rows before do not know of it.
+    """
+
+    def __init__(self, blocks: Iterable[Block], link: Sequence[str], sequence: str = "sequence") -> None:
+        super().__init__(blocks)
+        if not isinstance(sequence, str):
+            raise WiringError(f"'sequence' is the name of a column. Got {sequence!r} instead.")
+        self.link, self.sequence = _checked(self, link), sequence
+        self._beside = frozenset({sequence})
+        if sequence in self._wiring.variables:
+            raise WiringError(f"A variable is called {sequence!r}, like the column that tells sequences apart.")
+
+    def copy(self) -> Chain:
+        """A chain with the same blocks and parameters, to be taught something else."""
+        other = Chain(self.blocks, self.link, self.sequence)
+        other._parameters, other._trained, other._counted = self._parameters, self._trained, self._counted
+        return other
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Chain):
+            return NotImplemented
+        return (self.link, self.sequence) == (other.link, other.sequence) and super().__eq__(other)
+
+    __hash__ = None  # learning changes it
+
+    def __getstate__(self) -> Any:
+        return *super().__getstate__(), self.link, self.sequence
+
+    def __setstate__(self, state: Any) -> None:
+        self.__init__(state[0], *state[4:])  # type: ignore[misc]
+        self._parameters, self._trained, self._counted = state[1:4]
+
+    def __repr__(self) -> str:
+        output, source = self.link
+        return f"{super().__repr__()}\n  chained: {output!r} is {source!r} of the next row of its {self.sequence!r}"
+
+    def propagate(
+        self,
+        evidence: frames.Data = None,
+        *,
+        schedule: str = "auto",
+        paused: Collection[Name] = (),
+        rounds: int | None = None,
+        damping: float | None = None,
+        **options: Any,
+    ) -> Messages:
+        """All messages of every row, given its whole sequence. The arguments are those of `Network.propagate`."""
+        if schedule == "rounds" or paused or rounds is not None or damping is not None:
+            raise FgrnError("A chain is scanned along its rows: it has neither rounds nor blocks that pause.")
+        return super().propagate(evidence, **options)
+
+    def steps(self, *arguments: Any, **options: Any) -> Iterator[Round]:
+        """Rounds are for one row by itself, which a chain is not: an error. Build one row as a Network to watch it."""
+        raise FgrnError("A chain is scanned along its rows, and has no rounds to step through.")
+
+    def learn(self, data: frames.Data, *arguments: Any, **options: Any) -> em.History:
+        """Maximum likelihood by T epochs of Baum and Welch. The arguments are those of `Network.learn`; cycles is 1."""
+        names = ("epochs", "cycles")
+        given = {**dict(zip(names, arguments, strict=False)), **options}
+        if given.get("cycles", 1) != 1 or options.get("paused"):
+            raise LearningError("A chain is learnt with cycles=1, and no block of it can pause.")
+        if frames.is_source(data) or options.get("executor") is not None:
+            raise LearningError("The rows of a chain follow each other; they are learnt from in memory.")
+        return super().learn(data, *arguments, **options)
+
+    def learn_by_layer(self, data: frames.Data, **options: Any) -> list[em.History]:
+        """Layers pause each other, which the rows of a chain cannot: an error. Use `learn`."""
+        raise LearningError("A chain cannot pause its layers. Use learn.")
+
+    # Behind the scenes
+
+    @staticmethod
+    def _explained(error: ImpossibleEvidence, *_: Any) -> ImpossibleEvidence:
+        return error  # the rows before have a part in it
+
+    def _encode(self, plan: Plan, data: frames.Data) -> Evidence:
+        columns = frames.columns(data)
+        output, source = self.link
+        if output in columns:
+            raise EvidenceError(f"{output!r} is {source!r} of the next row: put what is known of it there.")
+        ids = columns.pop(self.sequence, None)
+        rows = None if columns else (len(ids) if ids is not None else frames.rows_without_columns(data))
+        encoded = encode(plan, columns, rows)
+        return replace(encoded, begins=_sequence_begins(ids, encoded.rows, self.sequence))
+
+    def _structure(self, plan: Plan) -> tuple[object, ...]:
+        return plan, self.link
+
+    def _sequences(
+        self, runner: engines.Engine, plan: Plan, programs: Programs, encoded: Evidence, threads: int | None
+    ) -> tuple[Sequences, Programs]:
+        sequences = Sequences(runner, plan, programs, encoded, Link.of(plan, *self.link), threads)
+        return sequences, self._programs_for(plan, (), sequences.with_hidden()[0])
+
+    def _swept(  # type: ignore[override]
+        self,
+        engine: engines.Engine,
+        plan: Plan,
+        programs: Programs,
+        values: np.ndarray,
+        evidence: Evidence,
+        kept: tuple[str, ...],
+        threads: int | None,
+        ways: tuple[str, ...],
+    ) -> Messages:
+        sequences, inner = self._sequences(engine, plan, programs, evidence, threads)
+        return marked_messages(sequences, inner, values, kept).only(kept, ways)
+
+    def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
+        """The states of all variables of each sequence that are likeliest together: the path of Viterbi.
+
+        `log_probability` has one number for each sequence, in order. The arguments are those of
+        `Network.most_probable`.
+        """
+        output, source = self.link
+        whole, plan = self._plan(()), self._plan((output,))  # what leads on is decided by the path
+        encoded = self._encode(plan, evidence)
+        programs = self._programs_for(plan, (output,), encoded)
+        link, values = Link.of(whole, output, source), self._parameters.values
+        sequences = Sequences(engines.get("reference"), plan, programs, encoded, link)
+        path, weight = likeliest_path(sequences, values)
+        known, _ = sequences.with_hidden()
+        codes = known.codes.astype(np.int32)
+        codes[:, known.slot[link.source]] = path
+        inner = replace(known, codes=codes)
+        states, _ = likeliest(plan, self._programs_for(plan, (output,), inner), values, inner)
+        states[:, link.output] = plan.layout.table(values, link.table)[path].argmax(axis=1)
+        onwards = np.flatnonzero(~encoded.begins)
+        states[onwards - 1, link.output] = path[onwards]
+        asked = (source, *(name for name in self.observed if name != output)) if names is None else self._asked(names)
+        edges = {name: plan.edge(name) for name in asked}
+        labels = {name: named(plan.labels[edge], states[:, edge]) for name, edge in edges.items()}
+        scales = np.add.reduceat(encoded.log_scale, np.flatnonzero(encoded.begins)) if encoded.rows else np.zeros(0)
+        return MostProbable(labels, weight[encoded.begins] + scales)
+
+    def sample(
+        self,
+        rows: int = 1,
+        evidence: frames.Data = None,
+        seed: int = 0,
+        *,
+        names: Collection[Name] | None = None,
+    ) -> dict[str, np.ndarray]:
+        """One new sequence of so many rows. Given evidence there is none: an error."""
+        if evidence is not None:
+            raise FgrnError(
+                "A chain draws new sequences only. To draw given what is known, unroll it: hmm(..., length=)."
+            )
+        return super().sample(rows, None, seed, names=names)
+
+    def max_marginals(
+        self, evidence: frames.Data = None, *, names: Collection[Name] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Not along the rows of a chain: an error. `most_probable` has the likeliest path, `hmm(length=)` all steps."""
+        raise FgrnError("A chain has no max-marginals. Unroll its steps, hmm(..., length=), or use most_probable.")
+
+    def _sampled(self, plan: Plan, rows: int, generator: np.random.Generator) -> np.ndarray:
+        """One sequence: first the hidden variable of all rows, one after the other, then the rest."""
+        link, values = Link.of(plan, *self.link), self._parameters.values
+        table, prior = plan.layout.table(values, link.table), plan.layout.prior(values, link.prior)
+        states = walked(table, prior, rows, generator)
+        return sampled(plan, values, rows, generator, {link.source: states})
+
+    def _estep(self, rows: InMemory) -> Any:
+        weights, begins = rows.weights, rows.evidence.begins
+        which = np.cumsum(begins) - 1
+        if not np.array_equal(weights, weights[np.flatnonzero(begins)][which]):
+            raise EvidenceError("All rows of a sequence have one weight: it counts as a whole.")
+        sequences, inner = self._sequences(rows.engine, rows.plan, rows.programs, rows.evidence, rows.threads)
+        return Chained(sequences, inner, weights, rows.expect)
+
+
+def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
+    """Where sequences begin, by the column that tells them apart; all rows are one sequence without it."""
+    begins = np.zeros(rows, dtype=bool)
+    begins[:1] = True
+    if ids is None or frames.is_bare(ids):
+        return begins
+    values = frames.listed(ids)
+    if len(values) != rows:
+        raise EvidenceError(f"Column {name!r} has {counted(len(values), 'row')}, the others have {rows:,}.")
+    seen: set[Any] = set()
+    for row, value in enumerate(values):
+        if frames.is_unknown(value):
+            raise EvidenceError(f"Row {row}, {name!r}: it is not known which sequence this row belongs to.")
+        if row and value == values[row - 1]:
+            continue
+        if not isinstance(value, Hashable):
+            raise EvidenceError(f"Row {row}, {name!r}: {value!r} is no name of a sequence.")
+        if value in seen:
+            raise EvidenceError(f"Row {row}: the rows of a sequence follow each other, but {value!r} had ended before.")
+        seen.add(value)
+        begins[row] = True
+    return begins
+
+
+def _checked(net: Network, link: Sequence[str]) -> tuple[str, str]:
+    """The two ends of a link, if they can be one variable."""
+    if isinstance(link, str) or not isinstance(link, Sequence) or len(link) != 2:
+        raise WiringError(f"'link' names two variables: what leads on, and what it is in the next row. Got {link!r}.")
+    output, source = (net.variable(name) for name in link)
+    wiring = net._wiring
+    blocks = wiring.blocks
+    drives = blocks[wiring.drivers[output.name]] if output.name in wiring.drivers else None
+    if not isinstance(drives, SISO) or output.name in wiring.readers:
+        raise WiringError(f"{output.name!r} must be the output of a SISO block, and read by none, to lead on.")
+    begins = blocks[wiring.drivers[source.name]] if source.name in wiring.drivers else None
+    reads = blocks[wiring.readers[source.name]] if source.name in wiring.readers else None
+    if not isinstance(begins, Source) or not isinstance(reads, Diverter) or len(reads.inputs) != 1:
+        raise WiringError(f"{source.name!r} must come from a Source and be the only input of a Diverter.")
+    if drives.input not in reads.outputs:
+        raise WiringError(f"The SISO block to {output.name!r} must hang on the Diverter of {source.name!r}.")
+    if output.labels != source.labels:
+        raise WiringError(f"{output.name!r} and {source.name!r} are one variable in two rows, with the same states.")
+    return output.name, source.name

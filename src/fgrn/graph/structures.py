@@ -1,0 +1,331 @@
+"""Ready-made networks: `lvm`, `naive_bayes`, `dica`, `stack`, `hmm`. Wiring only; they are ordinary Networks.
+
+`observed` is always a mapping from names to states, a number or a list of labels. The copy of a hidden variable that a
+Diverter sends to variable Y is called "S->Y".
+
+What a hidden state means is found by learning, from a random start: its number, or its label, is arbitrary, and may be
+another with another seed. `tables` says where learning starts, in all its starts, and so what a label means:
+
+    lvm({"Y": ["no", "yes"]}, hidden=["well", "ill"], tables={"Y": [[0.8, 0.2], [0.3, 0.7]]})
+
+starts P(Y | S) with these rows, one for each state of S in order. Rough numbers do; those of one table may be enough. A
+hidden variable that has no cause may be named, too, with its prior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..core import settings
+from ..core.exceptions import WiringError, counted, shortened, unknown_name
+from ..core.labels import Label
+from ..core.variable import Variable
+from .blocks import SISO, Block, Diverter, Source
+from .chain import Chain
+from .network import Network
+
+States: TypeAlias = int | Iterable[Label]
+
+MOST_PRODUCT_LABELS = 10_000
+"""A larger product space is numbered: nobody reads that many labels."""
+
+
+def lvm(
+    observed: Mapping[str, States],
+    hidden: States,
+    *,
+    name: str = "S",
+    prior: Any = None,
+    learn_prior: bool = True,
+    tables: Mapping[str, Any] | None = None,
+) -> Network:
+    """The Latent Variable Model: one hidden variable over all observed ones, any of which may be the class.
+
+    Args:
+        observed: the observed variables and their states.
+        hidden: the states of the hidden variable: a number or labels, which are arbitrary names unless `tables` says
+            what they mean.
+        name: what the hidden variable is called.
+        prior: the prior of the hidden variable; uniform unless given.
+        learn_prior: whether it is learnt.
+        tables: where learning starts, by the variable a table leads to: P(variable | hidden), a row for each hidden
+            state; at random unless given.
+    """
+    cause = Variable(name, hidden)
+    blocks = [Source(cause, prior, learn_prior), *_children([cause], _variables(observed))]
+    return _network(observed, blocks, tables)
+
+
+def naive_bayes(
+    observed: Mapping[str, States], class_variable: str, *, name: str = "S", tables: Mapping[str, Any] | None = None
+) -> Network:
+    """The naive Bayes classifier: the hidden variable is the class, by a table that stays diagonal.
+
+    Args:
+        observed: the variables and their states, the class among them.
+        class_variable: which of them is the class.
+        name: what the hidden copy of the class is called.
+        tables: where learning starts, by the variable a table leads to: P(variable | class), a row for each class; at
+            random unless given.
+    """
+    variables = _variables(observed)
+    class_variable = settings.name_of(class_variable)
+    if class_variable not in observed:
+        raise unknown_name("variable", class_variable, observed)
+    label = next(variable for variable in variables if variable.name == class_variable)
+    cause = Variable(name, label.labels)
+    diagonal = np.eye(label.cardinality)
+    blocks: list[Block] = [Source(cause)]
+    for block in _children([cause], variables):
+        if isinstance(block, SISO) and block.output == label:
+            block = SISO(block.input, block.output, diagonal, support=diagonal)
+        blocks.append(block)
+    return _network(observed, blocks, tables)
+
+
+def dica(
+    observed: Mapping[str, States],
+    hidden: Sequence[States],
+    *,
+    name: str = "S",
+    tables: Mapping[str, Any] | None = None,
+) -> Network:
+    """Discrete Independent Component Analysis: several hidden variables whose product space explains the observed ones.
+
+    Args:
+        observed: the observed variables and their states.
+        hidden: the states of each hidden variable: numbers or labels, which are arbitrary names unless `tables` says
+            what they mean.
+        name: they are called by this and their number, from 1.
+        tables: where learning starts, by the variable a table leads to: P(variable | all hidden ones), a row for each
+            combination of their states, the last one changing fastest; at random unless given.
+    """
+    if isinstance(hidden, (int, str)) or not hidden:
+        raise WiringError(f"'hidden' lists the states of each hidden variable, such as [3, 2]. Got {hidden!r} instead.")
+    causes = [Variable(f"{name}{number}", states) for number, states in enumerate(hidden, start=1)]
+    return _network(observed, [*map(Source, causes), *_children(causes, _variables(observed))], tables)
+
+
+def stack(
+    observed: Mapping[str, States],
+    hidden: Sequence[States],
+    *,
+    groups: int | Sequence[int | Sequence[Sequence[str]]] = 2,
+    class_variable: str | None = None,
+    name: str = "S",
+    tables: Mapping[str, Any] | None = None,
+) -> Network:
+    """Two or more layers: hidden variables over groups of observed ones, others over these, one on top of all.
+
+    Train it layer by layer with `net.learn_by_layer(data)`.
+
+    Args:
+        observed: the observed variables and their states.
+        hidden: the states of the hidden variables of each layer, the lowest first; the last is the top one. Labels are
+            arbitrary names unless `tables` says what they mean.
+        groups: how many variables share a hidden one above them: a number for every layer, or for each layer but the
+            top one a number or the groups themselves, as lists of names.
+        class_variable: an observed variable that hangs on the top.
+        name: hidden variables are called by this, the number of the layer and their number in it ("S1.2"); the top one
+            by this and the number of the layer ("S2").
+        tables: where learning starts, by the variable a table leads to: P(variable | hidden one above it), a row for
+            each state of that; at random unless given.
+    """
+    if isinstance(hidden, (int, str)) or len(hidden) < 2:
+        raise WiringError(f"'hidden' lists the states of two or more layers, the lowest first. Got {hidden!r} instead.")
+    variables = {variable.name: variable for variable in _variables(observed)}
+    class_variable = settings.name_of(class_variable)
+    if class_variable is not None and class_variable not in variables:
+        raise unknown_name("variable", class_variable, variables)
+    below = [variable for variable in variables.values() if variable.name != class_variable]
+    if isinstance(groups, (str, bool)) or not isinstance(groups, (int, Sequence)):
+        raise WiringError(f"'groups' is a number, or a list with one entry for each layer. Got {groups!r} instead.")
+    per_layer = [groups] * (len(hidden) - 1) if isinstance(groups, int) else list(groups)
+    if len(per_layer) != len(hidden) - 1:
+        raise WiringError(f"'groups' is for each of the {len(hidden) - 1} layers below the top. Got {len(per_layer)}.")
+    blocks: list[Block] = []
+    for layer, (states, grouping) in enumerate(zip(hidden[:-1], per_layer, strict=True), start=1):
+        above = []
+        for number, members in enumerate(_grouped(below, grouping), start=1):
+            cause = Variable(f"{name}{layer}.{number}", states)
+            blocks += _children([cause], members)
+            above.append(cause)
+        below = above
+    top = Variable(f"{name}{len(hidden)}", hidden[-1])
+    if class_variable is not None:
+        below = [*below, variables[class_variable]]
+    return _network(observed, [Source(top), *_children([top], below), *blocks], tables)
+
+
+def hmm(
+    observed: Mapping[str, States],
+    hidden: States,
+    length: int | None = None,
+    *,
+    name: str = "S",
+    sequence: str = "sequence",
+    tables: Mapping[str, Any] | None = None,
+) -> Network:
+    """The hidden Markov model: a `Chain`, a row of data being one step; or unrolled, a row being a whole sequence.
+
+    A chain takes sequences of any lengths, one after the other in one table, told apart by a column; every epoch is
+    one of Baum and Welch. It has the hidden variable "S", and "S next" for that of the next row.
+
+    With a `length` the steps are unrolled into one network with tied tables, to be looked at or changed. Step t has the
+    hidden variable "S[t]" and the observed ones "Y[t]"; `fgrn.sequences` makes such rows of sequences of any lengths up
+    to `length`, leaving what lies beyond the end of a sequence unknown. Learn it with holes="ignore": then what was
+    never observed is not counted.
+
+    Args:
+        observed: the variables observed at every step, and their states.
+        hidden: the states of the hidden variable: a number or labels, which are arbitrary names unless `tables` says
+            what they mean.
+        length: the number of steps, if they are to be unrolled.
+        name: what the hidden variable is called.
+        sequence: the column that tells sequences apart; without it in a table all rows are one sequence.
+        tables: where learning starts: P(variable | hidden), a row for each hidden state, by the name of the variable;
+            P(hidden of the next row | hidden) as "S next", and the prior of the first row as "S". At random unless
+            given. The names are the same where the steps are unrolled.
+    """
+    outputs = _variables(observed)
+    if length is None:
+        if f"{name} next" in observed:
+            raise WiringError(
+                f"The hidden variable of the next row is called '{name} next'. Name the observed one differently."
+            )
+        state, following = Variable(name, hidden), Variable(f"{name} next", hidden)
+        blocks = [Source(state), *_children([state], [*outputs, following])]
+        net = _network(observed, blocks, tables)  # checks the names
+        return Chain(net.blocks, (following.name, state.name), sequence)
+    settings.whole("length", length, 1, WiringError)
+    state = Variable(name, hidden)
+    steps = [Variable(f"{name}[{t}]", state.labels) for t in range(length)]
+    blocks = [Source(steps[0])]
+    for t, here in enumerate(steps):
+        seen = [Variable(f"{variable.name}[{t}]", variable.labels) for variable in outputs]
+        children = _children([here], [*seen, *steps[t + 1 : t + 2]])
+        ties = [*(variable.name for variable in outputs), f"{name} to {name}"]
+        blocks.append(children[0])
+        for block, tie in zip(children[1:], ties, strict=False):
+            blocks.append(SISO(block.input, block.output, tie=tie) if isinstance(block, SISO) else block)
+    return Network(_started(blocks, tables, {f"{name}[0]": name, f"{name} to {name}": f"{name} next"}))
+
+
+def sequences(rows: Iterable[Mapping[str, Sequence[Any]]], length: int | None = None) -> dict[str, list[Any]]:
+    """Rows for `hmm` from sequences: each a mapping from names to the values of its steps, of any length.
+
+    What lies beyond the end of a sequence is unknown. `length` is that of the longest unless given.
+    """
+    rows = list(rows)
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise WiringError(
+                f"Sequence {number} is a mapping from names to the values of its steps, such as {{'Y': [0, 1]}}. "
+                f"Got {row!r} instead."
+            )
+    names = dict.fromkeys(name for row in rows for name in row)
+    lengths = [max((len(values) for values in row.values()), default=0) for row in rows]
+    steps = max(lengths, default=0) if length is None else length
+    for number, count in enumerate(lengths):
+        if count > steps:
+            raise WiringError(f"Sequence {number} has {counted(count, 'step')}; the network has {steps}.")
+    table: dict[str, list[Any]] = {f"{name}[{t}]": [] for t in range(steps) for name in names}
+    for row in rows:
+        for name in names:
+            values = list(row.get(name, ()))
+            for t in range(steps):
+                table[f"{name}[{t}]"].append(values[t] if t < len(values) else None)
+    return table
+
+
+def _network(observed: Mapping[str, States], blocks: list[Block], tables: Mapping[str, Any] | None) -> Network:
+    """The network of these blocks, if no observed variable is called like one that they bring along."""
+    outputs = [block.output.name for block in blocks if isinstance(block, SISO)]
+    made = {v.name for block in blocks for v in (*block.reads, *block.drives)}
+    hidden = {v.name for block in blocks for v in block.reads} | {name for name in made if name not in outputs}
+    for name in observed:
+        if name in hidden:
+            raise WiringError(
+                f"{name!r} is what a hidden variable is called here; pass another name= for the hidden ones."
+            )
+    return Network(_started(blocks, tables, {}))
+
+
+def _started(blocks: list[Block], tables: Mapping[str, Any] | None, called: Mapping[str, str]) -> list[Block]:
+    """The blocks with the tables and priors that learning starts from, by name, or what that is `called` instead."""
+    if tables is None:
+        return blocks
+    if not isinstance(tables, Mapping):
+        raise WiringError(
+            "'tables' is a mapping from names to the tables that learning starts from, such as "
+            f"{{'Y': [[0.8, 0.2], [0.3, 0.7]]}}. Got {tables!r} instead."
+        )
+    out, known = [], set()
+    for block in blocks:
+        if isinstance(block, (Source, SISO)):
+            name = block.variable.name if isinstance(block, Source) else block.tie or block.output.name
+            known.add(name := called.get(name, name))
+            if name in tables:
+                block = _starting(block, tables[name])
+        out.append(block)
+    for name in tables:
+        if name not in known:
+            raise unknown_name("table", name, sorted(known))
+    return out
+
+
+def _starting(block: Source | SISO, start: Any) -> Source | SISO:
+    if isinstance(block, SISO):
+        return SISO(block.input, block.output, start, block.learn, tie=block.tie, support=block.support)
+    if block.prior is not None:
+        raise WiringError(f"The prior of {block.variable.name!r} is given twice: as 'prior', and in 'tables'.")
+    return Source(block.variable, start, block.learn)
+
+
+def _variables(observed: Mapping[str, States]) -> list[Variable]:
+    if not isinstance(observed, Mapping) or not observed:
+        raise WiringError(
+            "The observed variables are a mapping from names to states, such as {'Y1': 2, 'Y2': ['a', 'b']}."
+        )
+    return [Variable(name, states) for name, states in observed.items()]
+
+
+def _children(causes: Sequence[Variable], effects: Sequence[Variable]) -> list[Block]:
+    """A Diverter under the causes, and a table from their (product) space to every effect."""
+    joint = ",".join(cause.name for cause in causes)
+    labels = _product_labels(causes)
+    legs = [Variable(f"{joint}->{effect.name}", labels) for effect in effects]
+    tables = [SISO(leg, effect) for leg, effect in zip(legs, effects, strict=True)]
+    return [Diverter(causes, legs), *tables]
+
+
+def _product_labels(causes: Sequence[Variable]) -> States:
+    """The states of the product space, first cause slowest: "a,x", "a,y", ... where some cause has labels."""
+    if len(causes) == 1:
+        return causes[0].labels
+    size = prod(cause.cardinality for cause in causes)
+    if size > MOST_PRODUCT_LABELS or not any(cause.is_labelled for cause in causes):
+        return size
+    return [",".join(map(str, states)) for states in product(*(cause.labels for cause in causes))]
+
+
+def _grouped(variables: Sequence[Variable], grouping: int | Sequence[Sequence[str]]) -> list[list[Variable]]:
+    if isinstance(grouping, int):
+        if grouping < 1:
+            raise WiringError(f"A group holds at least one variable. Got {grouping} instead.")
+        return [list(variables[at : at + grouping]) for at in range(0, len(variables), grouping)]
+    by_name = {variable.name: variable for variable in variables}
+    listed = [name for group in grouping for name in group]
+    for name in listed:
+        if name not in by_name:
+            raise unknown_name("variable", name, by_name)
+    left_out = [name for name in by_name if name not in listed]
+    if left_out or len(set(listed)) != len(listed):
+        what = f"leave out {shortened(left_out)}" if left_out else "name a variable twice"
+        raise WiringError(f"The groups of a layer hold each of its variables once; these {what}.")
+    return [[by_name[name] for name in group] for group in grouping]

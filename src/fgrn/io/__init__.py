@@ -1,1 +1,0 @@
-"""Files: networks going out of the program and coming back."""

@@ -1,0 +1,392 @@
+"""Tables larger than memory on their way to codes: read in batches, encoded once, and kept on disk for every epoch.
+
+The codes lie column by column in a file without a name, mapped into memory, so that engines read them as they are. The
+E-step is that of a table in memory, with the same blocks of rows in the same order: results are the same to the
+last bit, however the rows came in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..core.exceptions import (
+    EvidenceError,
+    FgrnError,
+    FgrnWarning,
+    ImpossibleEvidence,
+    LearningError,
+    SchemaError,
+    TableFileError,
+    UnseenLevelWarning,
+    unknown_name,
+    warn,
+)
+from ..flow.evidence import UNKNOWN, Variables, code_type, encode
+from ..tables import distinct, frames
+from ..tables.disk import Disk, unnamed, written
+from ..tables.encoded import Recorded, Spread
+
+if TYPE_CHECKING:
+    from ..core.progress import Told
+    from ..tables.schema import Schema
+    from ..tables.spool import Batch
+    from ..tables.stream import Stream
+
+Coder = Callable[[str, Any], np.ndarray]
+"""From the name of a column and its values to codes; an FgrnError for values that have none."""
+
+PLACE = re.compile(r"^(Row [\d,]+, |Column )'[^']*': ")
+
+
+class Coding(NamedTuple):
+    """How columns become codes: which are kept, and what they are called then, and how many states each has."""
+
+    kept: dict[str, str]
+    states: dict[str, int]
+    code: Coder
+
+    @property
+    def kind(self) -> np.dtype[Any]:
+        """The narrowest integers that hold the codes."""
+        return np.dtype(code_type(max((self.states[name] for name in self.kept), default=1)))
+
+
+NOTHING = Coding({}, {}, lambda _, values: np.asarray(values))
+"""How columns are read before there are any."""
+
+
+class WeightedBatch(NamedTuple):
+    """A batch of a stream, its columns by value, and the weights of its rows."""
+
+    batch: Batch
+    columns: dict[str, Any]
+    weights: np.ndarray | None
+
+
+CodingFor = Callable[[Sequence[str]], Coding]
+"""From the names of the columns to how they are read."""
+
+
+class CodedBatch(NamedTuple):
+    """Some rows as codes: all of them, their weights, what they are a part of, and the number of each in that."""
+
+    codes: np.ndarray
+    weights: np.ndarray | None
+    where: str
+    numbers: Sequence[int]
+
+
+class Rows(Protocol):
+    """Rows that are not in memory, wherever they are read."""
+
+    def distinct(self, weights: str | None) -> dict[str, distinct.Distinct]:
+        """The different values of all columns, but for that of the weights."""
+
+    def recorded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Recorded | Spread:
+        """The codes of all rows; `without_zero`: of those whose weight is not 0."""
+
+
+def rows_of(data: Any, executor: Any = None, again: bool = False, told: Told | None = None) -> Rows:
+    """The rows of a source, read here, or by the workers of a cluster; `again`: more than once."""
+    if executor is None:
+        from ..tables.stream import stream_of
+
+        stream = stream_of(data)
+        return Here(stream.again() if again else stream)
+    from .remote.cluster import There
+
+    return There(data, executor, told)
+
+
+def recorded(plan: Variables, data: Any, weights: Any, executor: Any = None) -> tuple[Any, Any]:
+    """A table that is not in memory as codes on disk, or on a cluster, and its weights; any other as it is."""
+    if isinstance(data, (Recorded, Spread)):
+        return data, data
+    if executor is None and not frames.is_source(data):
+        return data, weights
+    table = rows_of(data, executor).recorded(checked_weight_name(weights), partial(_by_variables, plan))
+    return table, table
+
+
+def _by_variables(plan: Variables, names: Sequence[str]) -> Coding:
+    """Columns that are variables of a network, all of them."""
+    for name in names:
+        if name not in plan.index:
+            near = unknown_name("variable", name, plan.names)
+            raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
+    sizes = {name: len(plan.labels[plan.index[name]]) for name in names}
+    return Coding({name: name for name in names}, sizes, partial(_state_codes, plan))
+
+
+def _state_codes(plan: Variables, name: str, values: Any) -> np.ndarray:
+    """See `Coder`."""
+    found = encode(plan, {name: values})
+    if found.soft.shape[1]:
+        raise EvidenceError(f"Column {name!r}: distributions are learnt from in memory only.")
+    return found.codes[:, 0]
+
+
+class Here:
+    """Rows that are read on this machine; see `Rows`."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def distinct(self, weights: str | None) -> dict[str, distinct.Distinct]:
+        """See `Rows`."""
+        found = distinct_values(self._stream, weights)
+        check_rows(self._stream.called, len(found), len(found), weights)
+        return found
+
+    def recorded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Recorded:
+        """See `Rows`."""
+        stream = self._stream
+        table = record(stream, weights, coding_for, without_zero)
+        if stream.left_out:
+            warn(f"{stream.called}: {stream.report()}", FgrnWarning)
+        check_rows(stream.called, table.rows, table.weight, weights)
+        return table
+
+
+def check_rows(called: str, rows: int, weight: float, weights: str | None) -> None:
+    """Refuse a table without rows, or without weight."""
+    if weights is not None and not weight:
+        raise EvidenceError(f"All weights, column {weights!r}, are zero, so there is nothing to learn from.")
+    if not rows:
+        raise TableFileError(f"{called} holds no rows to learn from.")
+
+
+def located(error: ImpossibleEvidence, data: Any, among: str = "of all") -> ImpossibleEvidence:
+    """An error on rows that came from files, with the file and row of the first of them."""
+    if not isinstance(data, Recorded) or not data.places or not error.rows:
+        return error
+    return ImpossibleEvidence(f"{error} Row {error.rows[0]:,} {among} is {data.place_of(error.rows[0])}.", error.rows)
+
+
+def record(stream: Stream, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Recorded:
+    """The codes of a stream, on disk; there may be no rows at all.
+
+    Args:
+        stream: the rows.
+        weights: the name of the column of weights, if there is one.
+        coding_for: how its columns are read.
+        without_zero: whether rows of weight 0 are left out.
+    """
+    chunks: list[_Chunk] = []
+    coding = NOTHING
+    with unnamed(stream.cache) as spool:
+        place = 0
+        for batch in weighted_batches(stream.batches(), stream, weights, without_zero):
+            if coding is NOTHING:
+                coding = coding_for(list(batch.columns))
+            codes, row_weights, where, numbers = coded(stream, batch, coding)
+            if not len(codes):
+                continue
+            chunks.append(_Chunk(place, len(codes), where, numbers if isinstance(numbers, range) else None))
+            parts = [codes.ravel(order="F"), *([] if row_weights is None else [row_weights])]
+            for part in [*parts, *([] if isinstance(numbers, range) else [np.asarray(numbers, dtype=np.int64)])]:
+                written(spool, part, place, stream.cache)
+                place += part.nbytes
+        return _assembled(spool, chunks, tuple(coding.kept.values()), coding.kind, weights is not None, stream.cache)
+
+
+class _Chunk(NamedTuple):
+    """Rows that wait: where they begin, how many they are, where they come from; None if their numbers wait, too."""
+
+    place: int
+    rows: int
+    where: str
+    numbers: range | None
+
+
+def checked_weight_name(weights: Any) -> str | None:
+    """The name of the column of weights of a stream."""
+    if weights is not None and not isinstance(weights, str):
+        raise LearningError(
+            "The weights of rows that are not in memory are one of their columns: pass its name. Got "
+            f"{type(weights).__name__} instead."
+        )
+    return weights
+
+
+def weighted_batches(
+    batches: Iterable[Batch], stream: Stream, weights: str | None, without_zero: bool
+) -> Iterator[WeightedBatch]:
+    """Batches of a stream, without the column of the weights, and these."""
+    for batch in batches:
+        columns = frames.columns(batch.frame, by_value=True)
+        if weights is None:
+            yield WeightedBatch(batch, columns, None)
+            continue
+        if weights not in columns:
+            raise unknown_name("column", weights, columns)
+        row_weights, good = _weights(stream, batch, columns.pop(weights), weights)
+        which = np.flatnonzero(good & (row_weights > 0) if without_zero else good)
+        if len(which) < len(row_weights):
+            batch, columns = _only(batch, columns, which)
+            row_weights = row_weights[which]
+        if len(row_weights):
+            yield WeightedBatch(batch, columns, row_weights)
+
+
+def _weights(stream: Stream, batch: Batch, column: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """The weights of a batch, and which of them are numbers that a weight can be."""
+    from ..tables.text_reader import BadRow
+
+    values = frames.listed(column) if not frames.is_numbers(column) else column
+    out = np.zeros(len(batch.numbers))
+    for row, value in enumerate(values) if not frames.is_numbers(column) else ():
+        try:
+            out[row] = np.nan if frames.is_unknown(value) else float(value)
+        except (TypeError, ValueError):
+            out[row] = np.nan
+    if frames.is_numbers(column):
+        out = np.asarray(column, dtype=np.float64)
+    good = np.isfinite(out) & (out >= 0)
+    for row in np.flatnonzero(~good).tolist():
+        value = values[row].item() if isinstance(values[row], np.generic) else values[row]
+        why = "a weight is a number, finite and not negative"
+        stream.bad(batch.where, BadRow(int(batch.numbers[row]), why, "no weight", name, value))
+    return out, good
+
+
+def _only(batch: Batch, columns: dict[str, Any], rows: np.ndarray) -> tuple[Batch, dict[str, Any]]:
+    """Some rows of a batch, by their columns."""
+    numbers = np.asarray(batch.numbers)[rows]
+    return batch._replace(frame=None, numbers=numbers), {n: frames.taken(c, rows) for n, c in columns.items()}
+
+
+def coded(stream: Stream, rows: WeightedBatch, coding: Coding) -> CodedBatch:
+    """The codes of a batch, of the rows whose values all have one."""
+    batch, weights = rows.batch, rows.weights
+    codes = np.full((len(batch.numbers), len(coding.kept)), UNKNOWN, dtype=coding.kind, order="F")
+    good = np.ones(len(batch.numbers), dtype=bool)
+    for position, name in enumerate(coding.kept):
+        column = rows.columns[name]
+        try:
+            codes[:, position] = coding.code(name, column)
+        except FgrnError as error:
+            bad = _bad_rows(stream, batch, name, column, coding.code, error)
+            good &= ~bad
+            codes[~bad, position] = coding.code(name, frames.taken(column, np.flatnonzero(~bad)))
+    if good.all():
+        return CodedBatch(codes, weights, batch.where, batch.numbers)
+    numbers: Any = np.asarray(batch.numbers)[good]
+    return CodedBatch(np.asfortranarray(codes[good]), None if weights is None else weights[good], batch.where, numbers)
+
+
+def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder, error: FgrnError) -> np.ndarray:
+    """The rows whose value has no code, each reported: looked for only when some have none."""
+    from ..tables.text_reader import BadRow
+
+    found = frames.factored(frames.listed(column) if frames.is_numbers(column) else column)
+    if not isinstance(found, frames.Factored):
+        raise type(error)(f"{batch.where}: {error}") from error
+    reasons: dict[int, str] = {}
+    for place, (value, count) in enumerate(zip(found.values, found.counts.tolist(), strict=True)):
+        try:
+            code(name, [value] if count else [None])
+        except FgrnError as problem:
+            reasons[place] = PLACE.sub("", str(problem)).rstrip(".")
+    bad = np.isin(found.codes, list(reasons))
+    if not bad.any():
+        raise type(error)(f"{batch.where}: {error}") from error
+    for row in np.flatnonzero(bad).tolist():
+        place = int(found.codes[row])
+        stream.bad(
+            batch.where, BadRow(int(batch.numbers[row]), reasons[place], "no level of it", name, found.values[place])
+        )
+    return bad
+
+
+def _assembled(
+    spool: Any, chunks: Sequence[_Chunk], names: tuple[str, ...], kind: np.dtype[Any], weighted: bool, cache: Any
+) -> Recorded:
+    """The chunks one below the other: each column of all rows in one piece."""
+    disk = Disk(cache)
+    rows, width = sum(chunk.rows for chunk in chunks), len(names)
+    codes, codes_at = disk.room(rows * width, kind)
+    weights, weights_at = disk.room(rows if weighted else 0, np.float64)
+    places: list[tuple[int, str, Sequence[int]]] = []
+    first = 0
+    for place, count, where, numbers in chunks:
+        spool.seek(place)
+        chunk = np.frombuffer(_read(spool, count * width * kind.itemsize), dtype=kind).reshape(width, count)
+        for position, column in enumerate(chunk):
+            disk.write(column, codes_at + (position * rows + first) * kind.itemsize)
+        if weighted:
+            disk.write(np.frombuffer(_read(spool, 8 * count)), weights_at + 8 * first)
+        known: Any = disk.kept(np.frombuffer(_read(spool, 8 * count), dtype=np.int64)) if numbers is None else numbers
+        places.append((first, where, known))
+        first += count
+    given = weights if weighted else None
+    return Recorded(names, codes.reshape((rows, width), order="F"), given, disk, tuple(places))
+
+
+def _read(file: Any, size: int) -> bytearray:
+    data, at = bytearray(size), 0
+    while at < size:
+        at += file.readinto(memoryview(data)[at:])
+    return data
+
+
+class BySchema:
+    """The codes of columns by their schema; what is no level is counted, and told of at the end.
+
+    It is an error where `unseen` says so, and in the `strict` columns.
+    """
+
+    def __init__(self, schema: Schema, unseen: str, strict: Iterable[str] = ()) -> None:
+        self.schema, self.unseen, self.strict = schema, unseen, frozenset(strict)
+        self.strange: dict[str, Counter[Any]] = {}
+
+    def fresh(self) -> BySchema:
+        """The same, which has counted nothing yet."""
+        return BySchema(self.schema, self.unseen, self.strict)
+
+    def __call__(self, name: str, values: Any) -> np.ndarray:
+        """See `Coder`."""
+        codes, found = self.schema[name].codes(values)
+        if found and (self.unseen == "error" or name in self.strict):
+            raise SchemaError(self.schema.unseen_text({name: found}))
+        if found:
+            self.strange.setdefault(name, Counter()).update(found)
+        return codes
+
+    def tell(self) -> None:
+        """Warn of what was no level."""
+        if self.strange:
+            text = self.schema.unseen_text(self.strange)
+            warn(text + " Treated as unknown; unseen='error' stops here.", UnseenLevelWarning)
+
+
+def _finite(stream: Stream, batch: Batch, columns: dict[str, Any]) -> dict[str, Any]:
+    """The columns of a batch without infinite numbers, each reported: they fall in no bin."""
+    from ..tables.text_reader import BadRow
+
+    out = dict(columns)
+    for name, column in columns.items():
+        if not frames.is_numbers(column) or column.dtype.kind != "f":
+            continue
+        endless = np.isinf(column)
+        for row in np.flatnonzero(endless).tolist():
+            number, value = int(batch.numbers[row]), float(column[row])
+            stream.bad(batch.where, BadRow(number, "it is in no bin, and no level", "no level of it", name, value))
+        out[name] = np.where(endless, np.nan, column) if endless.any() else column
+    return out
+
+
+def distinct_values(stream: Stream, weights: str | None) -> dict[str, distinct.Distinct]:
+    """The different values of all columns of a stream, but for that of the weights."""
+    return seen(stream, weighted_batches(stream.batches(), stream, weights, without_zero=True))
+
+
+def seen(stream: Stream, batches: Iterable[WeightedBatch]) -> dict[str, distinct.Distinct]:
+    """The different values of all columns of some batches."""
+    return distinct.seen((_finite(stream, batch, columns), weights) for batch, columns, weights in batches)

@@ -1,0 +1,427 @@
+"""Learning on a cluster: rows stay on the workers of dask.distributed, tables go there, and Counts come back added up.
+
+    part of the table  -->  Piece: its codes, on the disk of a worker  -->  Held: the E-step over it
+                                                                              |  tables, once an epoch
+    Counts of all rows  <--  added up in a tree, always in the same order  <--+
+
+What a worker has made can be made again: if it dies, others read its part of the table anew, and the result is the
+same. Where pieces begin depends on the table alone, and not on the number of workers.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from time import monotonic, sleep
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from ..._version import __version__
+from ...core.exceptions import FgrnError, FgrnWarning, LearningError, TableFileError, first_line, unknown_name, warn
+from ...core.progress import Told
+from ...flow.counts import Counts, InMemory
+from ...flow.evidence import Variables
+from ...flow.tally import Tally
+from ...tables import frames
+from ...tables.distinct import Distinct
+from ...tables.encoded import Spread
+from ...tables.parquet import parted, shares_of
+from ...tables.stream import Part, Stream, stream_of
+from ...tables.table_file import called
+from .. import checkpoints
+from ..encoding import BySchema, Coding, CodingFor, check_rows
+from . import pieces
+
+FAN_IN = 16
+"""How many Counts are added up at once."""
+
+FAILED = ("error", "cancelled")
+"""What a future is that will never have a result; one that is lost with a worker is made again."""
+
+MOMENT, LOOK, PATIENCE = 0.02, 5.0, 60.0
+"""Seconds between two looks at what has been done, at the workers, and for which there may be none of these."""
+
+# What workers do
+
+
+def _read(work: Callable[..., Any], part: Part, frame: Any, *others: Any) -> Any:
+    """Work on a part of a table, where it is read."""
+    return work(part._replace(frame=frame, cache=worker_folder(), told=[]), *others)
+
+
+def worker_folder() -> str | None:
+    """Where the worker that asks keeps files."""
+    from distributed import get_worker
+
+    try:
+        return str(get_worker().local_directory)
+    except ValueError:  # no worker
+        return None
+
+
+def _same(thing: Any) -> Any:
+    return thing
+
+
+def _version() -> str:
+    return __version__
+
+
+# What is done where learning is led
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """The client of the cluster at an address."""
+    Client = _client_class()
+    try:
+        client = Client(address, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise LearningError(f"There is no cluster at {address!r}: {first_line(error)}") from error
+    with client:
+        yield client
+
+
+def _client_class() -> Any:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise LearningError(
+            "Learning on a cluster needs dask: pip install 'fgrn[dask]'. To learn here, leave out executor."
+        ) from None
+    return Client
+
+
+class Cluster:
+    """The workers behind a client of dask.distributed."""
+
+    def __init__(self, client: Any) -> None:
+        Client = _client_class()
+        if not isinstance(client, Client) or client.asynchronous:
+            kind = "an asynchronous one" if isinstance(client, Client) else f"{type(client).__name__}"
+            raise LearningError(f"The 'executor' is a client, dask.distributed.Client(...). Got {kind} instead.")
+        if client.status != "running":
+            raise LearningError("The client of this cluster is closed. Open another one.")
+        self.client = client
+        self.workers = 0
+        self._looked = monotonic()
+        self._alone: float | None = None
+        with self.asked():
+            versions = client.run(_version, on_error="return")
+        for worker, version in versions.items():
+            if isinstance(version, OSError):  # it has just gone
+                continue
+            if isinstance(version, Exception):
+                raise LearningError(
+                    f"Worker {worker} cannot use fgrn: {first_line(version)}. Install fgrn {__version__} there."
+                )
+            if version != __version__:
+                raise LearningError(f"Worker {worker} has fgrn {version}, and here it is {__version__}. Have one.")
+            self.workers += 1
+        if not self.workers:
+            raise LearningError("This cluster has no worker. Start some, client.wait_for_workers(1) waits for them.")
+
+    def __repr__(self) -> str:
+        count = f"{self.workers} {'worker' if self.workers == 1 else 'workers'}"
+        link = self.client.dashboard_link
+        return f"A cluster of {count}" + (f"; dashboard: {link}" if link else "")
+
+    @contextmanager
+    def asked(self) -> Iterator[None]:
+        """While workers are asked to do something: a cluster that goes away meanwhile is an error that says so."""
+        try:
+            yield
+        except FgrnError:
+            raise
+        except Exception as error:
+            if self.client.status == "running":
+                raise
+            raise LearningError(f"The cluster has gone away: {first_line(error)}") from error
+
+    def shared(self, thing: Any) -> Any:
+        """Something that many tasks need: it goes to one worker, and from there to the others that want it."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sending large graph")  # large tables have to go there
+            return self.client.submit(_same, thing, key=_key("share"))
+
+    def each(self, work: Callable[..., Any], parts: Sequence[tuple[Any, Any]], *shared: Any) -> list[Any]:
+        """The work on every part, each with its frame, which may be what other tasks have still to make."""
+        from dask import delayed
+
+        common = [delayed(thing, name=_key("share"), traverse=False) for thing in shared]
+        named, key = delayed(_read), _key(work.__name__)
+        tasks = [named(work, *part, *common, dask_key_name=(key, number)) for number, part in enumerate(parts)]
+        found: list[Any] = self.client.compute(tasks)
+        return found
+
+    def mapped(self, work: Callable[..., Any], items: Sequence[Any], *shared: Any) -> list[Any]:
+        """The work on every item."""
+        same = [[thing] * len(items) for thing in shared]
+        keys = [f"{key}-{number}" for key in [_key(work.__name__)] for number in range(len(items))]
+        found: list[Any] = self.client.map(work, items, *same, key=keys)
+        return found
+
+    def together(self, add: Callable[..., Any], items: Sequence[Any]) -> Any:
+        """All items as one, in their order, a few at a time."""
+        while len(items) > 1:
+            groups = [items[first : first + FAN_IN] for first in range(0, len(items), FAN_IN)]
+            items = [self.client.submit(add, *group, key=_key(add.__name__)) for group in groups]
+        return items[0]
+
+    def finish(self, futures: Sequence[Any], names: Sequence[str], what: str = "", told: Told | None = None) -> None:
+        """Wait for all of them; one that fails is an error, by its name."""
+        from distributed import as_completed
+
+        coming, done = as_completed(futures), 0
+        with self._or_cancelled(futures):
+            while not coming.is_empty():
+                found = coming.next_batch(block=False)
+                if any(future.status in FAILED for future in found):
+                    raise _first_failure(futures, names, "read")
+                done += len(found)
+                if found and told is not None:
+                    told(what, done, len(futures))
+                if not found:
+                    self._look()
+                    sleep(MOMENT)
+
+    def result(self, total: Any, parts: Sequence[Any] = (), names: Sequence[str] = (), done: str = "read") -> Any:
+        """What was made of all parts, also if it has to be made again; the error is that of a part that failed."""
+        from distributed import wait
+
+        with self._or_cancelled(parts):
+            while True:
+                try:
+                    wait(total, timeout=LOOK)
+                    break
+                except TimeoutError:
+                    self._look()
+            if total.status not in FAILED:
+                return total.result()
+            raise _first_failure([*parts, total], [*names, "What the workers have"], done)
+
+    @contextmanager
+    def _or_cancelled(self, futures: Sequence[Any]) -> Iterator[None]:
+        """Let workers go on with nothing that nobody waits for any more."""
+        try:
+            yield
+        except BaseException:
+            with suppress(Exception):  # of a cluster that is not there any more
+                self.client.cancel(list(futures))
+            raise
+
+    def _look(self) -> None:
+        """Now and then, whether there are workers at all; for a while there may be none, while they start again."""
+        now = monotonic()
+        if now - self._looked < LOOK:
+            return
+        self._looked = now
+        if self.client.nthreads():
+            self._alone = None
+            return
+        self._alone = now if self._alone is None else self._alone
+        if now - self._alone > PATIENCE:
+            raise LearningError(f"This cluster has had no worker for {PATIENCE:.0f} seconds.")
+
+
+def _first_failure(futures: Sequence[Any], names: Sequence[str], done: str) -> Exception:
+    """The error of the first of them that was not made, which tells what that is."""
+    from distributed import CancelledError, KilledWorker
+
+    future, name = next(pair for pair in zip(futures, names, strict=True) if pair[0].status in FAILED)
+    try:
+        error = future.exception()
+    except CancelledError as cancelled:
+        error = cancelled
+    if isinstance(error, FgrnError):
+        return error
+    if isinstance(error, KilledWorker):
+        return LearningError(
+            f"{name}, or what was done beside it: every worker that took it on died. Is it too large for their memory? "
+            f"What they wrote last is in their logs; the last one was {error.last_worker.address}."
+        )
+    if isinstance(error, CancelledError):
+        return LearningError(f"{name} was lost with a worker, or the whole cluster, and cannot be made again.")
+    kind = TableFileError if done == "read" else LearningError
+    told = kind(f"{name} cannot be {done}: {type(error).__name__}: {first_line(error)}")
+    told.__cause__ = error
+    return told
+
+
+def _key(what: str) -> str:
+    return f"fgrn-{what}-{uuid4().hex}"
+
+
+class There:
+    """Rows that are read by the workers of a cluster: see `streams.Rows`."""
+
+    def __init__(self, data: Any, executor: Any, told: Told | None = None) -> None:
+        self.cluster, self._told = Cluster(executor), told
+        if told is not None:
+            told.note(f"{self.cluster!r}")
+        self._frames: list[Any] = []
+        if hasattr(data, "to_delayed") and hasattr(data, "columns"):
+            names = [frames.checked_name(name) for name in data.columns]
+            self._frames = list(data.to_delayed())
+            self._stream = Stream(iter(()))
+            self._called = "This Dask dataframe"
+            parts = [Part(f"partition {n}", tuple(names), (), None, None, []) for n in range(len(self._frames))]
+        elif isinstance(data, (str, os.PathLike)) or (isinstance(data, Stream) and data.is_files):
+            self._stream = stream_of(data)
+            self._called = self._stream.called
+            parts = self._file_parts(self._stream.absolute())
+        else:
+            raise LearningError(
+                "On a cluster a table is a Dask dataframe, or the path of Parquet files that every worker can read. "
+                f"Got {type(data).__name__} instead; dask.dataframe.from_pandas(table, npartitions=...) makes one "
+                "of what is in memory."
+            )
+        self._parts = parts
+        self._names = [part.called for part in parts]
+
+    def _file_parts(self, stream: Stream) -> list[Part]:
+        """Parts of the files, as a worker finds them."""
+        with self.cluster.asked():
+            names, shares = self.cluster.result(self.cluster.client.submit(_shares, stream, key=_key("list")))
+        if not shares:
+            raise TableFileError(f"{self._called} holds no rows to learn from.")
+        stream.check_dropped(names)
+        chosen = stream.chosen(names)
+        found = []
+        for part in parted(shares):
+            first, last = part[0], part[-1]
+            text = f"{called(first.file)}, rows {first.first:,} to {first.first + first.rows - 1:,}"
+            text = text if len(part) == 1 else f"{called(first.file)} to {called(last.file)}"
+            found.append(Part(text, chosen, tuple(part), None, None, []))
+        return found
+
+    def _tasks(self) -> list[tuple[Part, Any]]:
+        given = self._frames or [None] * len(self._parts)
+        return list(zip(self._parts, given, strict=True))
+
+    def distinct(self, weights: str | None) -> dict[str, Distinct]:
+        """See `streams.Rows`."""
+        cluster = self.cluster
+        self._check_weights(weights)
+        with cluster.asked():
+            summaries = cluster.each(pieces.summary, self._tasks(), self._stream, weights)
+            total = cluster.together(pieces.joined, summaries)
+            cluster.finish(summaries, self._names, "looking at columns", self._told)
+            found: dict[str, Distinct] = cluster.result(total, summaries, self._names)
+        check_rows(self._called, len(found), len(found), weights)
+        return found
+
+    def recorded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Spread:
+        """See `streams.Rows`."""
+        cluster, columns = self.cluster, self._parts[0].names
+        self._check_weights(weights)
+        coding = coding_for([name for name in columns if name != weights])
+        with cluster.asked():
+            made = cluster.each(pieces.piece, self._tasks(), self._stream, weights, coding, without_zero)
+            cluster.finish(made, self._names, "reading rows", self._told)
+            found = cluster.mapped(pieces.facts, made)
+            cluster.finish(found, self._names)
+            facts: list[pieces.Facts] = cluster.client.gather(found)
+        self._tell(facts, coding)
+        rows, weight = sum(one.rows for one in facts), sum(one.weight for one in facts)
+        check_rows(self._called, rows, weight, weights)
+        full = [number for number, one in enumerate(facts) if one.rows]
+        kept, names = tuple(made[number] for number in full), tuple(self._names[number] for number in full)
+        complete = all(one.complete for one in facts if one.rows)
+        return OnWorkers(tuple(coding.kept.values()), rows, weight, complete, cluster, kept, names)
+
+    def _check_weights(self, weights: str | None) -> None:
+        if weights is not None and weights not in self._parts[0].names:
+            raise unknown_name("column", weights, self._parts[0].names)
+
+    def _tell(self, facts: Sequence[pieces.Facts], coding: Coding) -> None:
+        """Say here what there is to say of the rows."""
+        for text in dict.fromkeys(text for one in facts for text in one.told):
+            warn(text, FgrnWarning)
+        left_out = sum((one.left_out for one in facts), Counter[str]())
+        self._stream.left_out = left_out
+        if left_out:
+            warn(f"{self._called}: {self._stream.report()}", FgrnWarning)
+        if isinstance(coding.code, BySchema):
+            for one in facts:
+                for name, strange in one.strange.items():
+                    coding.code.strange.setdefault(name, Counter()).update(strange)
+
+
+def _shares(stream: Stream) -> Any:
+    try:
+        return shares_of(stream.files, stream.format)
+    except TableFileError as error:
+        found = error
+    raise TableFileError(f"{found} (So a worker of the cluster says.)")
+
+
+@dataclass(frozen=True, eq=False)
+class OnWorkers(Spread):
+    """A table in pieces on the workers of a cluster."""
+
+    cluster: Cluster
+    pieces: tuple[Any, ...]
+    called: tuple[str, ...]
+
+    def estep(self, here: InMemory | Tally, variables: Variables) -> Counting:
+        """See `Spread`."""
+        scale = float(here.evidence.log_scale[0])
+        bare = here.on(here.evidence.take(slice(0, 0)), np.zeros(0))
+        if isinstance(bare, InMemory) and bare.threads is None:
+            bare = replace(bare, threads=1)  # a worker has several tasks at once
+        with self.cluster.asked():
+            held = self.cluster.mapped(pieces.Held, self.pieces, *map(self.cluster.shared, (bare, variables, scale)))
+            self.cluster.finish(held, self.called)
+        return Counting(self.cluster, held, self.called)
+
+    def about(self, slot: np.ndarray) -> dict[str, Any]:
+        """See `Spread`. The borders of pieces are a part of it: they decide the order in which Counts are added."""
+        with self.cluster.asked():
+            found = self.cluster.mapped(pieces.digest, self.pieces)
+            self.cluster.finish(found, self.called)
+            rows, values, weights = zip(*self.cluster.client.gather(found), strict=True)
+        return {
+            "rows": self.rows,
+            "names": checkpoints.digest(slot),
+            "values": checkpoints.digest(values),
+            "weights": checkpoints.digest(weights),
+            "pieces": checkpoints.digest(rows),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Counting:
+    """Who makes the Counts when rows are on the workers of a cluster: see `em.EStep`."""
+
+    cluster: Cluster
+    held: list[Any]
+    called: tuple[str, ...]
+    _last: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def last_values(self) -> np.ndarray:
+        """See `EStep`."""
+        return self._last[-1]
+
+    def count(self, values: np.ndarray) -> Counts:
+        """See `EStep`."""
+        self._last[:] = [values]
+        return self._total(pieces.counted, values)
+
+    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
+        """See `EStep`."""
+        return lambda tables: self._total(pieces.recounted, values, tables)
+
+    def _total(self, work: Callable[..., Counts], *tables: np.ndarray) -> Counts:
+        with self.cluster.asked():
+            parts = self.cluster.mapped(work, self.held, *map(self.cluster.shared, tables))
+            sums = self.cluster.together(pieces.added, parts)
+            total: Counts = self.cluster.result(sums, parts, self.called, "counted")
+            return total

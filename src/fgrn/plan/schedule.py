@@ -1,0 +1,259 @@
+"""Programs: which steps, in which order, for which purpose. Made from a Plan alone.
+
+On a tree two sweeps carry every message once: towards a root and back. Parallel rounds let every block answer what
+reached it in the round before, and serve on loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from ..core.arrays import frozen
+from .plan import BACKWARD, DIVERT, FORWARD, SOURCE, Message, Plan, Program
+
+MOST_PROGRAMS = 64
+"""Programs for some messages that are kept: they are quick to make again."""
+
+
+class Programs:
+    """The programs of one Plan, each made when first asked for.
+
+    `special` are the edges whose evidence cannot be gathered: see `special_edges`.
+    """
+
+    def __init__(self, plan: Plan, special: Collection[int] = ()) -> None:
+        self._plan = plan
+        self._special = frozenset(special)
+        self._some: dict[frozenset[Message], Program] = {}
+        self._believed: dict[frozenset[int], Program] = {}
+
+    @cached_property
+    def everything(self) -> Program:
+        """Two sweeps that leave every message behind."""
+        return sweeps(self._plan, self._plan.all_messages(), self._special)
+
+    @cached_property
+    def counting(self) -> Program:
+        """Two sweeps that leave behind what the expected counts need when leaves are gathered.
+
+        A gathered leaf and a Source on a Diverter are counted from the Diverter's posterior, for which the
+        message on the way from the root is enough; every other SISO needs the messages at its two ends.
+        """
+        if is_tree_of_clusters(self._plan):
+            return replace(sweeps(self._plan, (), self._special, for_counts=True), by_posteriors=True)
+        return sweeps(self._plan, counting_messages(self._plan, self._special), self._special, for_counts=True)
+
+    @cached_property
+    def inward(self) -> Program:
+        """One sweep, towards the roots, that leaves every message on the way behind."""
+        return sweeps(self._plan, (), self._special, gather=False)
+
+    @cached_property
+    def round(self) -> Program:
+        """One parallel round."""
+        return all_at_once(self._plan)
+
+    def some(self, wanted: Collection[Message]) -> Program:
+        """Two sweeps that leave at least the wanted messages behind."""
+        key = frozenset(wanted)
+        if key not in self._some:
+            if len(self._some) >= MOST_PROGRAMS:
+                self._some.clear()
+            self._some[key] = sweeps(self._plan, key, self._special)
+        return self._some[key]
+
+    def ungathered(self, edges: Collection[int], whole: bool) -> Program:
+        """Two sweeps that leave both messages of some edges behind, or the backward ones, and gather nothing."""
+        ways = (True, False) if whole else (False,)
+        wanted = [Message(edge, way) for edge in edges for way in ways]
+        return sweeps(self._plan, wanted, self._special, gather=False)
+
+    def marginals(self, edges: Collection[int], whole: bool = False) -> Program:
+        """Two sweeps that leave at least the marginals of these edges behind; `whole`: of all that end at a Diverter.
+
+        Where all end at a Diverter, as the variables of a tree of clusters do, the messages on them are not made.
+        """
+        key = frozenset(edges)
+        if whole and not self._plan.reader[list(key)].any():
+            key = frozenset(np.flatnonzero(~self._plan.reader).tolist())
+        plain = self.some({Message(edge, way) for edge in key for way in (True, False)})
+        if not key or not is_tree_of_clusters(self._plan) or self._plan.reader[list(key)].any():
+            return plain
+        if key not in self._believed:
+            if len(self._believed) >= MOST_PROGRAMS:
+                self._believed.clear()
+            self._believed[key] = believing(self._plan, key, self._special, plain)
+        return self._believed[key]
+
+
+def is_tree_of_clusters(plan: Plan) -> bool:
+    """Whether there are only factors, Diverters that lead on from a root, and variables that end at these."""
+    if not plan.is_tree or len(plan.siso_table) or not plan.is_factor.all() or not plan.diverters:
+        return False
+    reader = dict(
+        zip(plan.leg_edge[plan.leg_is_input].tolist(), _owners(plan)[plan.leg_is_input].tolist(), strict=True)
+    )
+    return all(parent < 0 or reader.get(parent) == block for kind, block, parent in plan.order if kind == DIVERT)
+
+
+def _owners(plan: Plan) -> np.ndarray:
+    """The Diverter of every leg."""
+    return np.repeat(np.arange(plan.diverters), np.diff(plan.leg_start))
+
+
+def believing(plan: Plan, edges: frozenset[int], special: Collection[int], plain: Program) -> Program:
+    """One sweep towards the root, and posteriors on the way back to the Diverters that these edges end at."""
+    needed: set[int] = set()
+    onwards: set[int] = set()  # edges that lead on to one of them
+    for kind, block, parent in reversed(plan.order):
+        if kind == DIVERT:
+            ends = plan.leg_edge[plan.legs(block)].tolist()
+            if parent < 0 or not edges.isdisjoint(ends) or not onwards.isdisjoint(ends):
+                needed.add(block)
+                onwards.add(parent)
+    program = sweeps(plan, (), special, for_counts=True)
+    return replace(
+        program, shown=plain.shown, believed=frozen(sorted(edges)), for_counts=False, by_posteriors=True,
+        needed=frozenset(needed), plain=plain,
+    )  # fmt: skip
+
+
+def special_edges(plan: Plan, evident: Collection[int], soft: Collection[int]) -> frozenset[int]:
+    """The edges whose evidence is not just the value of a leaf: soft, or on an edge that some block reads."""
+    return frozenset(soft) | {edge for edge in evident if plan.reader[edge]}
+
+
+def _plain_leaf(plan: Plan, siso: int, special: Collection[int]) -> bool:
+    return int(plan.siso_output[siso]) not in special and int(plan.siso_input[siso]) not in special
+
+
+def counting_messages(plan: Plan, special: Collection[int]) -> set[Message]:
+    """The messages from which all expected counts follow when the plain leaves are gathered."""
+    wanted: set[Message] = set()
+    on_diverter = {int(edge) for edge in plan.leg_edge}
+    leaves = {int(siso) for siso in plan.leg_siso if siso >= 0}
+    for siso, output in enumerate(plan.siso_output):
+        if siso not in leaves or not _plain_leaf(plan, siso, special):
+            wanted |= {Message(int(plan.siso_input[siso]), True), Message(int(output), False)}
+    for edge in plan.source_edge:
+        if int(edge) not in on_diverter:
+            wanted.add(Message(int(edge), False))
+    for kind, _, parent in plan.order:
+        if kind == DIVERT and parent >= 0:
+            wanted |= {Message(parent, True), Message(parent, False)}
+    return wanted
+
+
+def sweeps(
+    plan: Plan,
+    wanted: Collection[Message],
+    special: Collection[int] = (),
+    for_counts: bool = False,
+    gather: bool = True,
+) -> Program:
+    """The two sweeps of a tree: inwards whole, since the likelihood needs it; outwards only what `wanted` needs.
+
+    The backward message of a plain leaf SISO is a column of its table, gathered when the Diverter makes its
+    product, unless somebody wants to see a message of that leaf.
+    """
+    wanted = set(wanted)
+    gathered = _gathered(plan, wanted, special) if gather else np.full(len(plan.leg_edge), -1)
+    skipped = {int(siso) for siso in gathered if siso >= 0}
+    inward: list[Message] = []
+    steps: list[_Step] = []
+    for kind, block, parent in reversed(plan.order):
+        if parent >= 0 and not (kind == FORWARD and block in skipped):
+            inward.append(_out_of(plan, kind, block, parent))
+            steps += _emit(plan, kind, block, inward[-1:])
+    root_blocks = [plan.order[position][:2] for position in plan.root]
+    roots = [_outgoing(plan, *block)[0] for block in root_blocks if not (for_counts and block[0] == DIVERT)]
+    needed = wanted.union(roots)
+    outward: list[_Step] = []
+    for kind, block, parent in reversed(plan.order):
+        targets = [m for m in _outgoing(plan, kind, block) if m.edge != parent and m in needed]
+        if targets:
+            outward += reversed(_emit(plan, kind, block, targets))
+            if parent >= 0:
+                needed.add(_into(plan, kind, block, parent))
+    return _program(plan, [*steps, *reversed(outward)], gathered, wanted, inward, roots, for_counts)
+
+
+def all_at_once(plan: Plan) -> Program:
+    """One parallel round: every block makes all its outgoing messages."""
+    counts = {SOURCE: len(plan.source_edge), FORWARD: len(plan.siso_table), DIVERT: plan.diverters}
+    steps: list[_Step] = []
+    for kind, count in counts.items():
+        for block in range(count):
+            steps += _emit(plan, kind, block, _outgoing(plan, kind, block))
+    return _program(plan, steps, np.full(len(plan.leg_edge), -1), plan.all_messages(), [], [])
+
+
+_Step = tuple[int, int, list[int]]
+
+
+def _gathered(plan: Plan, wanted: set[Message], special: Collection[int]) -> np.ndarray:
+    gathered = np.full(len(plan.leg_edge), -1)
+    seen = {message.edge for message in wanted}
+    for leg, siso in enumerate(plan.leg_siso.tolist()):
+        if siso >= 0 and seen.isdisjoint({int(plan.leg_edge[leg]), int(plan.siso_output[siso])}):
+            gathered[leg] = siso if _plain_leaf(plan, siso, special) else -1
+    return gathered
+
+
+def _outgoing(plan: Plan, kind: int, block: int) -> list[Message]:
+    if kind == SOURCE:
+        return [Message(int(plan.source_edge[block]), True)]
+    if kind == FORWARD:
+        return [Message(int(plan.siso_input[block]), False), Message(int(plan.siso_output[block]), True)]
+    return [Message(int(plan.leg_edge[leg]), not plan.leg_is_input[leg]) for leg in plan.legs(block)]
+
+
+def _out_of(plan: Plan, kind: int, block: int, edge: int) -> Message:
+    return next(message for message in _outgoing(plan, kind, block) if message.edge == edge)
+
+
+def _into(plan: Plan, kind: int, block: int, edge: int) -> Message:
+    return Message(edge, not _out_of(plan, kind, block, edge).is_forward)
+
+
+def _emit(plan: Plan, kind: int, block: int, messages: list[Message]) -> list[_Step]:
+    """The steps that make these outgoing messages of a block."""
+    if kind == SOURCE:
+        return [(SOURCE, block, [])]
+    if kind == FORWARD:
+        return [(FORWARD if message.is_forward else BACKWARD, block, []) for message in messages]
+    edges = {message.edge for message in messages}
+    return [(DIVERT, block, [leg for leg in plan.legs(block) if int(plan.leg_edge[leg]) in edges])]
+
+
+def _program(
+    plan: Plan,
+    steps: list[_Step],
+    gathered: np.ndarray,
+    wanted: set[Message],
+    inward: list[Message],
+    roots: list[Message],
+    for_counts: bool = False,
+) -> Program:
+    table = np.zeros((len(steps), 4), dtype=np.int64)
+    targets: list[int] = []
+    for position, (kind, block, legs) in enumerate(steps):
+        table[position] = kind, block, len(targets), len(targets) + len(legs)
+        targets.extend(legs)
+    hidden = {int(plan.siso_output[siso]) for siso in gathered if siso >= 0}
+    boundary = [e for e in np.flatnonzero(~plan.reader) if e not in hidden or Message(int(e), False) in wanted]
+    return Program(
+        steps=frozen(table),
+        targets=frozen(targets),
+        gathered=frozen(gathered),
+        is_gathered=frozen(np.isin(np.arange(len(plan.siso_table)), gathered), bool),
+        boundary=frozen(boundary),
+        shown=frozen(e for e in range(plan.edges) if Message(e, True) in wanted and Message(e, False) in wanted),
+        inward=frozen(np.array(inward, dtype=np.int64).reshape(-1, 2)),
+        roots=frozen(np.array(roots, dtype=np.int64).reshape(-1, 2)),
+        for_counts=for_counts,
+    )

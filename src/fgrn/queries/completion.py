@@ -1,0 +1,104 @@
+"""Tables filled in: unknown and partly known values replaced by the likeliest state, the rest left as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.labels import Labels, named, takes_codes
+from ..flow.messages import Messages
+from ..tables import frames, outputs
+from ..tables.schema import Schema
+
+
+def completed(
+    data: frames.Data,
+    beside: Collection[str],
+    labels_of: Callable[[str], Labels],
+    propagate: Callable[[frames.Data, list[str]], Messages],
+) -> frames.Data:
+    """The table, as the kind it came in. A column of codes is filled with codes, any other with labels.
+
+    Columns `beside` the variables stay as they are.
+    """
+    columns = frames.columns(data, by_value=True)
+    open_rows = {name: _open_rows(column) for name, column in columns.items() if name not in beside}
+    wanted = [name for name, rows in open_rows.items() if rows.any()]
+    found = propagate(columns or data, wanted)
+    filled = {}
+    for name in wanted:
+        labels, column, rows = labels_of(name), columns[name], open_rows[name]
+        codes = found.marginal(name).argmax(axis=1)
+        values = (codes if _speaks_codes(labels, column, rows) else named(labels, codes)).tolist()
+        if rows.ndim:
+            values = _merged(values, rows, frames.listed(column))
+        filled[name] = values
+    return outputs.replaced(data, columns, filled)
+
+
+def filled(
+    columns: Mapping[str, Any],
+    data: Mapping[str, frames.Coded],
+    schema: Schema,
+    marginals: Callable[[list[str]], Mapping[str, np.ndarray]],
+) -> tuple[dict[str, list[Any]], np.ndarray]:
+    """The columns with holes, filled by level or expected number; and how likely each value is, (rows, columns).
+
+    Args:
+        columns: the table as it was read.
+        data: the same as codes.
+        schema: what the columns mean.
+        marginals: the beliefs of some columns in each row.
+    """
+    found = marginals([name for name, column in data.items() if column.unknown.any()])
+    sure = np.ones((frames.row_count(columns), len(columns)))
+    out: dict[str, list[Any]] = {}
+    for position, name in enumerate(columns):
+        if name not in found:
+            continue
+        column, belief, old = schema[name], found[name], frames.listed(columns[name])
+        unknown = data[name].unknown
+        for row in np.flatnonzero(unknown).tolist():  # a level that was not seen in training is known all the same
+            unknown[row] = frames.is_unknown(old[row]) or old[row] in column.missing
+        best = belief.argmax(axis=1)
+        sure[unknown, position] = belief[unknown, best[unknown]]
+        if column.centers:
+            new: list[Any] = (belief @ np.array(column.centers)).tolist()
+        else:
+            new = [column.levels[code] for code in best.tolist()]
+        out[name] = _merged(new, unknown, old)
+    return out, sure
+
+
+def _merged(new: Sequence[Any], unknown: np.ndarray, old: Sequence[Any]) -> list[Any]:
+    """New values where nothing was known, the old ones elsewhere."""
+    return [n if is_open else o for n, is_open, o in zip(new, unknown.tolist(), old, strict=True)]
+
+
+def _open_rows(column: Any) -> np.ndarray:
+    """Which values of a column are unknown or distributions; one answer for one bare value."""
+    if isinstance(column, frames.Factored):
+        return column.spread([frames.is_unknown(v) or frames.is_distribution(v) for v in column.values], True, bool)
+    if isinstance(column, np.ndarray) and column.ndim == 2:
+        return np.ones(len(column), dtype=bool)
+    if frames.is_numbers(column) and column.ndim:
+        holes: np.ndarray = np.isnan(column)
+        return holes
+    if not frames.is_bare(column):
+        return np.array([frames.is_unknown(v) or frames.is_distribution(v) for v in column], dtype=bool)
+    return np.array(frames.is_unknown(column.tolist() if isinstance(column, np.ndarray) else column))
+
+
+def _speaks_codes(labels: Labels, column: Any, open_rows: np.ndarray) -> bool:
+    """Whether what is known in a column are the positions of states that have names."""
+    if not open_rows.ndim or not takes_codes(labels):
+        return False
+    if frames.is_numbers(column):
+        return column.dtype.kind != "b" and not open_rows.all()
+    if isinstance(column, frames.Factored):
+        known = [value for value in column.found if not (frames.is_unknown(value) or frames.is_distribution(value))]
+    else:
+        known = [value for value, is_open in zip(column, open_rows, strict=True) if not is_open]
+    return bool(known) and all(isinstance(value, (int, float, np.number)) for value in known)

@@ -1,0 +1,160 @@
+"""Why a row is classified as it is: how much each known value adds to the log-odds of a state.
+
+What a value adds depends on what is known already, so it is averaged over orders in which the values become known, each
+with its reverse. In every order the steps add up to the log-odds, and so does their mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..core import printing
+from ..core.exceptions import visible
+from ..core.labels import Label, shown_number
+
+ORDERS = 8
+"""Pairs of an order and its reverse."""
+
+FAINTEST = 1e-300
+"""A smaller probability counts as this one: a state that is ruled out has finite odds, and they can be added."""
+
+BESIDE = 22
+"""Cells beside the name and value of a variable on a terminal: for what it adds."""
+
+CERTAIN = -float(np.log(FAINTEST))
+"""The log-odds of a state when all others are ruled out."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What speaks for a state of a variable in one row, in nats of log-odds against all other states.
+
+    Attributes:
+        variable: what is decided.
+        state: the state that is explained, usually the likeliest.
+        probability: of that state in this row.
+        prior: its log-odds before anything is known.
+        contributions: for each known variable what it adds; with the prior they sum to `log_odds`.
+        values: what is known.
+        log_odds: of the state in this row; `CERTAIN` where all others are ruled out, its negative where it is itself.
+        certain: the variables that rule others out (above 0), or the state itself (below 0), and in which share of the
+            orders it is this one that does so. The share times `CERTAIN` is in their contribution.
+    """
+
+    variable: str
+    state: Label
+    probability: float
+    prior: float
+    contributions: dict[str, float]
+    values: dict[str, Any]
+    log_odds: float
+    certain: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def ranked(self) -> list[tuple[str, float]]:
+        """The contributions, the largest, for or against, first."""
+        return sorted(self.contributions.items(), key=lambda item: -abs(item[1]))
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """Of the log-odds in general and in the row: 1 where others are ruled out, -1 where the state is, else 0."""
+        return float(_ruled_out(self.prior)), float(_ruled_out(self.log_odds))
+
+    def _rows(self, room: int | None = None) -> list[list[str]]:
+        """From the log-odds in general, value by value, to those of the row."""
+        first, last = self.shares
+        known = [(name, shown(self.values[name])) for name, _ in self.ranked]
+        labels = printing.equations(known, None if room is None else room - BESIDE)
+        between = [
+            [label, added(value, self.certain.get(name, 0.0))]
+            for label, (name, value) in zip(labels, self.ranked, strict=True)
+        ]
+        return [["baseline", added(self.prior, first)], *between, ["total", added(self.log_odds, last)]]
+
+    def __str__(self) -> str:
+        what = visible(f"{self.variable} = {shown(self.state)}  ({self.probability:.1%})")
+        room = printing.room()
+        table = printing.aligned([], self._rows(room), indent=2, room=room)
+        return f"{what}; log-odds, for (+) or against (-)\n{table}"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{escape(visible(name))}</th><td>{text}</td></tr>"
+            for name, text in self._rows()
+        )
+        what = escape(visible(f"{self.variable} = {shown(self.state)} ({self.probability:.1%}), log-odds"))
+        return f"<table><caption>{what}</caption>{cells}</table>"
+
+
+def shown(value: Any) -> str:
+    """A value as people read it: a number with four digits, and all of its whole part."""
+    return shown_number(float(value)) if isinstance(value, (float, np.floating)) else str(value)
+
+
+def _ruled_out(odds: Any) -> Any:
+    """1 where all other states are ruled out, -1 where the state itself is, 0 where neither is."""
+    return np.sign(odds) * (np.abs(odds) > CERTAIN - 1e-6)
+
+
+def added(value: float, share: float, form: str = "+.3f") -> str:
+    """What a value adds, as text; where it rules something out, that, and in which share of the orders."""
+    if not share:
+        return format(value, form)
+    word = "certain" if share > 0 else "ruled out"
+    return word if abs(share) > 1 - 1e-9 else f"{word} ({abs(share):.0%})"
+
+
+def explain(
+    row: Mapping[str, Any],
+    known: list[str],
+    posterior: Callable[[np.ndarray], np.ndarray],
+    variable: str,
+    labels: Any,
+    state: int | None,
+    orders: int = ORDERS,
+) -> Explanation:
+    """Explain a decision.
+
+    Args:
+        row: the values as people know them.
+        known: the names of those that are known.
+        posterior: from (rows, names) of which is known in each row to the distribution of the variable, (rows, states).
+        variable: what is decided.
+        labels: its states.
+        state: the one to explain; the likeliest unless given.
+        orders: how many orders, each with its reverse.
+    """
+    generator = np.random.default_rng(0)
+    ways = [generator.permutation(len(known)) for _ in range(orders if len(known) > 1 else 1)]
+    ways = [way for one in ways for way in (one, one[::-1])]
+    shown = np.zeros((2 + len(ways) * max(len(known) - 1, 0), len(known)), dtype=bool)
+    shown[1] = True
+    for number, way in enumerate(ways):
+        for position in range(len(known) - 1):
+            shown[2 + number * (len(known) - 1) + position, way[: position + 1]] = True
+    beliefs = posterior(shown)
+    code = int(beliefs[1].argmax()) if state is None else state
+    others = np.delete(beliefs, code, axis=1).sum(axis=1)
+    odds = np.log(np.maximum(beliefs[:, code], FAINTEST)) - np.log(np.maximum(others, FAINTEST))
+    both = np.stack([odds, _ruled_out(odds)], axis=1)
+    means = np.zeros((len(known), 2))
+    for number, way in enumerate(ways):
+        between = both[2 + number * (len(known) - 1) : 2 + (number + 1) * (len(known) - 1)]
+        means[way] += np.diff(np.concatenate([both[:1], between, both[1:2]]), axis=0)[: len(known)]
+    means /= len(ways)
+    return Explanation(
+        variable=variable,
+        state=labels[code],
+        probability=float(beliefs[1, code]),
+        prior=float(odds[0]),
+        contributions=dict(zip(known, means[:, 0].tolist(), strict=True)),
+        values={name: row[name] for name in known},
+        log_odds=float(odds[1]) if known else float(odds[0]),
+        certain={name: share for name, share in zip(known, means[:, 1].tolist(), strict=True) if share},
+    )

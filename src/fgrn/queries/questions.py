@@ -1,0 +1,258 @@
+"""What people ask a model: posteriors, classes, completed tables, prototypes, embeddings, explanations, new rows.
+
+Everything here is a question to `propagate`, whatever kind of model answers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..core import settings
+from ..core.exceptions import EvidenceError, FgrnError, ImpossibleEvidence, counted
+from ..core.labels import Label, named
+from ..core.settings import Name
+from ..tables import frames
+from . import explanation
+from .assignments import likeliest, max_marginals, sampled_given
+from .completion import completed
+from .sampling import sampled
+
+if TYPE_CHECKING:
+    from ..core.variable import Variable
+    from ..flow.messages import Messages
+    from ..flow.parameters import Parameters, Specification
+    from ..plan.plan import Plan
+    from ..plan.schedule import Programs
+    from ..tables.encoded import Evidence
+
+
+class MostProbable(NamedTuple):
+    """The labels of variables that are likeliest together, and the log-probability of that and what is known."""
+
+    labels: dict[str, Any]
+    log_probability: Any
+
+
+class Queries:
+    """The questions; a model has `propagate`, `variable`, `observed`, and the rest that is named here."""
+
+    _beside: frozenset[str] = frozenset()  # columns of a table that are no variables
+    _spec: Specification
+    _parameters: Parameters
+
+    propagate: Callable[..., Messages]
+    variable: Callable[[Name], Variable]
+    _plan: Callable[[Collection[str]], Plan]
+    _encode: Callable[[Plan, frames.Data], Evidence]
+    _programs_for: Callable[[Plan, Collection[str], Evidence], Programs]
+    _explained: Callable[..., ImpossibleEvidence]
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """The names of the variables that leave the graph."""
+        raise NotImplementedError
+
+    def posterior(self, data: frames.Data, name: Name, *, engine: str = "auto") -> np.ndarray:
+        """The distribution of a variable in each row, the row's own evidence on it included: (rows, states)."""
+        return self.propagate(data, keep=[name], parts=["marginal"], engine=engine).marginal(name)
+
+    def classify(self, data: frames.Data, name: Name, *, engine: str = "auto") -> np.ndarray:
+        """The likeliest label of a variable in each row, given all the others: what is given on it is not used."""
+        name, columns = settings.name_of(name), frames.columns(data)
+        if name in columns:
+            given = columns.pop(name)
+            if not columns:
+                columns[name] = None if frames.is_bare(given) else [None] * len(given)
+        belief = self.propagate(columns or data, keep=[name], parts=["marginal"], engine=engine).marginal(name)
+        return named(self.variable(name).labels, belief.argmax(axis=1))
+
+    def complete(self, data: frames.Data, *, engine: str = "auto") -> Any:
+        """The same table with every unknown or partly known value replaced by its likeliest label."""
+        return completed(
+            data,
+            self._beside,
+            lambda name: self.variable(name).labels,
+            lambda columns, wanted: self.propagate(columns, keep=wanted, parts=["marginal"], engine=engine),
+        )
+
+    def prototype(self, name: Name, state: Label, *, engine: str = "auto") -> dict[str, np.ndarray]:
+        """The distribution of every other observed variable where a variable is in a given state.
+
+        Of a state of a hidden variable that is its Bayesian cluster.
+        Where no other variable is observed at an end of the graph, that of the Sources' variables.
+        """
+        variable = self.variable(name)
+        name = variable.name
+        label = variable.labels[variable.code(state)]
+        ends = [other for other in self.observed if other != name]
+        others = ends or [other for other in self._spec.layout.prior_names if other != name]
+        found = self.propagate({name: [label]}, keep=others, engine=engine)
+        return {other: found.marginal(other)[0] for other in others}
+
+    def embed(self, data: frames.Data, name: Name, *, engine: str = "auto") -> np.ndarray:
+        """The backward message at a hidden variable: what a row's known values say of it, (rows, states)."""
+        return self.propagate(data, keep=[name], parts=["backward"], engine=engine).backward(name)
+
+    def explain(
+        self,
+        row: Mapping[str, Any],
+        name: Name,
+        state: Label | None = None,
+        *,
+        values: Mapping[str, Any] | None = None,
+        orders: int = explanation.ORDERS,
+        engine: str = "auto",
+    ) -> explanation.Explanation:
+        """How much each known value of a row adds to the log-odds of a state of a variable.
+
+        What a value adds depends on what is known already; it is the mean over orders in which the values become known,
+        each with its reverse. The contributions and the log-odds before anything is known sum to those of the row.
+
+        Args:
+            row: the values of one row; what is given on the variable itself is not used.
+            name: the variable that is decided.
+            state: the state to explain, the likeliest unless given.
+            values: the same values as people know them, if the row holds codes.
+            orders: how many orders.
+            engine: see `propagate`.
+        """
+        settings.whole("orders", orders, 1)
+        variable = self.variable(name)
+        name = variable.name
+        columns = {key: _one(key, column) for key, column in frames.columns(row).items() if key != name}
+        known = [key for key, column in columns.items() if not _is_open(column)]
+
+        def posterior(shown: np.ndarray) -> np.ndarray:
+            table = {key: _where(columns[key], shown[:, number]) for number, key in enumerate(known)}
+            return self.posterior(table or {name: [None] * len(shown)}, name, engine=engine)
+
+        code = None if state is None else variable.code(state)
+        if known:  # refused here if it is impossible, as the one row it is
+            self.propagate({key: _where(columns[key], np.ones(1, bool)) for key in known}, keep=[], engine=engine)
+        named_values = values or {key: column for key, column in columns.items() if key in known}
+        return explanation.explain(named_values, known, posterior, name, variable.labels, code, orders)
+
+    def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
+        """The states of all variables that are likeliest together, given what is known, and their log-probability.
+
+        For one row of plain values the answer has plain labels, for a table it has a column of each.
+
+        Args:
+            evidence: see `propagate`.
+            names: which variables of that one assignment to return, all that are observed unless given. It chooses
+                what is returned, and not what is maximised: the states of all variables are likeliest together. For the
+                likeliest state of one variable whatever the others are, take the largest of `posterior`; for that of a
+                few, of `BayesianNetwork.joint`.
+        """
+        plan, encoded, programs = self._swept_plan(evidence)
+        edges = {name: plan.edge(name) for name in self._asked(names)}
+        try:
+            codes, found = likeliest(plan, programs, self._parameters.values, encoded)
+        except ImpossibleEvidence as error:
+            raise self._explained(error, plan, programs, self._parameters.values, encoded) from None
+        labels = {name: named(plan.labels[edge], codes[:, edge]) for name, edge in edges.items()}
+        if frames.is_one_row(evidence):
+            return MostProbable({name: column.tolist()[0] for name, column in labels.items()}, float(found[0]))
+        return MostProbable(labels, found)
+
+    def max_marginals(
+        self, evidence: frames.Data = None, *, names: Collection[Name] | None = None
+    ) -> dict[str, np.ndarray]:
+        """For each state of a variable, how probable the likeliest states of everything are that it goes with.
+
+        Logarithms, (rows, states), by variable; -inf for a state that cannot be. The largest of each row is the
+        log-probability of `most_probable`.
+
+        Args:
+            evidence: see `propagate`.
+            names: the variables to ask for, all that are observed unless given.
+        """
+        plan, encoded, programs = self._swept_plan(evidence)
+        asked = self._asked(names)
+        edges = [plan.edge(name) for name in asked]
+        try:
+            found = max_marginals(plan, programs, self._parameters.values, encoded, edges)
+        except ImpossibleEvidence as error:
+            raise self._explained(error, plan, programs, self._parameters.values, encoded) from None
+        return dict(zip(asked, found, strict=True))
+
+    def sample(
+        self,
+        rows: int = 1,
+        evidence: frames.Data = None,
+        seed: int = 0,
+        *,
+        names: Collection[Name] | None = None,
+    ) -> dict[str, np.ndarray]:
+        """New rows: the labels of some variables, those observed unless named.
+
+        Without evidence they are drawn along the blocks, causes first; with it, given what is known: so many for each
+        row of the evidence, one after the other.
+        """
+        settings.whole("rows", rows, 0)
+        settings.whole("seed", seed, 0)
+        plan, generator = self._plan(()), np.random.default_rng(seed)
+        edges = {name: plan.edge(name) for name in self._asked(names)}
+        if evidence is None and not plan.is_factor.any():
+            codes = self._sampled(plan, rows, generator)[:, list(edges.values())]
+        else:
+            plan, encoded, programs = self._swept_plan(evidence)
+            values = self._parameters.values
+            try:
+                codes = sampled_given(plan, programs, values, encoded, list(edges.values()), rows, generator)
+            except ImpossibleEvidence as error:
+                raise self._explained(error, plan, programs, values, encoded) from None
+        return {
+            name: named(plan.labels[edge], column) for (name, edge), column in zip(edges.items(), codes.T, strict=True)
+        }
+
+    def _asked(self, names: Collection[Name] | None) -> tuple[str, ...]:
+        return self.observed if names is None else settings.names("names", names)
+
+    def _swept_plan(self, evidence: frames.Data) -> tuple[Plan, Evidence, Programs]:
+        """The plan, if two sweeps are exact on it, with the evidence for it."""
+        plan = self._plan(())
+        if not plan.is_tree:
+            raise FgrnError("This network has loops, on which only sums of messages are approximated.")
+        encoded = self._encode(plan, evidence)
+        return plan, encoded, self._programs_for(plan, (), encoded)
+
+    def multiplications(self, data: frames.Data, *, direct: bool = False) -> int:
+        """The multiplications all messages of these rows take, with the linear cascade or by the bare product rule."""
+        from ..engines.reference import Reference
+
+        plan = self._plan(())
+        if not plan.is_tree:
+            raise FgrnError("Multiplications are counted for two sweeps, which this network with loops does not have.")
+        encoded = self._encode(plan, data)
+        engine = Reference(direct=direct)
+        programs = self._programs_for(plan, (), encoded)
+        prepared = engine.prepare(plan, programs, programs.everything, encoded)
+        prepared.load(self._parameters.values).propagate(slice(0, encoded.rows))
+        return engine.multiplications
+
+    def _sampled(self, plan: Plan, rows: int, generator: np.random.Generator) -> np.ndarray:
+        return sampled(plan, self._parameters.values, rows, generator, {})
+
+
+def _one(name: Name, column: Any) -> Any:
+    """The only value of a column."""
+    if isinstance(column, frames.Coded) or not frames.is_bare(column):
+        if len(column) != 1:
+            raise EvidenceError(f"One row is explained at a time, and {name!r} has {counted(len(column), 'value')}.")
+        return column if isinstance(column, frames.Coded) else column[0]
+    return column
+
+
+def _is_open(value: Any) -> bool:
+    return bool(value.unknown[0]) if isinstance(value, frames.Coded) else frames.is_unknown(value)
+
+
+def _where(value: Any, shown: np.ndarray) -> Any:
+    """One value in the rows where it is shown, and unknown elsewhere."""
+    if isinstance(value, frames.Coded):
+        return frames.Coded(np.where(shown, value.codes[0], frames.UNKNOWN))
+    return [value if here else None for here in shown.tolist()]

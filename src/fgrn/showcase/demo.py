@@ -1,0 +1,184 @@
+"""The demonstration: handwritten digits learnt, compared, explained, completed and drawn. `fgrn demo`.
+
+The table needs no network: scikit-learn brings it along. Eight by eight pixels in four shades of grey are 64 observed
+variables; the digit is one more; one hidden variable explains them all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import plots
+from ..core.exceptions import counted, shortened
+from ..tables import table_file
+from ..tables.columns import Column
+from ..tables.schema import Schema
+from . import datasets
+
+if TYPE_CHECKING:
+    from ..estimators import LatentClassifier
+
+TRAINED = 1300
+EXPLAINED = 10
+"""The row that is explained and completed, among those that were not learnt from."""
+
+
+def run(output: Path, hidden: int = 100, epochs: int = 40, say: Callable[[str], object] = print) -> dict[str, Any]:
+    """Learn the digits and say what was learnt; pictures, table and model go to a folder. Returns the results."""
+    from ..estimators import LatentClassifier
+
+    table = datasets.load("digits")
+    pixels = np.array(list(table.features.values())).T
+    digits = np.array(table.classes)
+    names = list(table.features)
+    train, test = slice(0, TRAINED), slice(TRAINED, None)
+    say(f"{table.rows:,} handwritten digits, 8 x 8 pixels in 4 shades of grey, of scikit-learn;")
+    say(f"the first {TRAINED:,} to learn from, the other {table.rows - TRAINED} to be tested on.\n")
+
+    shades = tuple(range(datasets.SHADES))  # some pixel may lack one in the rows to learn from
+    schema = Schema(Column(name, shades, ordered=True) for name in names)
+    settings: dict[str, Any] = {"n_epochs": epochs, "smoothing": 0.1, "n_init": 1, "tol": 0.0}
+    model = LatentClassifier(hidden, **settings, schema=schema, random_state=0, verbose=1)
+    began = time.perf_counter()
+    model.fit(_columns(names, pixels[train]), {table.target: digits[train].tolist()})
+    took = time.perf_counter() - began
+    first, last = model.history_.per_row[[0, -1]]
+    levels = shortened(model.schema_[names[20]].levels)
+    say(f"Schema: {len(names)} columns such as {names[20]!r} (levels {levels}), and {table.target!r}")
+    say(
+        f"Learnt in {took:.1f} s: {counted(model.n_iter_, 'epoch')}, log-likelihood per digit "
+        f"{first:.1f} -> {last:.1f}\n"
+    )
+
+    unseen = _columns(names, pixels[test])
+    found = model.predict(unseen)
+    say("Accuracy on digits it has not seen")
+    accuracy = {
+        f"fgrn, {hidden} hidden states": float(np.mean(found == digits[test])),
+        "CategoricalNB of scikit-learn": _naive_bayes(pixels, digits, train, test),
+    }
+    for who, share in accuracy.items():
+        say(f"  {who:32} {share:6.1%}")
+
+    row = {name: int(column[EXPLAINED]) for name, column in unseen.items()}
+    told = model.explain(row)
+    truth = digits[test][EXPLAINED]
+    say(f"\nWhy row {TRAINED + EXPLAINED}, a {truth}, is called a {told.state} ({told.probability:.1%})")
+    strongest = told.ranked[:4]
+    rest = sum(value for _, value in told.ranked[4:])
+    say(f"  {'any digit':16} {told.prior:+6.2f}   log-odds, in nats")
+    for name, value in strongest:
+        say(f"  {f'{name} = {row[name]}':16} {value:+6.2f}")
+    say(f"  {f'{len(names) - len(strongest)} other pixels':16} {rest:+6.2f}")
+    say(f"  {'total':16} {told.log_odds:+6.2f}")
+
+    files = _write(model, table, pixels, digits, unseen, found, output, say)
+    say("\nThe same with your own table:")
+    say("  fgrn inspect yours.csv")
+    say("  fgrn fit yours.csv --target COLUMN -o yours.fgrn")
+    say(f"or with this one: fgrn fit {output / 'digits.csv'} --target digit -o {output / 'mine.fgrn'} --test 0.2")
+    return {
+        "rows": TRAINED,
+        "rows_kept_back": table.rows - TRAINED,
+        "seconds": took,
+        "epochs": model.n_iter_,
+        "log_likelihood_per_row": float(last),
+        "accuracy_on_rows_kept_back": accuracy,
+        "files": files,
+    }
+
+
+def _write(
+    model: LatentClassifier,
+    table: datasets.Dataset,
+    pixels: np.ndarray,
+    digits: np.ndarray,
+    unseen: dict[str, Any],
+    found: np.ndarray,
+    output: Path,
+    say: Callable[[str], object],
+) -> list[str]:
+    """Pictures, the model, and the table; returns where they are."""
+    output.mkdir(parents=True, exist_ok=True)
+    names = list(table.features)
+    test = digits[TRAINED:]
+    chosen = [int(np.flatnonzero(test == digit)[3]) for digit in range(10)]
+    upper = {
+        name: [None if place >= len(names) // 2 else int(pixels[TRAINED + row, place]) for row in chosen]
+        for place, name in enumerate(names)
+    }
+    row = {name: column[EXPLAINED] for name, column in unseen.items()}
+    pictures = (
+        ("prototypes.png", "what each digit looks like to the network", _prototypes(model, names)),
+        ("completed.png", "lower halves it never saw, filled in from the upper ones",
+         _completed(model, upper, pixels[TRAINED:][chosen], test[chosen])),
+        ("explained.png", "the row above, value by value", plots.explanation(model.explain(row))),
+        ("confusion.png", "which digits are taken for which", plots.confusion(test, found)),
+        ("convergence.png", "the likelihood, epoch by epoch", plots.convergence(model.history_)),
+    )  # fmt: skip
+    say("\nWritten")
+    for name, what, figure in pictures:
+        plots.save(figure, output / name)
+        say(f"  {output / name}  {what}")
+    model.save(output / "digits.fgrn")
+    say(f"  {output / 'digits.fgrn'}  the model")
+    table_file.write(table.columns, output / "digits.csv")
+    say(f"  {output / 'digits.csv'}  the table")
+    return [str(output / name) for name in (*(name for name, _, _ in pictures), "digits.fgrn", "digits.csv")]
+
+
+def _columns(names: list[str], pixels: np.ndarray) -> dict[str, np.ndarray]:
+    return dict(zip(names, pixels.T, strict=True))
+
+
+def _naive_bayes(pixels: np.ndarray, digits: np.ndarray, train: slice, test: slice) -> float:
+    from sklearn.naive_bayes import CategoricalNB
+
+    other = CategoricalNB(min_categories=datasets.SHADES).fit(pixels[train], digits[train])
+    return float(other.score(pixels[test], digits[test]))
+
+
+def _prototypes(model: LatentClassifier, names: list[str]) -> Any:
+    figure, axes = _grid(2, 5)
+    for (digit, columns), axis in zip(model.prototypes_.items(), axes.flat, strict=True):
+        shades = [sum(float(level) * share for level, share in columns[name].items()) for name in names]
+        _image(axis, np.array(shades).reshape(datasets.SIDE, -1), str(digit))
+    figure.suptitle("Prototype of each digit: expected shade of every pixel")
+    return figure
+
+
+def _completed(model: LatentClassifier, upper: dict[str, Any], truth: np.ndarray, digits: np.ndarray) -> Any:
+    named = model.predict(upper)
+    filled = np.array(list(model.complete(upper).values()), dtype=float).T
+    given = np.array([[np.nan if v is None else v for v in column] for column in upper.values()], dtype=float).T
+    figure, axes = _grid(3, len(digits))
+    for column, digit in enumerate(digits):
+        titles = ("", f"a {named[column]}", f"was a {digit}")
+        for axis, picture, title in zip(axes[:, column], (given, filled, truth), titles, strict=True):
+            _image(axis, picture[column].reshape(datasets.SIDE, -1), title)
+    for axis, label in zip(axes[:, 0], ("given", "completed", "truth"), strict=True):
+        axis.set_ylabel(label, fontsize=11)
+    figure.suptitle("Digits completed from their upper half")
+    return figure
+
+
+def _grid(rows: int, columns: int) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(1.15 * columns, 1.35 * rows + 0.5), layout="constrained", dpi=150)
+    return figure, figure.subplots(rows, columns)
+
+
+def _image(axis: Any, picture: np.ndarray, title: str) -> None:
+    axis.set_facecolor("#dfe8f2")
+    axis.imshow(picture, cmap="gray_r", vmin=0, vmax=datasets.SHADES - 1)
+    axis.set(xticks=[], yticks=[])
+    for side in axis.spines.values():
+        side.set_color("#9aa7b5")
+    if title:
+        axis.set_title(title, fontsize=10)

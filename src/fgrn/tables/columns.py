@@ -1,0 +1,226 @@
+"""One column of a table: its levels, and how values become levels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from ..core.exceptions import SchemaError, counted
+from ..core.labels import Label, is_number, plain_number
+from . import frames
+
+MOST_BITS = 64
+"""Of a whole number that is a level: larger ones are no numbers to other programs that read model files."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: the levels of its variable in order, and how values become levels.
+
+    Attributes:
+        name: of the column.
+        levels: the labels of the states; none if nothing is known of the column, which is then no variable.
+        edges: the inner borders of bins, one less than levels; a value on a border is in the upper bin. Empty for a
+            column whose values are the levels themselves.
+        centers: one number for each bin, that stands for it where a number is wanted.
+        missing: values that mean "unknown", beside None and NaN.
+        ordered: whether the order of the levels means something.
+    """
+
+    name: str
+    levels: tuple[Label, ...]
+    edges: tuple[float, ...] = ()
+    centers: tuple[float, ...] = ()
+    missing: tuple[Label, ...] = ()
+    ordered: bool = False
+
+    def __post_init__(self) -> None:
+        for field in ("levels", "edges", "centers", "missing"):
+            given = getattr(self, field)
+            if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+                raise SchemaError(f"Column {self.name!r}: {field!r} is a list. Got {given!r} instead.")
+            values = [plain_value(value, self.name) for value in given]
+            if field in ("edges", "centers"):
+                values = [float(value) if isinstance(value, int) else value for value in values]
+            object.__setattr__(self, field, tuple(values))
+        if not isinstance(self.name, str):
+            raise SchemaError(f"A column is called by a word. Got {self.name!r} instead.")
+        if None in self.levels:
+            raise SchemaError(f"Column {self.name!r}: unknown is no level.")
+        twice = [level for level, count in Counter(self.levels).items() if count > 1]
+        if twice:
+            raise SchemaError(f"Column {self.name!r} has the level {twice[0]!r} twice.")
+        codes = set(self.missing)
+        both = [level for level in self.levels if level in codes]
+        if both:
+            raise SchemaError(f"Column {self.name!r}: {both[0]!r} is a level and a code for missing values.")
+        if self.edges:
+            self._check_bins()
+        elif self.centers:
+            raise SchemaError(f"Column {self.name!r} has centers of bins, but no edges between them.")
+
+    def _check_bins(self) -> None:
+        numbers = all(isinstance(value, (int, float)) and isfinite(value) for value in (*self.edges, *self.centers))
+        if not numbers or any(a >= b for a, b in pairwise(self.edges)):
+            raise SchemaError(f"Column {self.name!r}: the edges of bins are numbers that ascend. Got {self.edges!r}.")
+        if len(self.levels) != len(self.edges) + 1:
+            raise SchemaError(
+                f"Column {self.name!r} has {counted(len(self.edges), 'edge')}, which make "
+                f"{len(self.edges) + 1} bins, but "
+                f"{counted(len(self.levels), 'level')} to name them."
+            )
+        if self.centers and len(self.centers) != len(self.levels):
+            raise SchemaError(
+                f"Column {self.name!r}: there is one center for each of its {counted(len(self.levels), 'bin')}."
+            )
+
+    @property
+    def is_binned(self) -> bool:
+        """Whether values are numbers that fall into bins."""
+        return bool(self.edges)
+
+    def value(self, level: Label) -> Label:
+        """What stands for a level in a table: the level itself, or the center of a bin."""
+        return self.centers[self.levels.index(level)] if self.centers else level
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether its values are numbers."""
+        numbers = [isinstance(level, (int, float)) and not isinstance(level, bool) for level in self.levels]
+        return self.is_binned or (all(numbers) and bool(numbers))
+
+    def codes(self, values: Any) -> tuple[np.ndarray, dict[Any, int]]:
+        """The position of each value's level, UNKNOWN where it is no level; and what was no level, how often."""
+        if self.is_binned:
+            return self._binned(values), {}
+        exact = all(isinstance(level, (int, float)) and abs(level) < 2**53 for level in self.levels)
+        if frames.is_numbers(values) and values.ndim == 1 and exact:
+            return self._numbers(values)
+        column = told_apart(values, self.name)
+        places: dict[Any, int] = {level: code for code, level in enumerate(self.levels)}
+        places |= dict.fromkeys((*self.missing, None), frames.UNKNOWN)
+        codes = [frames.UNKNOWN] * len(column.values)
+        unseen: dict[Any, int] = {}
+        for place, (given, count) in enumerate(zip(column.values, column.counts.tolist(), strict=True)):
+            if not count:
+                continue
+            value = plain_value(given, self.name)
+            spelt = next((one for one in (value, *_spellings(value)) if one in places), self)
+            codes[place] = places.get(spelt, frames.UNKNOWN)
+            if spelt is self:
+                unseen[value] = unseen.get(value, 0) + count
+        return column.spread(codes, frames.UNKNOWN, np.int32), unseen
+
+    def _numbers(self, values: np.ndarray) -> tuple[np.ndarray, dict[Any, int]]:
+        levels = np.array([float(level) for level in self.levels])
+        order = np.argsort(levels)
+        numbers = values.astype(np.float64)
+        place = np.minimum(np.searchsorted(levels[order], numbers), len(levels) - 1)
+        codes = order[place].astype(np.int32)
+        wrong = levels[codes] != numbers
+        codes[wrong] = frames.UNKNOWN
+        known = ~np.isnan(numbers) & ~np.isin(numbers, _floats(self.missing))
+        found, count = np.unique(numbers[wrong & known], return_counts=True)
+        return codes, {plain_value(value, self.name): int(n) for value, n in zip(found, count, strict=True)}
+
+    def _binned(self, values: Any) -> np.ndarray:
+        numbers = numeric(values, self.name, self.missing)
+        codes = np.searchsorted(np.array(self.edges), numbers, side="right").astype(np.int32)
+        codes[np.isnan(numbers)] = frames.UNKNOWN
+        return codes
+
+
+def numeric(values: Any, name: str, missing: Iterable[Label] = ()) -> np.ndarray:
+    """A column as float64, NaN where it is unknown; words that are no numbers are an error."""
+    if frames.is_numbers(values):
+        numbers = values.astype(np.float64)
+    else:
+        column = told_apart(values, name)
+        used = zip(column.values, column.counts.tolist(), strict=True)
+        plain: list[Any] = [plain_value(value, name) if count else None for value, count in used]
+        codes = {None, *missing}
+        words = [value for value in plain if value not in codes and not is_number(value)]
+        if words:
+            raise SchemaError(
+                f"Column {name!r} holds numbers in bins, and {words[0]!r} is no number. Add it to the missing codes, "
+                "or name the levels of the column."
+            )
+        numbers = column.spread([np.nan if v in codes else float(v) for v in plain], np.nan, np.float64)
+    numbers = np.where(np.isin(numbers, _floats(missing)), np.nan, numbers)
+    if np.isinf(numbers).any():
+        row = int(np.flatnonzero(np.isinf(numbers))[0])
+        raise SchemaError(f"Row {row}, {name!r}: {numbers[row]} is in no bin. Replace it, or leave it unknown.")
+    return numbers
+
+
+def bin_labels(edges: Sequence[float]) -> list[str]:
+    """A name for each bin between these edges, with as few digits as tell them apart."""
+    for digits in range(2, 18):
+        shown = [plain_number(edge, digits) for edge in edges]
+        if len(set(shown)) == len(shown) and all(
+            abs(float(text) - edge) <= 0.005 * min(_gaps(edges)) for text, edge in zip(shown, edges, strict=True)
+        ):
+            break
+    return [f"< {shown[0]}", *(f"{a} to {b}" for a, b in pairwise(shown)), f">= {shown[-1]}"]
+
+
+def _gaps(edges: Sequence[float]) -> list[float]:
+    return [b - a for a, b in pairwise(edges)] or [abs(edges[0]) or 1.0]
+
+
+def plain_value(value: Any, name: str) -> Any:
+    """A value as a label: None if it is unknown, and a whole number as int, whatever it came as."""
+    if frames.is_unknown(value):
+        return None
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**MOST_BITS:
+        return int(value)
+    if isinstance(value, (str, bool, int, float)):
+        return value
+    raise SchemaError(
+        f"Column {name!r} holds {value!r}, a {type(value).__name__}. Levels are words, numbers and truth values; turn "
+        "it into one of these."
+    )
+
+
+def told_apart(column: Any, name: str, first: int = 0) -> frames.Factored:
+    """A column by its distinct values; one that holds what is no value is an error. Rows are counted from `first`."""
+    if frames.is_bare(column):
+        column = frames.listed(column)
+    found = frames.factored(frames.listed(column) if frames.is_numbers(column) else column)
+    if not isinstance(found, frames.Factored):
+        found = frames.factored([plain_value(value, name) for value in found])
+    plain: frames.Factored = found
+    for place, value in enumerate(plain.values):
+        if type(value) is int and value.bit_length() >= 1024:
+            digits = int(value.bit_length() * 0.30103) + 1
+            raise SchemaError(
+                f"Row {first + row_of(plain, place)}, {name!r}: a whole number of {digits:,} digits is larger than any "
+                "number that can be computed with. Turn it into a word, or leave it unknown."
+            )
+    return plain
+
+
+def row_of(column: frames.Factored, place: int) -> int:
+    """The first row that has the value at a place."""
+    return int(np.argmax(column.codes == place))
+
+
+def _spellings(value: Any) -> list[Any]:
+    """Other ways to write a value: 2 as "2", "2" as 2, "true" as True. Not every table has words where others do."""
+    if not isinstance(value, str):
+        return [str(value), str(value).lower()]
+    if value.lower() in ("true", "false"):
+        return [value.lower() == "true", value.capitalize(), value.lower()]
+    return [plain_value(float(value), value)] if is_number(value) else []
+
+
+def _floats(values: Iterable[Label]) -> list[float]:
+    return [float(value) for value in values if not isinstance(value, str)]

@@ -1,0 +1,132 @@
+"""Arrays on disk that are read as if they were in memory.
+
+They lie in a file without a name, so that nothing is left behind however the process ends. Pages that were read
+count as memory of the process until `release` lets them go; what the system keeps of them, it gives up when asked.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from threading import RLock
+from typing import IO, Any
+from weakref import finalize
+
+import numpy as np
+
+from ..core.exceptions import TableFileError
+
+SEGMENT = 2**28
+"""Bytes that are mapped at once, at least: a process may have only so many maps."""
+
+
+AT_ONCE = 2**20
+"""Numbers of an array that are made at a time."""
+
+LARGE = "/var/tmp"
+"""Where Unix keeps temporary files that are large."""
+
+
+class Disk:
+    """A place for arrays, gone when nobody refers to it or to one of its arrays any more."""
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        self.folder = folder_for(folder)
+        self._file = unnamed(self.folder, self)
+        self._maps: list[mmap.mmap] = []
+        self._lock = RLock()
+        self._begins, self._at = 0, 0  # of the last map, in the file; and the next free byte in it
+
+    def room(self, count: int, dtype: Any) -> tuple[np.ndarray, int]:
+        """So many zeros, and where in the file they begin."""
+        size = count * np.dtype(dtype).itemsize
+        if not size:
+            return np.zeros(0, dtype=dtype), 0
+        if not self._maps or self._at + size > len(self._maps[-1]):
+            self._begins += len(self._maps[-1]) if self._maps else 0
+            length = -(-max(size, SEGMENT) // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+            os.truncate(self._file.fileno(), self._begins + length)  # takes no room until it is written to
+            self._maps.append(mmap.mmap(self._file.fileno(), length, offset=self._begins))
+            self._at = 0
+        at = self._at
+        self._at += -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        return np.frombuffer(self._maps[-1], dtype=dtype, count=count, offset=at), self._begins + at
+
+    def write(self, data: np.ndarray, place: int) -> None:
+        """Write to the file, and not through the map: a full disk is then an error and not the end of the process."""
+        with self._lock:
+            written(self._file, data, place, self.folder)
+
+    def kept(self, array: np.ndarray) -> np.ndarray:
+        """The same array, on disk; several threads may ask."""
+        with self._lock:
+            mapped, place = self.room(array.size, array.dtype)
+            self.write(array, place)
+        return mapped.reshape(array.shape)
+
+    def made(self, count: int, dtype: Any, part: Callable[[slice], np.ndarray]) -> np.ndarray:
+        """An array of so many numbers, made part by part."""
+        with self._lock:
+            mapped, place = self.room(count, dtype)
+        for first in range(0, count, AT_ONCE):
+            rows = slice(first, min(first + AT_ONCE, count))
+            self.write(part(rows).astype(dtype, copy=False), place + first * mapped.itemsize)
+        return mapped
+
+    def release(self) -> None:
+        """Let go of the memory that was read from disk; arrays stay what they are."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            for one in self._maps:
+                one.madvise(mmap.MADV_DONTNEED)
+
+
+def folder_for(folder: str | os.PathLike[str] | None) -> str:
+    """The folder of the cache: as it is given, or that of TMPDIR, or that of large temporary files.
+
+    The folder for small ones is in memory on many systems.
+    """
+    if folder is not None:
+        return os.fspath(folder)
+    chosen = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    return LARGE if not chosen and os.access(LARGE, os.W_OK | os.X_OK) else tempfile.gettempdir()
+
+
+def unnamed(folder: str | os.PathLike[str] | None, owner: object = None) -> IO[bytes]:
+    """A new file without a name or a buffer in a folder, see `folder_for`.
+
+    It is closed when its owner is gone, if it has one.
+    """
+    try:
+        file: IO[bytes] = tempfile.TemporaryFile(dir=folder_for(folder), buffering=0)  # noqa: SIM115
+        if owner is not None:
+            finalize(owner, file.close)
+        return file
+    except OSError as error:
+        where = folder_for(folder)
+        why = "there is no such folder" if not Path(where).is_dir() else (error.strerror or str(error)).lower()
+        raise TableFileError(
+            f"Nothing can be kept in the cache folder {where!r}: {why}. Choose another cache=."
+        ) from error
+
+
+def written(file: IO[bytes], data: np.ndarray, place: int, folder: str | os.PathLike[str] | None) -> None:
+    """Write an array into a file at some place; a disk that is full is an error that says what to do."""
+    view = memoryview(np.ascontiguousarray(data).reshape(-1).view(np.uint8).data)
+    try:
+        file.seek(place)
+        while len(view):
+            view = view[file.write(view) :]
+    except OSError as error:
+        raise full(error, folder) from error
+
+
+def full(error: OSError, folder: str | os.PathLike[str] | None) -> TableFileError:
+    """The error for a cache that cannot be written."""
+    why = (error.strerror or str(error)).lower()
+    return TableFileError(
+        f"The cache in {folder_for(folder)!r} cannot be written: {why}. Make room there, or choose a folder on another "
+        "disk: fgrn.Stream(..., cache=folder). Nothing was left behind."
+    )

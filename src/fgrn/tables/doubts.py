@@ -1,0 +1,99 @@
+"""What looks odd in a table that is about to be learnt from: words for missing values, a row as names, no text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Any
+
+from ..core.exceptions import SchemaError, TableWarning, counted, shortened, warn
+from ..core.labels import is_missing_word, is_number, is_text
+from . import frames
+from .columns import Column, row_of, told_apart
+from .distinct import Distinct
+
+MOST_TOLD = 3
+"""Columns of which one warning tells."""
+
+
+def tell_missing(found: Mapping[str, Column], values: Mapping[str, Any]) -> None:
+    """Say which words were taken for missing values, in how many rows, and how to keep them.
+
+    Args:
+        found: the columns of a schema.
+        values: the same columns as they were read.
+    """
+    told = []
+    for name, column in found.items():
+        if not column.missing:
+            continue
+        rows = ""
+        if not isinstance(values[name], Distinct):
+            apart = told_apart(values[name], name)
+            counts = zip(apart.values, apart.counts.tolist(), strict=True)
+            rows = f" in {counted(sum(n for value, n in counts if value in column.missing), 'row')}"
+        told.append(f"column {name!r}: {shortened([repr(code) for code in column.missing], 4)}{rows}")
+    if told:
+        more = [counted(len(told) - MOST_TOLD, "more column")] if len(told) > MOST_TOLD else []
+        warn(
+            f"Words taken as missing values: {'; '.join([*told[:MOST_TOLD], *more])}. To keep them as levels, set "
+            "missing=() (of an estimator, missing_values=()).",
+            TableWarning,
+        )
+
+
+def doubt_names(columns: Iterable[Column]) -> None:
+    """Warn of names of columns that look like a row."""
+    known = list(columns)
+    if names_are_values(known):
+        warn(
+            f"The names of the columns look like a row: each is a value of its own column "
+            f"({shortened([column.name for column in known], 4)}). If the first line of the table is a row, read it "
+            "with header=False (pandas: header=None).",
+            TableWarning,
+        )
+
+
+def names_are_values(columns: Iterable[Column]) -> bool:
+    """Whether the name of every column looks like a value of it, as where a row was read as the line of names."""
+    known = [column for column in columns if column.levels]
+    numbers = [int(column.name) for column in known if column.name.strip().isdecimal()]
+    numbered = len(numbers) == len(known) and len({b - a for a, b in pairwise(numbers)}) <= 1  # counted, or years
+    return len(known) > 1 and not numbered and all(map(_is_value_of_itself, known))
+
+
+def _is_value_of_itself(column: Column) -> bool:
+    """Whether the name of a column is one of its values; pandas makes equal names different by ".1", ".2", ..."""
+    shorter = column.name.rpartition(".")[0] or column.name
+    return is_missing_word(column.name) or _is_value(column, column.name) or _is_value(column, shorter)
+
+
+def _is_value(column: Column, name: str) -> bool:
+    if not column.is_numeric:
+        _, unseen = column.codes([name])
+        return not unseen
+    if not column.is_binned:
+        numbers = [float(level) for level in column.levels]
+        return is_number(name) and min(numbers) <= float(name) <= max(numbers)
+    low, high = column.edges[0], column.edges[-1]
+    room = 1.5 * (high - low) or abs(low)  # around the edges, where nearly all values are
+    return is_number(name) and low - room <= float(name) <= high + room
+
+
+def check_text(column: frames.Factored, name: str, rows: bool) -> None:
+    """Refuse words that are no text, naming the row where `rows` are those of the table: no file could hold them."""
+    for place, value in enumerate(column.values):
+        if isinstance(value, str) and not is_text(value):
+            raise _no_text(f"Row {row_of(column, place)}, {name!r}" if rows else f"Column {name!r}", value)
+
+
+def check_name(name: str) -> None:
+    """Refuse the name of a column, if it is no text."""
+    if not is_text(name):
+        raise _no_text("The name of a column", name)
+
+
+def _no_text(where: str, value: str) -> SchemaError:
+    return SchemaError(
+        f"{where}: {value!r} is no text, for it holds half of a pair of surrogates, which no file can. Replace it."
+    )

@@ -1,0 +1,382 @@
+"""What the columns of a table mean: levels, their order, codes for missing values, bins of numbers.
+
+A `Schema` is found in a table, shown, changed, and kept with a model, so that the next table is read in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from math import inf, isfinite
+from typing import Any
+
+import numpy as np
+
+from ..core import printing, settings
+from ..core.exceptions import (
+    EmptyColumnWarning,
+    SchemaError,
+    UnseenLevelWarning,
+    counted,
+    shortened,
+    unknown_name,
+    visible,
+    warn,
+)
+from ..core.labels import Label, is_missing_word
+from . import doubts, frames
+from .columns import MOST_BITS, Column, bin_labels, numeric, plain_value, told_apart
+from .distinct import Distinct
+from .frames import Coded
+
+MOST_LEVELS = 50
+"""Words a column may have before it looks like a name or a number that nobody wants to learn from."""
+
+MOST_NUMBERS, FEW_NUMBERS, REPEATS = 12, 3, 3
+"""Different numbers in a column that are taken as they are: not more than the first, and, unless they are as few as the
+second, each about so often as the third says. Others are put in bins."""
+
+BINS = 5
+
+UNSEEN = ("unknown", "error")
+
+MOST_TOLD = 3
+"""Columns of which one warning tells what was not seen in training."""
+
+
+class Schema(Mapping[str, Column]):
+    """The columns of a table, by name.
+
+    `Schema.infer(table)` finds it; `print` shows it; `schema.with_column("age", edges=[30, 60], levels=[...])` and
+    `schema.without("id")` make another one.
+    """
+
+    def __init__(self, columns: Iterable[Column]) -> None:
+        self._columns: dict[str, Column] = {}
+        for column in columns:
+            if not isinstance(column, Column):
+                raise SchemaError(f"A Schema is made of Columns. Got {column!r} instead.")
+            if column.name in self._columns:
+                raise SchemaError(f"There are two columns called {column.name!r}.")
+            self._columns[column.name] = column
+
+    @classmethod
+    def infer(
+        cls,
+        data: Any,
+        *,
+        missing: Iterable[Label] | None = None,
+        bins: int = BINS,
+        max_levels: int = MOST_LEVELS,
+        weights: Any = None,
+        categories: Mapping[str, Sequence[Any] | None] | None = None,
+        keep_empty: bool = False,
+    ) -> Schema:
+        """The schema of a table: words are levels, few different numbers too, many fall into bins of equal weight.
+
+        Args:
+            data: a mapping of columns, any dataframe, or a `Stream` and what can be made one, read once at constant
+                memory; weights are then the name of a column.
+            missing: values that mean "unknown", beside None and NaN, wherever a column has them. Unless given, words
+                such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
+            bins: how many bins a column with many different numbers gets.
+            max_levels: the most levels a column of words or categories may have.
+            weights: one weight per row, for the borders of bins.
+            categories: the levels of some columns in order; unless given, those of categorical columns of a frame.
+            keep_empty: whether a column without any known value is kept, without levels and with a warning; it is an
+                error unless asked for.
+        """
+        settings.whole("bins", bins, 2, SchemaError)
+        settings.whole("max_levels", max_levels, 1, SchemaError)
+        codes = None if missing is None else tuple(plain_value(value, "missing") for value in missing)
+        columns = _columns_of(data, weights)
+        if not columns:
+            raise SchemaError("This table has no column.")
+        if weights is not None and not isinstance(weights, str) and not np.all(weights):
+            kept = np.flatnonzero(weights)  # a row without weight is as if it were not there
+            columns = {name: frames.taken(column, kept) for name, column in columns.items()}
+            weights = np.asarray(weights)[kept]
+        given = categories or {}
+        found = cls(
+            _inferred(name, column, given.get(name), codes, bins, max_levels, weights)
+            for name, column in columns.items()
+        )
+        empty = [repr(name) for name, column in found.items() if not column.levels]
+        if empty and (not keep_empty or len(empty) == len(found)):
+            raise SchemaError(f"{_columns(empty)} no known value. Leave {'it' if len(empty) == 1 else 'them'} out.")
+        if empty:
+            what = "it" if len(empty) == 1 else "them"
+            warn(f"{_columns(empty)} no known value, so nothing is learnt of {what}.", EmptyColumnWarning)
+        if codes is None:
+            doubts.tell_missing(found, columns)
+        doubts.doubt_names(found.values())
+        return found
+
+    def __getitem__(self, name: str) -> Column:
+        try:
+            return self._columns[name]
+        except (KeyError, TypeError):
+            raise unknown_name("column", name, self._columns) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def __eq__(self, other: object) -> bool:
+        return list(self.values()) == list(other.values()) if isinstance(other, Schema) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._columns.values()))
+
+    @property
+    def states(self) -> dict[str, list[Label]]:
+        """What `fgrn.lvm` and the others take as `observed`; columns without levels are left out."""
+        return {name: list(column.levels) for name, column in self._columns.items() if column.levels}
+
+    def with_column(self, name: str, **changes: Any) -> Schema:
+        """The same with some things changed in one column: levels, edges, centers, missing, ordered."""
+        known = set(Column.__dataclass_fields__) - {"name"}
+        for field in changes:
+            if field not in known:
+                raise unknown_name("part of a column", field, sorted(known))
+        if "edges" in changes:
+            edges = changes["edges"]
+            numbers = isinstance(edges, (list, tuple, np.ndarray)) and all(
+                isinstance(edge, (int, float, np.number)) and isfinite(edge) for edge in edges
+            )
+            if not numbers or not len(edges) or any(a >= b for a, b in pairwise(edges)):
+                raise SchemaError(f"Column {name!r}: the edges of bins are numbers that ascend. Got {edges!r}.")
+            changes.setdefault("levels", bin_labels(edges))
+            changes.setdefault("centers", ())
+        elif self[name].is_binned and "levels" in changes and len(list(changes["levels"])) != len(self[name].levels):
+            changes |= {"edges": (), "centers": ()}
+        changed = replace(self[name], **changes)
+        return Schema(changed if column.name == name else column for column in self.values())
+
+    def without(self, *names: str) -> Schema:
+        """The same but for some columns."""
+        for name in names:
+            self[name]
+        return Schema(column for column in self.values() if column.name not in names)
+
+    def codes(self, data: Any, unseen: str = "unknown") -> dict[str, Coded]:
+        """The columns of a table as codes; a value that is no level is unknown, with one warning.
+
+        Columns without levels are left out.
+
+        Args:
+            data: a mapping of columns or any dataframe; columns that the schema does not know are an error.
+            unseen: "unknown", or "error" for a value that is no level.
+        """
+        settings.choice("unseen", unseen, UNSEEN, SchemaError)
+        columns = frames.columns(data, by_value=True)
+        for name in columns:
+            self[name]
+        out: dict[str, Coded] = {}
+        strange: dict[str, dict[Any, int]] = {}
+        for name, values in columns.items():
+            if not self[name].levels:
+                continue
+            codes, found = self[name].codes(values)
+            out[name] = Coded(codes)
+            if found:
+                strange[name] = found
+        if strange and unseen == "error":
+            raise SchemaError(self.unseen_text(strange))
+        if strange:
+            warn(self.unseen_text(strange) + " Treated as unknown; unseen='error' stops here.", UnseenLevelWarning)
+        return out
+
+    def unseen_text(self, strange: Mapping[str, Mapping[Any, int]]) -> str:
+        """What to say of values that are no levels, given how often each column has them."""
+        told = [_unseen_text(self[name], found) for name, found in strange.items()]
+        more = [f"{len(told) - MOST_TOLD:,} more columns have such values."] if len(told) > MOST_TOLD else []
+        return " ".join([*told[:MOST_TOLD], *more])
+
+    def as_dict(self) -> list[dict[str, Any]]:
+        """Plain lists and mappings, as a model file keeps them."""
+        kept = []
+        for column in self.values():
+            record: dict[str, Any] = {"name": column.name, "levels": list(column.levels)}
+            for field in ("edges", "centers", "missing"):
+                if getattr(column, field):
+                    record[field] = list(getattr(column, field))
+            kept.append(record | ({"ordered": True} if column.ordered else {}))
+        return kept
+
+    @classmethod
+    def from_dict(cls, records: Sequence[Mapping[str, Any]]) -> Schema:
+        """The schema of what `as_dict` gave."""
+        return cls(Column(**dict(record)) for record in records)
+
+    def __repr__(self) -> str:
+        rows = []
+        for column in self.values():
+            kind = "bins" if column.is_binned else "ordered" if column.ordered else "levels"
+            codes = f"(missing: {shortened(column.missing)})" if column.missing else ""
+            rows.append(
+                [column.name, f"{len(column.levels):3}", kind, shortened(column.levels, 6) or "(nothing known)", codes]
+            )
+        heading = f"Schema of {counted(len(self), 'column')}"
+        return "\n".join([heading, *([printing.aligned([], rows, 5, 2, printing.room())] if rows else [])])
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        def cells(column: Column) -> list[str]:
+            kind = "bins" if column.is_binned else "levels"
+            return [f"{len(column.levels)}", kind, shortened(column.levels, 8), shortened(column.missing)]
+
+        rows = "".join(
+            f"<tr><th>{escape(visible(column.name))}</th>"
+            + "".join(f"<td>{escape(visible(cell))}</td>" for cell in cells(column))
+            + "</tr>"
+            for column in self.values()
+        )
+        head = "<tr><th>column</th><th>states</th><th>kind</th><th>levels</th><th>missing</th></tr>"
+        return f"<table><caption>Schema of {counted(len(self), 'column')}</caption>{head}{rows}</table>"
+
+
+def _columns_of(data: Any, weights: Any) -> dict[str, Any]:
+    """The columns of a table as they are, or by the different values that a stream was found to have."""
+    if isinstance(data, Mapping):
+        return (
+            dict(data)
+            if all(isinstance(one, Distinct) for one in data.values())
+            else frames.columns(data, by_value=True)
+        )
+    if not frames.is_source(data):
+        return frames.columns(data, by_value=True)
+    from ..learning.encoding import checked_weight_name, rows_of
+
+    return dict(rows_of(data).distinct(checked_weight_name(weights)))
+
+
+def _inferred(
+    name: str,
+    column: Any,
+    categories: Sequence[Any] | None,
+    missing: tuple[Label, ...] | None,
+    bins: int,
+    max_levels: int,
+    weights: np.ndarray | None,
+) -> Column:
+    doubts.check_name(name)
+    rows = None
+    if isinstance(column, Distinct):
+        rows, (column, weights) = column.rows, column.column
+    if isinstance(column, np.ndarray) and column.ndim != 1 and column.size:
+        raise SchemaError(f"Column {name!r} has {counted(column.ndim, 'dimension')}, and a column of a table has one.")
+    found = _distinct(column, name, rows is None)
+    if missing is None:
+        missing = tuple(value for value in found if is_missing_word(value) and value not in (categories or ()))
+    ordered = categories is not None
+    if categories is None and isinstance(column, frames.Factored) and column.categorical:
+        categories, ordered = column.values, column.ordered
+    used = tuple(code for code in missing if code in found)
+    levels = [value for value in found if value not in missing]
+    rows = rows if rows is not None else 1 if frames.is_bare(column) else len(column)
+    if categories is not None and (levels or not rows):  # what no row has cannot be learnt, even if it has a name
+        levels = [plain_value(value, name) for value in categories if value not in missing]
+    if not levels:
+        return Column(name, (), missing=used)
+    if categories is None and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in levels):
+        numbers = numeric(column, name, used)
+        known = ~np.isnan(numbers)
+        weight = float(known.sum() if weights is None else np.asarray(weights)[known].sum())
+        if len(levels) > MOST_NUMBERS or (len(levels) > FEW_NUMBERS and weight < REPEATS * len(levels)):
+            return _in_bins(name, numbers, used, bins, weights)
+        return Column(name, tuple(sorted(_short(level, name) for level in levels)), missing=used, ordered=True)
+    if len(levels) > max_levels:
+        what = "distinct values" if categories is None else "categories"
+        looks = " looks like an identifier" if len(levels) > rows / 2 else " are many levels"
+        raise SchemaError(
+            f"Column {name!r}: {len(levels):,} {what} in {counted(rows, 'row')}{looks}. Drop it, "
+            f"{'' if len(found) == len(levels) else 'or the categories that no row has, '}or set "
+            f"max_levels={len(levels)}."
+        )
+    levels = [_short(level, name) for level in levels]
+    if categories is None:
+        levels.sort(key=lambda value: (isinstance(value, str), value))
+    return Column(name, tuple(levels), missing=used, ordered=ordered)
+
+
+def _in_bins(
+    name: str, numbers: np.ndarray, missing: tuple[Label, ...], bins: int, weights: np.ndarray | None
+) -> Column:
+    """Bins of about the same weight; fewer where one value has more than its share."""
+    known = ~np.isnan(numbers)
+    values = numbers[known]
+    weight = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)[known]
+    order = np.argsort(values, kind="stable")
+    distinct, first = np.unique(values[order], return_index=True)
+    share = np.add.reduceat(weight[order], first)
+    if len(distinct) < 2:
+        raise SchemaError(
+            f"Column {name!r}: its numbers are so long that they cannot be told apart as numbers. Drop it if it holds "
+            "identifiers, or turn it into words."
+        )
+    below = np.concatenate([[0.0], np.cumsum(share)])  # the weight below each distinct value
+    wanted = below[-1] * np.arange(1, bins) / bins
+    nearest = [int(np.argmin(np.abs(below[1:-1] - goal))) + 1 for goal in wanted]
+    cuts = sorted(set(nearest))
+    edges = [float(distinct[cut - 1] / 2 + distinct[cut] / 2) for cut in cuts]
+    # the middle of two neighbours in floating point may be the lower one
+    edges = [edge if edge > distinct[cut - 1] else float(distinct[cut]) for edge, cut in zip(edges, cuts, strict=True)]
+    borders = [0, *cuts, len(distinct)]
+    centers = [_mean(distinct[a:b], share[a:b]) for a, b in pairwise(borders)]
+    return Column(name, tuple(bin_labels(edges)), tuple(edges), tuple(centers), missing, ordered=True)
+
+
+def _mean(values: np.ndarray, weights: np.ndarray) -> float:
+    """The weighted mean, also of numbers whose sum would overflow."""
+    size = float(np.abs(values).max()) or 1.0
+    return float(np.average(values / size, weights=weights if weights.sum() else None)) * size
+
+
+def _short(level: Any, name: str) -> Any:
+    """A level as a model file can hold it: a whole number of at most 64 bits, or else a float, if that is the same."""
+    if not isinstance(level, int) or level.bit_length() <= MOST_BITS:
+        return level
+    if int(float(level)) != level:
+        raise SchemaError(
+            f"Column {name!r}: {level} has more than {MOST_BITS} bits, so a model file cannot hold it as a level. Turn "
+            "the values of the column into words."
+        )
+    return float(level)
+
+
+def _distinct(column: Any, name: str, rows: bool) -> dict[Any, None]:
+    """The different known values of a column; errors name the row where `rows` are those of the table."""
+    if frames.is_numbers(column):
+        values = np.unique(column)
+        values = values[values == values]  # without NaN
+        found = dict.fromkeys(plain_value(value, name) for value in values)
+    else:
+        apart = told_apart(column, name)
+        doubts.check_text(apart, name, rows)
+        found = dict.fromkeys(plain_value(value, name) for value in apart.found)
+        found.pop(None, None)
+    if any(value in (inf, -inf) for value in found):
+        raise SchemaError(f"Column {name!r} holds infinity. Replace it, or leave it unknown.")
+    return found
+
+
+def _columns(names: Sequence[str]) -> str:
+    return f"{'Column' if len(names) == 1 else 'Columns'} {shortened(names)} {'has' if len(names) == 1 else 'have'}"
+
+
+def _unseen_text(column: Column, found: Mapping[Any, int]) -> str:
+    levels = shortened([repr(level) for level in found], 4)
+    word = "level" if len(found) == 1 else "levels"
+    rows = sum(found.values())
+    return (
+        f"Column {column.name!r}: {word} {levels} not seen in training (known: {shortened(column.levels, 6)}), "
+        f"in {rows:,} {'row' if rows == 1 else 'rows'}."
+    )

@@ -1,0 +1,127 @@
+"""Batches of rows, and where they wait to be read again: in a file without a name."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.exceptions import TableFileError, first_line
+from . import frames
+from .disk import full, unnamed
+from .text_types import ColumnTypes
+
+
+class Batch(NamedTuple):
+    """Some rows: a frame, what it is a part of, and the number of each row in that, counted from 0."""
+
+    frame: Any
+    where: str
+    numbers: Sequence[int]
+
+
+class Spool:
+    """Batches on disk, in a file without a name, to be walked through again and again.
+
+    Each is written with its own types: those of text are only known at the end, and others may change on the way.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None, types: ColumnTypes | None = None) -> None:
+        self.folder, self.types = folder, types
+        self.file = unnamed(folder, self)
+        self.places: list[tuple[int, str, Sequence[int]]] = []
+        self.left_out: Counter[str] = Counter()
+
+    def fill(self, batches: Iterable[Batch]) -> None:
+        """Take all batches; where they come from is remembered."""
+        import pyarrow as pa
+
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        for batch in batches:
+            table = with_dictionaries(_as_arrow(batch))
+            if self.types is not None:
+                self.types.see(table)
+            self.places.append((self.file.tell(), batch.where, batch.numbers))
+            try:
+                with pa.ipc.new_stream(pa.PythonFile(self.file, mode="w"), table.schema, options=options) as writer:
+                    writer.write_table(table)
+            except OSError as error:
+                raise full(error, self.folder) from error
+
+    def batches(self, rows: int) -> Iterator[Batch]:
+        """All batches in their order, of at most so many rows."""
+        import pyarrow as pa
+
+        for place, where, numbers in self.places:
+            self.file.seek(place)
+            table = pa.ipc.open_stream(pa.PythonFile(self.file, mode="r")).read_all()
+            table = table if self.types is None else self.types.typed(table)
+            yield from cut(Batch(table, where, numbers), rows)
+
+
+def without_dictionaries(table: Any) -> Any:
+    """A table of Arrow with its words written out, as files have them."""
+    import pyarrow as pa
+
+    columns = [
+        column.cast(column.type.value_type)
+        if pa.types.is_dictionary(column.type) and not column.type.ordered
+        else column
+        for column in table.columns
+    ]
+    return pa.table(columns, names=table.column_names)
+
+
+def with_dictionaries(table: Any) -> Any:
+    """A table of Arrow with its words by their distinct values, as they are compact and quick to read."""
+    import pyarrow as pa
+
+    columns = []
+    for column in table.columns:
+        if pa.types.is_null(column.type):
+            column = column.cast(pa.string())
+        columns.append(column.combine_chunks().dictionary_encode() if pa.types.is_string(column.type) else column)
+    return pa.table(columns, names=table.column_names)
+
+
+def _as_arrow(batch: Batch) -> Any:
+    """The frame of a batch as a table of Arrow."""
+    import pyarrow as pa
+
+    if hasattr(batch.frame, "column_names"):
+        return batch.frame
+    if isinstance(batch.frame, Mapping):
+        columns = {name: frames.listed(column) for name, column in batch.frame.items()}
+    else:
+        frame = frames.narwhals_frame(batch.frame)
+        try:
+            return frame.to_arrow()
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            columns = {name: frame[name].to_list() for name in frame.columns}
+    try:
+        return pa.table(columns)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise TableFileError(
+            f"{batch.where} cannot be kept to be read a second time: {first_line(error)}. Pass a function that "
+            "returns the iterator, or give a schema."
+        ) from error
+
+
+def cut(batch: Batch, rows: int) -> Iterator[Batch]:
+    """A batch in pieces of at most so many rows."""
+    if len(batch.numbers) <= rows:
+        yield batch
+        return
+    for first in range(0, len(batch.numbers), rows):
+        part = slice(first, first + rows)
+        if isinstance(batch.frame, Mapping):
+            which = np.arange(len(batch.numbers))[part]
+            piece: Any = {name: frames.taken(column, which) for name, column in batch.frame.items()}
+        elif isinstance(batch.frame, np.ndarray):
+            piece = batch.frame[part]
+        else:
+            piece = frames.narwhals_frame(batch.frame)[part].to_native()
+        yield batch._replace(frame=piece, numbers=batch.numbers[part])

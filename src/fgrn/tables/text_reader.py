@@ -1,0 +1,382 @@
+"""Text tables (CSV, TSV) read in batches, at constant memory; a table in memory is all its batches together.
+
+Blocks of whole records (`text_records`) are parsed by Arrow, each value as text (`text_types` finds numbers). Values
+are trimmed. In a table of one column an empty line is a row whose value is missing; in others empty lines are skipped,
+as are those before the line of names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.exceptions import TableFileError
+from .text_header import checked_delimiter, column_names
+from .text_records import LONGEST_ROW, Block, chosen_records, record_blocks, record_ends, records_of
+from .text_source import TextSource, line_ends, opened
+from .text_types import ColumnTypes, check_decimal, encode, missing_values
+
+BLOCK_BYTES = 2**22
+"""Bytes that are parsed at once."""
+
+LONGEST_VALUE = 2**16
+"""Bytes of a value: more are many lines that a quotation mark has swallowed."""
+
+LONGEST_SHOWN = 40
+"""Of a value in an error."""
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class TextOptions(NamedTuple):
+    """How text tables are written; see `table_file.read`."""
+
+    missing: Sequence[str]
+    header: bool = True
+    delimiter: str | None = None
+    encoding: str | None = None
+    decimal: str = "."
+
+
+class BadRow(NamedTuple):
+    """A row that cannot be read: where, and why.
+
+    `row` is counted from 0 and `line`, if it is known, from 1; `kind` says in a few words what is wrong; `column` and
+    `value` are given if it is one value. A row that is `fatal` is an error even where bad rows are left out.
+    """
+
+    row: int
+    why: str
+    kind: str
+    column: str = ""
+    value: object = None
+    line: int | None = None
+    fatal: bool = False
+
+
+class TextBatch(NamedTuple):
+    """Some rows as an Arrow table of dictionaries, and the number of each row in its file, counted from 0."""
+
+    table: Any
+    numbers: Sequence[int]
+
+
+def bad_row_error(where: str, bad: BadRow) -> TableFileError:
+    """The error for a row that cannot be read."""
+    line = "" if bad.line is None else f", line {bad.line}"
+    column = "" if not bad.column else f", column {bad.column!r}"
+    value = "" if not bad.column or bad.fatal else f", value {bad.value!r}"
+    remedy = "" if bad.fatal else " Rows are counted from 0; on_bad='skip' leaves such rows out."
+    return TableFileError(f"{where}, row {bad.row:,}{line}{column}{value}: {bad.why}.{remedy}")
+
+
+def read_table(name: str, where: str, options: TextOptions) -> Any:
+    """All rows of a text file, as an Arrow table; None if there are no rows."""
+    import pyarrow as pa
+
+    from .spool import without_dictionaries
+
+    def refuse(bad: BadRow) -> None:
+        raise bad_row_error(where, bad)
+
+    types = ColumnTypes(options.decimal)
+    tables = []
+    for batch in read_batches(name, where, options, refuse, in_memory=True):
+        types.see(batch.table)
+        tables.append(batch.table)
+    if not tables:
+        return None
+    return pa.concat_tables([without_dictionaries(types.typed(table)) for table in tables])
+
+
+def read_batches(
+    name: str,
+    where: str,
+    options: TextOptions,
+    on_bad: Callable[[BadRow], None],
+    *,
+    rows: int | None = None,
+    in_memory: bool = False,
+    block_bytes: int | None = None,
+) -> Iterator[TextBatch]:
+    """Batches of a text file, or of standard input ("-"), as its rows come.
+
+    Args:
+        name: of the file.
+        where: what errors call it.
+        options: how it is written.
+        on_bad: called with every row that cannot be read; such rows are left out, if it returns.
+        rows: how many rows a batch has, at most.
+        in_memory: whether all batches will be held at once: a small gzip file may then not unpack to a huge table, and
+            a pipe is read in large blocks.
+        block_bytes: how much is parsed at once, BLOCK_BYTES unless given; the rows and errors do not depend on it.
+    """
+    check_decimal(options.decimal)
+    with opened(name, in_memory) as file:
+        source = TextSource(file, where, options.encoding, live=name == "-" and not in_memory)
+        delimiter = checked_delimiter(options.delimiter, source.sample, where)
+        blocks = record_blocks(source, where, delimiter, block_bytes or BLOCK_BYTES)
+        missing = missing_values(options.missing)
+        parser, first = None, 0
+        for block in _from_first_record(blocks, where, delimiter, options.header):
+            if parser is None:
+                parser, block = _begun(block, where, delimiter, options.header)
+            if not block.data:
+                continue
+            parsed = parser.parsed(block, first)
+            for table, numbers in parsed.parts(on_bad, where):
+                for piece, those in _cut(table, numbers, rows):
+                    yield TextBatch(_encoded(piece, parser.names, missing), those)
+            first += parsed.total
+
+
+def _from_first_record(blocks: Iterator[Block], where: str, delimiter: str, header: bool) -> Iterator[Block]:
+    """Blocks from the first line that is not blank on; without names, blank lines before it come with it."""
+    begun, before, line = False, b"", 1
+    for block in blocks:
+        if begun:
+            yield block
+            continue
+        end = _blank_end(block.data, delimiter)
+        if header:
+            before, line = b"", block.line + line_ends(block.data[:end])
+            data = block.data[end:]
+        else:
+            data = before + block.data
+            if len(data) > LONGEST_ROW and end == len(block.data):
+                raise TableFileError(f"{where} begins with more than {LONGEST_ROW:,} bytes of empty lines.")
+        begun = end < len(block.data)
+        if begun:
+            yield Block(data, line)
+        before = data
+
+
+def _blank_end(data: bytes, delimiter: str) -> int:
+    """Where the blank lines end with which a block begins."""
+    blanks = b" \t".replace(delimiter.encode(), b"")
+    found = re.match(rb"(?:[%s]*(?:\r\n|\r|\n))*" % blanks, data)
+    end = 0 if found is None else found.end()
+    return end if data[end:].strip(blanks) else len(data)
+
+
+def _begun(block: Block, where: str, delimiter: str, header: bool) -> tuple[_Parser, Block]:
+    """The parser of a table that begins with a block, and the block without the names of columns."""
+    before = 0 if header else _blank_end(block.data, delimiter)
+    end = int(record_ends(block.data[before:], delimiter)[0])
+    record = block.data[before : before + end]
+    values = _values(record, delimiter)
+    if not header:
+        return _Parser([f"x{place}" for place in range(len(values))], delimiter), block
+    for value in values:
+        if len(value) > LONGEST_VALUE:
+            begins = value[:LONGEST_SHOWN].decode("utf-8", "replace")
+            raise TableFileError(
+                f"{where}, line {block.line}: the name of a column has more than {LONGEST_VALUE:,} bytes, from "
+                f"{begins!r} on. A quotation mark before it is probably not closed; mend the file there."
+            )
+    try:
+        names = column_names([value.decode().strip() for value in values], where)
+    except UnicodeDecodeError as error:
+        raise TableFileError(
+            f"{where}, line {block.line}: the names of its columns are not UTF-8 ({error.object[:LONGEST_SHOWN]!r}); "
+            "say which encoding= it is, such as cp1252."
+        ) from None
+    return _Parser(names, delimiter), Block(block.data[end:], block.line + line_ends(record))
+
+
+def _values(record: bytes, delimiter: str) -> list[bytes]:
+    """The values of one record; Arrow counts them in whole lines only."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    most = 1 + record.count(delimiter.encode())
+    found = arrow.read_csv(
+        pa.BufferReader(_marked(record) + b"\n"),
+        arrow.ReadOptions(autogenerate_column_names=True, block_size=_one_block(record), use_threads=False),
+        arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        arrow.ConvertOptions(column_types={f"f{place}": pa.binary() for place in range(most)}),
+    )
+    return [column[0].as_py() for column in found.columns]
+
+
+def _one_block(data: bytes) -> int:
+    """A size of blocks at which Arrow does not cut some data itself."""
+    return len(data) + 64
+
+
+def _marked(data: bytes) -> bytes:
+    """Data that Arrow reads from its first byte on: it takes one byte order mark away."""
+    return BYTE_ORDER_MARK + data if data.startswith(BYTE_ORDER_MARK) else data
+
+
+class _Parser:
+    """Parses blocks of whole records into columns of text."""
+
+    def __init__(self, names: list[str], delimiter: str) -> None:
+        self.names, self.delimiter = names, delimiter
+        self._places = [f"f{place}" for place in range(len(names))]
+        self._has_empty = len(names) == 1  # whether an empty line is a row
+
+    def parsed(self, block: Block, first: int) -> _Parsed:
+        """The rows of a block, of which the first has this number."""
+        import pyarrow as pa
+
+        try:
+            table = self._table(block.data, self._as_text)
+        except pa.ArrowInvalid:
+            table, numbers, bad = self._readable(block.data)
+        else:
+            numbers, bad = np.arange(len(table)), []
+        total = len(numbers) + len(bad)
+        bad += self._too_long(table, numbers) if len(block.data) > LONGEST_VALUE else []
+        return _Parsed(table, numbers + first, self._located(block, bad, first), total)
+
+    @cached_property
+    def _text_schema(self) -> Any:
+        import pyarrow as pa
+
+        return pa.schema([(place, pa.string()) for place in self._places])
+
+    @cached_property
+    def _as_text(self) -> Any:
+        import pyarrow as pa
+        from pyarrow import csv as arrow
+
+        return arrow.ConvertOptions(column_types=dict.fromkeys(self._places, pa.string()), strings_can_be_null=False)
+
+    @cached_property
+    def _as_bytes(self) -> Any:
+        import pyarrow as pa
+        from pyarrow import csv as arrow
+
+        return arrow.ConvertOptions(column_types=dict.fromkeys(self._places, pa.binary()), strings_can_be_null=False)
+
+    def _table(self, data: bytes, convert: Any) -> Any:
+        import pyarrow as pa
+        from pyarrow import csv as arrow
+
+        return arrow.read_csv(
+            pa.BufferReader(_marked(data)),
+            arrow.ReadOptions(
+                column_names=self._places, block_size=_one_block(data), use_threads=len(data) > LONGEST_VALUE
+            ),
+            arrow.ParseOptions(
+                delimiter=self.delimiter, newlines_in_values=True, ignore_empty_lines=not self._has_empty
+            ),
+            convert,
+        )
+
+    def _readable(self, data: bytes) -> tuple[Any, np.ndarray, list[BadRow]]:
+        """The rows that can be read, their numbers, and the other rows: too many or too few values, or not UTF-8."""
+        import pyarrow as pa
+
+        records = records_of(data, self.delimiter, self._has_empty)
+        is_whole = records.widths == len(self.names)
+        bad = [self._ragged(row, int(records.widths[row])) for row in np.flatnonzero(~is_whole).tolist()]
+        numbers = np.flatnonzero(is_whole)
+        if not len(numbers):
+            return self._text_schema.empty_table(), numbers, bad
+        table = self._table(chosen_records(data, records, numbers), self._as_bytes)
+        is_text = np.ones(len(table), dtype=bool)
+        for name, column in zip(self.names, table.columns, strict=True):
+            try:
+                column.cast(pa.string())
+                continue
+            except pa.ArrowInvalid:
+                pass
+            for place, value in enumerate(column.to_pylist()):
+                if is_text[place] and not _is_utf8(value):
+                    is_text[place] = False
+                    why = "this is not UTF-8; say which encoding= it is, such as cp1252"
+                    shown = value if len(value) <= LONGEST_SHOWN else value[:LONGEST_SHOWN] + b"..."
+                    bad.append(BadRow(int(numbers[place]), why, "not UTF-8", name, shown))
+        return table.filter(pa.array(is_text)).cast(self._text_schema), numbers[is_text], bad
+
+    def _ragged(self, row: int, width: int) -> BadRow:
+        """A row with more or fewer values than there are columns."""
+        values = "1 value" if width == 1 else f"{width:,} values"
+        why = (
+            f"{values}, where the first line has {len(self.names):,} of them. Mend the line (a value that holds "
+            f"{self.delimiter!r} is put in quotation marks), or say which delimiter= stands between values"
+        )
+        return BadRow(row, why, "more or fewer values than others")
+
+    def _too_long(self, table: Any, numbers: np.ndarray) -> list[BadRow]:
+        """The first row with a value that is too long to be one."""
+        import pyarrow.compute as pc
+
+        found = []
+        for name, column in zip(self.names, table.columns, strict=True):
+            lengths = pc.binary_length(column)
+            if (pc.max(lengths).as_py() or 0) > LONGEST_VALUE:
+                place = int(np.flatnonzero(lengths.to_numpy() > LONGEST_VALUE)[0])
+                begins = column[place].as_py()[:LONGEST_SHOWN]
+                why = (
+                    f"a value has more than {LONGEST_VALUE:,} bytes, from {begins!r} on. A quotation mark before it is "
+                    "probably not closed; mend the file there"
+                )
+                found.append(BadRow(int(numbers[place]), why, "too long", name, fatal=True))
+        return sorted(found, key=lambda row: row.row)[:1]
+
+    def _located(self, block: Block, bad: list[BadRow], first: int) -> list[BadRow]:
+        """Rows that cannot be read, in order, with their numbers in the file and the lines they begin on."""
+        if not bad:
+            return []
+        begins = records_of(block.data, self.delimiter, self._has_empty).begins
+        out, line, place = [], block.line, 0
+        for row in sorted(bad, key=lambda row: row.row):
+            line += line_ends(block.data[place : begins[row.row]])
+            place = begins[row.row]
+            out.append(row._replace(row=row.row + first, line=line))
+        return out
+
+
+class _Parsed(NamedTuple):
+    """A block as columns of text: the rows that can be read and their numbers, those that cannot, and how many rows."""
+
+    table: Any
+    numbers: np.ndarray
+    bad: list[BadRow]
+    total: int
+
+    def parts(self, on_bad: Callable[[BadRow], None], where: str) -> Iterator[tuple[Any, np.ndarray]]:
+        """What comes before a row that cannot be read, and then, if bad rows are left out, the rest."""
+        before = int(np.searchsorted(self.numbers, self.bad[0].row)) if self.bad else len(self.numbers)
+        yield self.table.slice(0, before), self.numbers[:before]
+        for row in self.bad:
+            if row.fatal:
+                raise bad_row_error(where, row)
+            on_bad(row)
+        yield self.table.slice(before), self.numbers[before:]
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _cut(table: Any, numbers: np.ndarray, rows: int | None) -> Iterator[tuple[Any, Sequence[int]]]:
+    """Rows in pieces of at most so many."""
+    rows = rows or len(numbers)
+    for first in range(0, len(numbers), rows or 1):
+        yield table.slice(first, rows), _as_range(numbers[first : first + rows])
+
+
+def _as_range(numbers: np.ndarray) -> Any:
+    """Numbers of rows, as a range where none is left out."""
+    begin, end = int(numbers[0]), int(numbers[-1]) + 1
+    return range(begin, end) if end - begin == len(numbers) else numbers
+
+
+def _encoded(table: Any, names: list[str], missing: Any) -> Any:
+    """A table of text with its columns as dictionaries, under their names."""
+    import pyarrow as pa
+
+    return pa.table([encode(column.combine_chunks(), missing) for column in table.columns], names=names)

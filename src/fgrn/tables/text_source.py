@@ -1,0 +1,281 @@
+"""The bytes of a table in a file or a pipe: unpacked if they are gzipped, and decoded to UTF-8."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import os
+import select
+import sys
+import zlib
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from ..core.exceptions import FgrnError, TableFileError
+
+MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+"""Byte order marks; those of UTF-32 first, as one of them begins like one of UTF-16."""
+
+SAMPLE_BYTES = 100_000
+"""How much of a file is looked at to find its encoding and what stands between its values."""
+
+UNPACKED_LIMIT = 2**30
+UNPACKED_RATIO = 100
+"""A gzipped table in memory may unpack to UNPACKED_LIMIT bytes, or to this many times its own size if that is more."""
+
+
+class ByteSource(Protocol):
+    """Bytes that are read one after the other."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes, as soon as there are any; none at the end."""
+
+
+def opened(name: str, in_memory: bool = False) -> BinaryIO:
+    """A file to read from, unpacked if its name ends in .gz; "-" is standard input.
+
+    Args:
+        name: of the file.
+        in_memory: whether all of it will be held at once, so that a small gzip file must not unpack to a huge table.
+    """
+    try:
+        if name == "-":
+            return _Stdin()  # type: ignore[return-value]
+        if not name.endswith(".gz"):
+            return Path(name).open("rb")
+        return _Unpacked(name, in_memory)  # type: ignore[return-value]
+    except FileNotFoundError as error:
+        raise TableFileError(f"There is no file {name!r}. Check the name and the folder.") from error
+    except IsADirectoryError as error:
+        raise TableFileError(f"{name!r} is a folder, not a table.") from error
+    except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
+        raise TableFileError(f"{name!r} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+
+
+class _Unpacked(io.RawIOBase):
+    """What is in a gzip file; with a limit where it is held in memory."""
+
+    def __init__(self, name: str, in_memory: bool) -> None:
+        self._name, self._file, self._size = name, gzip.open(name), 0  # noqa: SIM115 (closed by close)
+        packed = Path(name).stat().st_size
+        self._limit = max(UNPACKED_LIMIT, UNPACKED_RATIO * packed) if in_memory else None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        try:
+            data = self._file.read(len(into))
+        except (OSError, EOFError, zlib.error) as error:
+            raise unreadable(repr(self._name), error) from error
+        self._size += len(data)
+        if self._limit is not None and self._size > self._limit:
+            raise TableFileError(
+                f"{self._name!r} cannot be read: it unpacks to more than {self._limit:,} bytes, the limit for a "
+                "gzipped table in memory. Read it in batches, with fgrn.Stream; or unpack it first, if you trust it."
+            )
+        into[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class _Stdin(io.RawIOBase):
+    """Standard input, which is not closed with this object; a read returns what there is, once there is something."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        data = self._available(len(into))
+        into[: len(data)] = data
+        return len(data)
+
+    def _available(self, most: int) -> bytes:
+        if sys.stdin is None:
+            raise TableFileError("Standard input is closed, so there is no table to read from it.")
+        try:
+            pipe = sys.stdin.fileno()
+        except (OSError, ValueError, AttributeError):
+            pipe = -1
+        if pipe < 0 or os.name != "posix":
+            return sys.stdin.buffer.read(most)
+        data = os.read(pipe, most)
+        while data and len(data) < most and select.select([pipe], [], [], 0)[0]:
+            more = os.read(pipe, most - len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+
+def unreadable(where: str, error: Exception) -> TableFileError:
+    """The error for a file that could not be read to its end."""
+    why = getattr(error, "strerror", None) or "it is not a gzip file, is damaged, or is cut off"
+    return TableFileError(f"{where} cannot be read: {why}.")
+
+
+class TextSource:
+    """The text of a file in UTF-8, without a byte order mark.
+
+    Bytes of a file that claims to be UTF-8 are handed on as they are; whether they are UTF-8 is seen value by value.
+
+    Args:
+        file: where the bytes come from.
+        where: what errors call it.
+        encoding: of the bytes; by their byte order mark, or UTF-8, unless given.
+        live: whether to begin with what there is of a pipe, as soon as that is a line.
+    """
+
+    def __init__(self, file: BinaryIO, where: str, encoding: str | None, live: bool) -> None:
+        raw: ByteSource = io.BufferedReader(file) if isinstance(file, io.RawIOBase) and not live else file
+        bytes_ = _Guarded(raw, where)
+        head = _first_bytes(bytes_, live)
+        mark, kind = _encoding_of(head, where, encoding)
+        rest: ByteSource = _Joined(head.removeprefix(mark), bytes_, live)
+        if kind != "utf-8":
+            rest = _Decoded(rest, kind, where)
+            head = rest.read(SAMPLE_BYTES)
+            rest = _Joined(head, rest, live=True)  # what can be decoded comes before an error in the rest
+        else:
+            head = head.removeprefix(mark)
+        self._rest = rest
+        self.sample = head
+        """The first bytes, which `read` gives, too."""
+
+    def read(self, size: int) -> bytes:
+        """See `ByteSource`."""
+        return self._rest.read(size)
+
+
+def _first_bytes(source: ByteSource, live: bool) -> bytes:
+    """The first bytes of a file: of a live pipe what there is, at least a line that is not empty."""
+    head = b""
+    while len(head) < SAMPLE_BYTES and (more := source.read(SAMPLE_BYTES - len(head))):
+        head += more
+        line = head.lstrip(b"\r\n")
+        if live and (b"\n" in line or b"\r" in line):
+            break
+    return head
+
+
+class _Guarded:
+    """A file whose errors say which file it is."""
+
+    def __init__(self, source: ByteSource, where: str) -> None:
+        self._source, self._where = source, where
+
+    def read(self, size: int) -> bytes:
+        try:
+            return self._source.read(size) or b""
+        except FgrnError:
+            raise
+        except (OSError, EOFError, ValueError) as error:
+            raise unreadable(self._where, error) from error
+
+
+class _Joined:
+    """What was read of a file to look at it, and the rest; `live`: the former does not wait for the latter."""
+
+    def __init__(self, head: bytes, rest: ByteSource, live: bool) -> None:
+        self._head, self._rest, self._live = head, rest, live
+
+    def read(self, size: int) -> bytes:
+        if not self._head:
+            return self._rest.read(size)
+        data, self._head = self._head[:size], self._head[size:]
+        return data if self._live or len(data) == size else data + self._rest.read(size - len(data))
+
+
+def _encoding_of(data: bytes, where: str, encoding: str | None) -> tuple[bytes, str]:
+    """The byte order mark a text begins with, and its encoding: by that mark, as it is given, or UTF-8."""
+    mark, marked = next(((mark, name) for mark, name in MARKS if data.startswith(mark)), (b"", None))
+    try:
+        kind = codecs.lookup(marked or encoding or "utf-8").name
+        io.TextIOWrapper(io.BytesIO(), kind)  # some codecs are not for text
+        codecs.getincrementaldecoder(kind)
+    except (LookupError, ValueError, TypeError):
+        raise TableFileError(
+            f"There is no encoding {encoding!r} of texts. Common ones: utf-8, cp1252, latin-1, utf-16."
+        ) from None
+    if kind == "utf-8" and b"\x00" in data[len(mark) :][:4096]:
+        raise TableFileError(
+            f"{where} is not a text file. If it is Parquet, say format='parquet'; if it is text with two bytes a "
+            "letter, encoding='utf-16-le' or 'utf-16-be'."
+        )
+    return mark, kind
+
+
+class _Decoded:
+    """A text in another encoding as UTF-8; what cannot be decoded is an error once all before it has been read."""
+
+    def __init__(self, source: ByteSource, kind: str, where: str) -> None:
+        self._source, self._kind, self._where = source, kind, where
+        self._decoder = codecs.getincrementaldecoder(kind)()
+        self._ready, self._at = b"", 0
+        self._ended = False
+        self._error: TableFileError | None = None
+        self._lines = LineCounter()
+
+    def read(self, size: int) -> bytes:
+        while self._at >= len(self._ready):
+            if self._error is not None:
+                raise self._error
+            if self._ended:
+                return b""
+            self._ready, self._at = self._next(max(size, 64)), 0
+        self._at += size
+        return self._ready[self._at - size : self._at]
+
+    def _next(self, size: int) -> bytes:
+        raw = self._source.read(size)
+        self._ended = not raw
+        before = self._decoder.getstate()
+        try:
+            text = self._decoder.decode(raw, final=self._ended)
+            data = text.encode()
+            self._lines.count(data)
+            return data
+        except UnicodeDecodeError as error:
+            self._decoder.setstate(before)
+            good = max(0, error.start - (len(error.object) - len(raw)))
+            data = self._decoder.decode(raw[:good]).encode() if good else b""
+            self._lines.count(data)
+            self._error = TableFileError(
+                f"{self._where}, line {self._lines.line}: this is not {self._kind.upper()} (byte "
+                f"0x{error.object[error.start]:02x}). Say another encoding=, or save the file as UTF-8."
+            )
+            return data
+        except UnicodeError as error:
+            self._error = TableFileError(f"{self._where} cannot be read as {self._kind}: {error}.")
+            return b""
+
+
+class LineCounter:
+    """Counts lines that end in a line feed, a carriage return, or both, over pieces of a text."""
+
+    def __init__(self) -> None:
+        self.line = 1
+        """The line of what comes next."""
+        self._after_return = False
+
+    def count(self, data: bytes) -> None:
+        """Take the next piece into account."""
+        if not data:
+            return
+        self.line += line_ends(data) - (self._after_return and data.startswith(b"\n"))
+        self._after_return = data.endswith(b"\r")
+
+
+def line_ends(data: bytes) -> int:
+    """How many lines end in a piece of text."""
+    return data.count(b"\n") + (data.count(b"\r") - data.count(b"\r\n") if b"\r" in data else 0)
