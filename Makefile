@@ -23,8 +23,8 @@ help: ## this list
 
 venv: $(DEV) ## .venv with the package (editable) and all tools
 
-test: $(DEV) ## the tests; PYTEST_ARGS="-k name" is handed on to pytest
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: $(DEV) ## the tests, on all processors; PYTEST_ARGS="-k name" is handed on to pytest
+	@$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
 demo: $(PLAIN) ## the demonstration
 	@$(BIN)/fgrn demo $(DEMO_ARGS)

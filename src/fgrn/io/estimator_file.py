@@ -62,10 +62,9 @@ def described(estimator: LatentEstimator) -> dict[str, Any]:
 
 def restored(document: dict[str, Any], network: Network) -> LatentEstimator:
     """The estimator a document speaks of, with its network."""
-    from sklearn.base import ClassifierMixin
-
     from .. import estimators
     from ..estimators._choosing import Choosing
+    from ..estimators._classes import LatentClassifierBase
 
     record = value_of(dict, document, "estimator", "its description")
     name = value_of(str, record, "class", "its estimator")
@@ -84,7 +83,7 @@ def restored(document: dict[str, Any], network: Network) -> LatentEstimator:
         estimator._hidden()
     except (FgrnError, TypeError, ValueError, AttributeError) as error:
         raise Refused(f"its estimator is not one: {str(error)[:300]}") from error
-    if issubclass(kind, ClassifierMixin):
+    if isinstance(estimator, LatentClassifierBase):
         _classes(estimator, record)
     estimator._kind = value_of(str, record, "kind", "its estimator")
     estimator._online = None
