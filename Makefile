@@ -24,7 +24,7 @@ help: ## this list
 venv: $(DEV) ## .venv with the package (editable) and all tools
 
 test: $(DEV) ## the tests, on all processors; PYTEST_ARGS="-k name" is handed on to pytest ("-n 0": on one)
-	@$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
 demo: $(PLAIN) ## the demonstration
 	@$(BIN)/fgrn demo $(DEMO_ARGS)

@@ -484,15 +484,15 @@ def test_a_network_that_is_too_wide_is_refused_with_its_size() -> None:
 
 
 def test_a_long_chain_and_a_wide_star() -> None:
-    model = chain(10_000, 3)
-    found = model.propagate({"x0": [0], "x9999": [2]}, engine="cpu")
+    model = chain(3_000, 3)
+    found = model.propagate({"x0": [0], "x2999": [2]}, engine="cpu")
     forward = np.eye(3)[0]
-    for k in range(1, 10_000):
+    for k in range(1, 3_000):
         forward = forward @ model.table(f"x{k}")
     expected = np.log(model.table("x0")[0, 0]) + np.log(forward[2])
     assert found.log_likelihood[0] == pytest.approx(expected, rel=1e-12)
     draw = np.random.default_rng(3)
-    leaves = [f"y{k}" for k in range(3_000)]
+    leaves = [f"y{k}" for k in range(1_500)]
     tables = {leaf: draw.dirichlet(np.ones(4), 5) for leaf in leaves} | {"h": np.full(5, 0.2)}
     star = BayesianNetwork({"h": 5, **dict.fromkeys(leaves, 4)}, [("h", leaf) for leaf in leaves], tables)
     states = {leaf: [int(draw.integers(4))] for leaf in leaves}

@@ -20,7 +20,7 @@ PROBLEMS = [
     "Alchemy_11", "CSP_12", "DBN_11", "Grids_12", "ObjectDetection_51", "Pedigree_12", "Promedus_24", "Promedus_30",
     "Segmentation_11",
 ]  # fmt: skip
-SETS = 50
+SETS = 20
 
 
 def in_pyagrum(model: BayesianNetwork) -> Any:

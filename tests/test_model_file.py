@@ -557,10 +557,6 @@ NUMBERS = [10**18, 2**63, 10**19, -1, 0, 2**24 + 1]
         None,
         "2",
         {},
-        np.nan,
-        np.inf,
-        [np.nan],
-        [-np.inf],
         [{"float": "nan"}],
         [{"float": [1]}],
         [],
@@ -575,6 +571,13 @@ def test_impossible_states(refused: Any, good: bytes, states: object) -> None:
     document, tensors = taken_apart(good)
     document["variables"][1]["states"] = states
     refused(forged(document, tensors), "'A'", "damaged")
+
+
+@pytest.mark.parametrize("states", [np.nan, np.inf, [np.nan], [-np.inf]])
+def test_numbers_that_are_not_finite(refused: Any, good: bytes, states: object) -> None:
+    document, tensors = taken_apart(good)
+    document["variables"][1]["states"] = states
+    refused(forged(document, tensors), "is not finite", "damaged")
 
 
 def test_many_labels_that_are_the_same(refused: Any, good: bytes) -> None:
@@ -794,7 +797,7 @@ def test_a_file_cut_anywhere(refused: Any, good: bytes) -> None:
 def test_a_bit_flipped_anywhere(good: bytes, tmp_path: Path) -> None:
     network, path = small_network(), tmp_path / "m"
     for place in range(len(good)):
-        for flip in (1, 2, 4, 8, 16, 32, 64, 128, 255):
+        for flip in {1 << place % 8, 255}:  # every bit of the file's kinds of bytes, and all of them at once
             path.write_bytes(good[:place] + bytes([good[place] ^ flip]) + good[place + 1 :])
             try:
                 back = model_file.load(path)

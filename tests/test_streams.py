@@ -203,7 +203,7 @@ def test_every_way_of_learning_is_the_same(options: dict[str, Any], tmp_path: Pa
 @pytest.mark.parametrize("shape", ["star", "layers"])
 def test_many_blocks_on_any_number_of_threads_are_the_same(shape: str) -> None:
     rng = np.random.default_rng(0)
-    columns = {f"Y{k}": rng.integers(-1, 3, 300_000) for k in range(6)}
+    columns = {f"Y{k}": rng.integers(-1, 3, 120_000) for k in range(6)}
     rows = {name: np.where(column < 0, np.nan, column) for name, column in columns.items()}
     states = dict.fromkeys(rows, 3)
 
@@ -213,8 +213,8 @@ def test_many_blocks_on_any_number_of_threads_are_the_same(shape: str) -> None:
         return net
 
     def batches() -> Iterator[Any]:
-        for first in range(0, 300_000, 70_001):
-            yield {name: column[first : first + 70_001] for name, column in rows.items()}
+        for first in range(0, 120_000, 30_001):
+            yield {name: column[first : first + 30_001] for name, column in rows.items()}
 
     expected = taught(rows, merge=False)
     for threads in (1, 2, 3):
@@ -466,9 +466,9 @@ def test_names_alone_and_empty_lines_before_them_do_no_harm(tmp_path: Path) -> N
 def test_an_error_in_a_long_file_lets_the_process_end(tmp_path: Path) -> None:
     """A thread that reads ahead must not be waited for by, or wait for, an interpreter that ends."""
     (tmp_path / "a.csv").write_text("a,c\n1,p\n2,q\n")
-    (tmp_path / "b.csv").write_text("a,c,d\n" + "1,p,x\n2,q,y\n" * 800_000)
+    (tmp_path / "b.csv").write_text("a,c,d\n" + "1,p,x\n2,q,y\n" * 400_000)
     code = f"import fgrn; list(fgrn.Stream({str(tmp_path)!r}))"
-    for _ in range(4):
+    for _ in range(2):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
         assert "has a column 'd'" in done.stderr
 

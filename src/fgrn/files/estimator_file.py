@@ -83,7 +83,7 @@ def restored(document: dict[str, Any], network: Network) -> LatentEstimator:
         estimator._hidden()
     except (FgrnError, TypeError, ValueError, AttributeError) as error:
         raise Refused(f"its estimator is not one: {str(error)[:300]}") from error
-    if issubclass(kind, LatentClassifierBase):
+    if isinstance(estimator, LatentClassifierBase):
         _classes(estimator, record)
     estimator._kind = value_of(str, record, "kind", "its estimator")
     estimator.n_rows_ = value_of(int, record, "rows", "its estimator")
