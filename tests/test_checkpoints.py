@@ -264,7 +264,7 @@ from pathlib import Path
 import numpy as np
 import fgrn
 from fgrn import checkpoints
-from fgrn.io import checkpoint_file
+from fgrn.files import checkpoint_file
 
 rows = np.random.default_rng(0)
 table = {f"Y{n}": rows.integers(0, 3, 150) for n in range(4)}

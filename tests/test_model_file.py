@@ -505,7 +505,7 @@ def test_a_file_of_holes_takes_no_memory(tmp_path: Path) -> None:
         file.truncate(len(start) + size + 32)
     code = """
         import resource, sys, time
-        from fgrn.io import model_file, records
+        from fgrn.files import model_file, records
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         begin = time.thread_time()
         try:
@@ -919,7 +919,7 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
     code = """
         import resource, sys
         from fgrn import ModelFileError
-        from fgrn.io import model_file, records
+        from fgrn.files import model_file, records
         network = model_file.load(sys.argv[1])
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
         try:
