@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -397,3 +399,45 @@ def test_a_hidden_state_that_no_row_needs_is_told() -> None:
     history = net.learn({"Y": [0, 1, 1], "Z": [0, 2, 1]}, epochs=3, seed=9)
     assert history.not_estimated == {"Y": (1,), "Z": (1,)}
     np.testing.assert_allclose(net.table("Z")[1], 1 / 3)
+
+
+@pytest.mark.parametrize("settings", [{}, {"starts": 3}, {"accelerate": True, "epochs": 200}, {"cycles": 3}])
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+def test_what_is_only_counted_with_missing_values_is_not_estimated(engine: str, settings: dict) -> None:
+    rows = {"A": [0] * 50 + [1] * 50, "B": [0, 1, 1, 1, 1] * 10 + [None] * 50}
+    for seed in (0, 1):
+        net = fgrn.BayesianNetwork({"A": 2, "B": 2}, [("A", "B")])
+        history = net.learn(rows, **{"epochs": 20, "seed": seed, "engine": engine, **settings})
+        assert history.not_estimated == {"B": (1,)}
+        np.testing.assert_array_equal(net.table("B")[1], [0.5, 0.5])
+        np.testing.assert_allclose(net.table("B")[0], [0.2, 0.8])
+
+
+def test_a_column_of_missing_values_has_uniform_tables() -> None:
+    rng = np.random.default_rng(0)
+    rows = {"Y": rng.integers(0, 2, 60), "Z": rng.integers(0, 2, 60), "N": [None] * 60}
+    net = fgrn.lvm({"Y": 2, "Z": 2, "N": 3}, hidden=2)
+    history = net.learn(rows, epochs=30, seed=4, accelerate=True)
+    assert history.not_estimated == {"N": (0, 1)}
+    np.testing.assert_array_equal(net.table("N"), np.full((2, 3), 1 / 3))
+
+
+def test_what_has_one_cell_only_is_nothing_to_estimate() -> None:
+    net = fgrn.naive_bayes({"a": 2, "L": 3}, class_variable="L")
+    history = net.learn({"a": [0, 1, 1], "L": [0, 1, 1]}, epochs=2)
+    assert history.not_estimated == {"a": (2,)}
+
+
+def test_what_was_not_estimated_is_known_after_the_run_has_grown(tmp_path: Path) -> None:
+    rows = {"A": [0] * 5 + [1] * 5, "B": [0, 1, 1, 1, 1] + [None] * 5}
+    place = tmp_path / "run.ckpt"
+
+    def learnt(**options: Any) -> tuple[fgrn.BayesianNetwork, Any]:
+        net = fgrn.BayesianNetwork({"A": 2, "B": 2}, [("A", "B")])
+        return net, net.learn(rows, seed=3, engine="reference", merge=False, **options)
+
+    whole, expected = learnt(epochs=9)
+    learnt(epochs=4, checkpoint=place)
+    longer, history = learnt(epochs=9, checkpoint=place, resume=True)
+    assert history.not_estimated == expected.not_estimated == {"B": (1,)}
+    np.testing.assert_array_equal(longer.table("B"), whole.table("B"))

@@ -24,7 +24,7 @@ from .parameters import Specification
 GROWTH = 4.0
 """By how much the longest step grows or shrinks."""
 
-LIMIT = GROWTH**8
+LIMIT = GROWTH**6
 """The longest step that is ever tried: far beyond what succeeds, and small enough that nothing overflows."""
 
 

@@ -18,7 +18,7 @@ from ..core.arrays import frozen
 from ..core.exceptions import LearningError, shortened
 from .acceleration import Extrapolation
 from .counts import Counts
-from .parameters import Parameters, Smoothing, Specification, drawn, named_lines, uncounted, updated
+from .parameters import Parameters, Smoothing, Specification, drawn, named_lines, uncounted, unmoved, updated
 
 
 class EStep(Protocol):
@@ -70,8 +70,9 @@ class History:
     weight          the total weight of the rows, so that log_likelihood / weight is per row
     converged       whether the tolerance was met before the epochs were used up
     start           which random start was kept, and `starts` the final objective of each
-    not_estimated   rows of tables, by the name of the table, for which no row of the data counts: they are as they were
-                    before learning, which is uniform unless they were given or learnt before. A prior has row 0.
+    not_estimated   rows of tables, by the name of the table, of which the data say nothing: no row of the data counts
+                    for them, or only with a missing value. They are as they were before learning, which is uniform
+                    unless they were given or learnt before. A prior has row 0.
     """
 
     log_likelihood: np.ndarray
@@ -114,7 +115,9 @@ class History:
         rows = sum(map(len, self.not_estimated.values()))
         names = [f"{name} ({len(some):,})" for name, some in self.not_estimated.items()]
         were = "1 row of a table was" if rows == 1 else f"{rows:,} rows of tables were"
-        return f"{were} not estimated, as no row of the data counts for them: {shortened(names)}"
+        return (
+            f"{were} not estimated, since the data say nothing of {'it' if rows == 1 else 'them'}: {shortened(names)}"
+        )
 
 
 def record(
@@ -155,8 +158,8 @@ class Start:
     weight        of the rows
     converged     whether the tolerance was met, and `stopped`: whether the watcher ended it
     final         the objective of the parameters as they are, once that is known
-    uncounted     the numbers of the lines of the layout (rows of tables, priors) that had no counts in the
-                  last epoch; found when it has ended
+    uncounted     the numbers of the lines of the layout (rows of tables, priors) that were not estimated; found when
+                  it has ended
     extrapolation where it is in a round of accelerated EM
     """
 
@@ -215,9 +218,10 @@ def learn(
     if keeper is not None:
         parameters, starts = keeper.begun(spec, parameters, rule)
     for number in range(rule.starts):
+        begun = drawn(spec, parameters, rule.seed, number, again=number > 0)
         if number == len(starts):
-            starts.append(Start(drawn(spec, parameters, rule.seed, number, again=number > 0)))
-        for start in _epochs(estep, spec, parameters, starts[number], rule, smoothing, number, watch):
+            starts.append(Start(begun))
+        for start in _epochs(estep, spec, (parameters, begun), starts[number], rule, smoothing, number, watch):
             starts[number] = start
             if keeper is not None:
                 keeper.keep(starts)
@@ -239,14 +243,15 @@ def learn(
 def _epochs(
     estep: EStep,
     spec: Specification,
-    before: Parameters,
+    origin: tuple[Parameters, Parameters],
     start: Start,
     rule: Rule,
     smoothing: Smoothing,
     number: int,
     watch: Watcher | None,
 ) -> Iterator[Start]:
-    """The start after each epoch that is left of it; `before` are the parameters before it was drawn."""
+    """The start after each epoch that is left of it; its `origin` are the parameters before and after it was drawn."""
+    (before, begun), resumed = origin, start
 
     def counted(parameters: Parameters) -> tuple[Counts, float]:
         counts = estep.count(parameters.values)
@@ -281,8 +286,32 @@ def _epochs(
             extrapolation=extrapolation,
         )
         if start.has_ended(rule):
-            start = replace(start, uncounted=uncounted(spec, counts.values, smoothing))
+            start = _ended(spec, start, counts.values, smoothing, before, (begun, resumed))
         yield start
+
+
+def _ended(
+    spec: Specification,
+    start: Start,
+    counts: np.ndarray,
+    smoothing: Smoothing,
+    before: Parameters,
+    earlier: tuple[Parameters, Start],
+) -> Start:
+    """A start at its end: lines that the data say nothing of are as they were before learning, and noted.
+
+    These are lines without counts, and those that learning has not moved from where they were drawn, since all that is
+    counted for them are values the model itself expects in place of missing ones.
+    """
+    begun, resumed = earlier
+    values = start.parameters.values
+    was_noted = np.isin(np.arange(len(spec.layout.lines)), resumed.uncounted)
+    is_still = unmoved(spec, values, begun.values, smoothing) & ~unmoved(spec, before.values, begun.values, smoothing)
+    is_still |= unmoved(spec, values, resumed.parameters.values, smoothing) & was_noted
+    noted = sorted({*uncounted(spec, counts, smoothing), *np.flatnonzero(is_still).tolist()})
+    whole = np.repeat(is_still, np.diff(spec.layout.lines, append=spec.layout.size))
+    parameters = replace(start.parameters, values=np.where(whole, before.values, values))
+    return replace(start, parameters=parameters if is_still.any() else start.parameters, uncounted=tuple(noted))
 
 
 def _has_converged(start: Start, objective: float, weight: float, rule: Rule) -> bool:

@@ -16,6 +16,9 @@ from ..core.arrays import ReadOnlyArrays, frozen
 from ..core.exceptions import LearningError, unknown_name
 from ..plan.plan import Layout
 
+ROUNDING = 1e-7
+"""Probabilities that differ by no more may be the same: accelerated EM multiplies what rounding has changed."""
+
 MOST_COUNT = 1e100
 """A larger smoothing count would leave nothing of the data, and overflow when it is summed."""
 
@@ -234,7 +237,25 @@ def uncounted(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> 
     if not spec.layout.size:
         return ()
     totals = _cells_and_totals(spec, counts, smoothing)[1]
-    return tuple(np.flatnonzero(spec.learnt[spec.layout.lines] & (totals == 0)).tolist())
+    return tuple(np.flatnonzero(_has_choice(spec) & (totals == 0)).tolist())
+
+
+def unmoved(spec: Specification, one: np.ndarray, other: np.ndarray, smoothing: Smoothing) -> np.ndarray:
+    """Which lines are learnt, not smoothed, and the same in two vectors of parameters but for rounding."""
+    lines = spec.layout.lines
+    if not len(lines):
+        return np.zeros(0, dtype=bool)
+    same = np.maximum.reduceat(np.abs(one - other), lines) <= ROUNDING
+    smoothed = 0.0 if smoothing.cells is None else np.add.reduceat(smoothing.cells, lines)
+    found: np.ndarray = _has_choice(spec) & same & (smoothed == 0)
+    return found
+
+
+def _has_choice(spec: Specification) -> np.ndarray:
+    """Which lines are learnt and have more than one cell that may be filled."""
+    lines = spec.layout.lines
+    found: np.ndarray = spec.learnt[lines] & (np.add.reduceat(spec.supported, lines, dtype=np.int64) > 1)
+    return found
 
 
 def named_lines(layout: Layout, lines: Collection[int]) -> dict[str, tuple[int, ...]]:
