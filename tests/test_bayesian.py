@@ -492,7 +492,7 @@ def test_a_long_chain_and_a_wide_star() -> None:
     expected = np.log(model.table("x0")[0, 0]) + np.log(forward[2])
     assert found.log_likelihood[0] == pytest.approx(expected, rel=1e-12)
     draw = np.random.default_rng(3)
-    leaves = [f"y{k}" for k in range(1_500)]
+    leaves = [f"y{k}" for k in range(3_000)]
     tables = {leaf: draw.dirichlet(np.ones(4), 5) for leaf in leaves} | {"h": np.full(5, 0.2)}
     star = BayesianNetwork({"h": 5, **dict.fromkeys(leaves, 4)}, [("h", leaf) for leaf in leaves], tables)
     states = {leaf: [int(draw.integers(4))] for leaf in leaves}
