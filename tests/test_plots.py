@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from figures import HOSTILE as NAMES
 from figures import assert_legible, drawn, named, names_of, shares, sides, texts
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from matplotlib import rcParams
 from matplotlib.colors import to_hex
@@ -327,8 +327,39 @@ def test_placed_nodes_do_not_overlap_and_wires_lead_down(network: SmallNetwork, 
     assert len(boxes) == len(network.blocks)
 
 
+def narrow_wires_side_by_side() -> Network:
+    """Copies without a belief, beside each other in a drawing of many variables."""
+    wires = [Variable(f"V{number}", 2) for number in range(15)]
+    root, one = Variable("root", 2), Variable("one", 1)
+    joined = Diverter([*wires[:3], one], [Variable(f"joined {number}", 8) for number in range(2)])
+    return Network([Source(root), Source(one), Diverter([root], wires), joined])
+
+
+def inputs_from_beyond_a_bar() -> Network:
+    """Diverters side by side, each with an input that is above the other one."""
+    sizes = {"V1": 2, "V2": 2, "V6": 2, "V7": 2, "V14": 2, "V17": 2, "V3": 1, "V10": 1, "V11": 3, "V16": 3}
+    sizes |= {"V0": 4, "V4": 4, "V5": 4, "V15": 4, "V8": 8, "V9": 8, "V12": 12}
+    wires = {name: Variable(name, size) for name, size in sizes.items()}
+    tables = ("V8", "V10"), ("V14", "V3"), ("V17", "V1"), ("V6", "V2"), ("V12", "V16")
+    bars = (("V7 V4", "V8 V9"), ("V0", "V15"), ("V1 V2 V3", "V5 V0 V4"), ("V5 V11", "V12"))
+    blocks = [SISO(wires[one], wires[other]) for one, other in tables]
+    diverters = [Diverter(*([wires[name] for name in side.split()] for side in bar)) for bar in bars]
+    return Network(
+        [*blocks[:3], diverters[0], Source(wires["V6"]), Source(wires["V7"]), blocks[3], *diverters[1:], blocks[4]]
+    )
+
+
+@pytest.mark.parametrize("crowded", [narrow_wires_side_by_side, inputs_from_beyond_a_bar])
+def test_what_is_crowded_is_legible(crowded: Callable[[], Network]) -> None:
+    net = crowded()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fgrn.ConvergenceWarning)
+        figure = plots.network(net, {net.observed[0]: [None]})
+    assert_legible(figure)
+
+
 @given(network=st.one_of(networks(), loopy_networks()))
-@settings(max_examples=12)
+@settings(max_examples=12, phases=[Phase.explicit, Phase.reuse, Phase.generate])  # to shrink a picture takes minutes
 def test_any_network_is_legible(network: SmallNetwork) -> None:
     net = Network(network.blocks)
     with warnings.catch_warnings():

@@ -17,7 +17,7 @@ from ..graph.chain import Chain
 from ..tables import frames
 from .canvas import NARROWEST, ROW, Canvas, Card, Legend, card_height, evidence_key, paper
 from .folding import Room, layered
-from .placement import Node, is_straight, place, port, shown_blocks, wire_of
+from .placement import GAP, Node, is_straight, place, port, shown_blocks, wire_of
 from .style import BACKWARD, BELIEF, FORWARD, GREY, INK, LINE, PALE, PAPER, fitted, readable, width_of, wrapped
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ WIDE = 9.2
 
 GLYPH, BAR = 0.30, 0.16
 """The heights of a message and of a Diverter, in inches."""
+
+BESIDE, POINTER = 0.06, 8
+"""Inches from a wire to a message, and from there to the middle of its arrow; the size of that arrow, in points."""
 
 
 def faint(color: str) -> str:
@@ -81,9 +84,19 @@ class Sketch:
         return 7.0 if self.compact else 7.5
 
     @property
+    def glyph(self) -> float:
+        """The width of a message, in inches."""
+        return 0.25 if self.compact else 0.38
+
+    @property
     def room(self) -> Room:
         """What there is room for side by side."""
-        return Room(WIDE, self.card + 0.12, self.card * 0.9 if self.messages else 0.7)
+        return Room(WIDE, self.card + 0.12, self._link if self.messages else 0.7)
+
+    @property
+    def _link(self) -> float:
+        """The width of a wire with its messages and their arrows, and as much between two wires as an arrow takes."""
+        return max(self.card * 0.9, 2 * (self.glyph + 2 * BESIDE) + width_of("↓↑", POINTER))
 
     def tell_apart(self, names: Sequence[str]) -> None:
         """Decide what variables are called: those that would look alike lose what their names have in common."""
@@ -128,6 +141,11 @@ class Sketch:
             more = any(variable.name in self.gone for variable in block.outputs)
             extra = 0 if node.follows else 0.26 if len(block.inputs) > 1 else ROW if more else 0
             node.width, node.height = 0.5, BAR + extra
+            if len(block.inputs) > 1 and node.above:
+                node.slot = BESIDE + max(_table_width(variable, block) for variable in block.inputs)
+                node.width = max(node.width, len(node.above) * node.slot + 2 * GAP)
+                for other in node.above:
+                    other.width = max(other.width, node.slot)
             return
         room, size = self.card - 0.24, self.size
         notes = [] if block.learn else ["fixed"]
@@ -204,10 +222,9 @@ class Sketch:
             canvas.text(node.x, top + BAR / 2, "=", 9, PAPER, weight="bold")
         inputs = [other for other in node.above if wire_of(other) in block.inputs] if len(block.inputs) > 1 else []
         for other in inputs:  # each by a fixed table into the product space
-            x, label = port(node, other), f"{wire_of(other).cardinality} → {block.size}"
-            width = width_of(label, 6) + 0.14
+            x, width = port(node, other), _table_width(wire_of(other), block)
             canvas.box(x - width / 2, node.top, width, 0.19, LINE, edgecolor=GREY)
-            canvas.text(x, node.top + 0.095, label, 6)
+            canvas.text(x, node.top + 0.095, _table_label(wire_of(other), block), 6)
             canvas.line([(x, node.top + 0.19), (x, top)])
         more = sum(variable.name in self.gone for variable in block.outputs)
         if more and not node.follows:
@@ -222,15 +239,16 @@ class Sketch:
             y += ROW
         canvas.line([(x, y), (x, node.top + node.height)])
         if self.messages:
-            width = 0.25 if self.compact else 0.38
+            width = self.glyph
             for way, color, side in (("forward", FORWARD, -1), ("backward", BACKWARD, 1)):
                 values = self.values[way, name]
-                left = x - 0.06 - width if side < 0 else x + 0.06
+                left = x - BESIDE - width if side < 0 else x + BESIDE
                 canvas.histogram(
                     values, left, y + 0.04, width, GLYPH,
                     color=color, name=f"{way} {readable(name)}", alpha=FAINT if says_nothing(values) else 1,
                 )  # fmt: skip
-                canvas.text(x + side * (width + 0.12), y + 0.2, "↓" if (side < 0) != node.rising else "↑", 8, color)
+                pointer = "↓" if (side < 0) != node.rising else "↑"
+                canvas.text(x + side * (width + 2 * BESIDE), y + 0.2, pointer, POINTER, color)
         y += GLYPH + 0.15 if self.messages else 0.16
         if has_card:
             kind, values = self.known.get(name, ""), self.values["marginal", name]
@@ -238,6 +256,15 @@ class Sketch:
             card.draw(canvas, x - self.card / 2, y, self.card, node.top + node.height - y)
         if name not in self.reader and not node.rising:
             canvas.arrow(x, y)
+
+
+def _table_label(variable: Variable, block: Diverter) -> str:
+    """What is written on the fixed table that leads from an input of a Diverter into its product space."""
+    return f"{variable.cardinality} → {block.size}"
+
+
+def _table_width(variable: Variable, block: Diverter) -> float:
+    return width_of(_table_label(variable, block), 6) + 0.14
 
 
 def picture(

@@ -43,6 +43,7 @@ class Node:
     top: float = 0.0
     left: float = 0.0  # the ends of a bar
     right: float = 0.0
+    slot: float = 0.1  # how much of a bar each wire from above takes
     follows: Node | None = None  # the bar that this one goes on with
     drop: int = 0  # so many layers below that bar
     least: int = 0  # in no layer above this one
@@ -315,16 +316,19 @@ def _above(node: Node) -> list[Node]:
 
 
 def _stretch(layers: list[list[Node]]) -> None:
-    """Bars from the first of their wires to the last, as far as there is room beside their neighbours."""
+    """Bars from the first of their wires to the last, with their slots, as far as there is room beside neighbours."""
     for layer in layers:
         edge = -np.inf
         for at, node in enumerate(layer):
             node.left, node.right = node.x - node.width / 2, node.x + node.width / 2
             if isinstance(node.item, Diverter):
-                ends = [other.x for other in (*node.above, *node.below)]
-                limit = min((other.x - other.width / 2 for other in layer[at + 1 : at + 2]), default=np.inf)
-                node.left = max(min(*ends, node.x - 0.15) - GAP, edge)
-                node.right = min(max(*ends, node.x + 0.15) + GAP, limit - GAP)
+                beside, needed = max(GAP, node.slot / 2), len(node.above) * node.slot
+                starts = [node.x - 0.15 - GAP, *(o.x - beside for o in node.above), *(o.x - GAP for o in node.below)]
+                ends = [node.x + 0.15 + GAP, *(o.x + beside for o in node.above), *(o.x + GAP for o in node.below)]
+                limit = min((other.x - other.width / 2 for other in layer[at + 1 : at + 2]), default=np.inf) - GAP
+                node.right = min(max(ends), limit)
+                node.left = max(min(*starts, node.right - needed), edge)
+                node.right = max(node.right, node.left + needed)
             edge = node.right + GAP
 
 
@@ -358,7 +362,15 @@ def wire_of(node: Node) -> Variable:
 
 
 def port(node: Node, other: Node) -> float:
-    """Where the wire to another node meets this one: right under or over it, if it is a bar that reaches so far."""
+    """Where the wire to another node meets this one: right under or over it, if it is a bar that reaches so far.
+
+    Each wire from above takes a slot of the bar: wires that come from beyond its end do not meet it in one point.
+    """
+    if isinstance(node.item, Diverter) and other in node.above:
+        before = sum(one.x < other.x for one in node.above)
+        after = len(node.above) - 1 - before
+        first = node.left + (before + 0.5) * node.slot
+        return min(max(other.x, first), node.right - (after + 0.5) * node.slot)
     if isinstance(node.item, Diverter):
         return min(max(other.x, node.left + 0.05), node.right - 0.05)
     if other in node.below and len(node.below) > 1 and any(one.rising for one in node.below):
