@@ -135,3 +135,16 @@ def test_hidden_variables_that_are_none(hidden: Any, tmp_path: Path) -> None:
         return
     with pytest.raises(fgrn.ModelFileError):
         fgrn.load(path)
+
+
+def test_what_was_not_estimated_is_in_the_file_and_in_the_report(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    from fgrn import cli
+
+    model = fgrn.NaiveBayesClassifier(smoothing=0.0).fit({"a": ["x", "y", None]}, ["u", "v", "w"])
+    assert model.history_.not_estimated == {"a": (2,)}
+    model.save(tmp_path / "n.fgrn")
+    assert fgrn.load(tmp_path / "n.fgrn").history_.not_estimated == {"a": (2,)}
+    (tmp_path / "t.csv").write_text("a,b\n" + "x,u\ny,v\n" * 5 + ",w\n" * 2)
+    command = ["fit", str(tmp_path / "t.csv"), "--target", "b", "--model", "naive-bayes", "--smoothing", "0"]
+    assert cli.main([*command, "-o", str(tmp_path / "m.fgrn")]) == 0
+    assert "1 row of a table was not estimated, since the data say nothing of it: a (1)" in capsys.readouterr().out

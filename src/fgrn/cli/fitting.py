@@ -270,6 +270,7 @@ def _learnt(estimator: Any, rows: int, kept_back: int, output: str, interrupted:
         "interrupted": interrupted,
         "log_likelihood_per_row": float(history.per_row[-1]),
         "n_hidden": getattr(estimator, "n_hidden_", None),
+        "not_estimated": {name: list(rows) for name, rows in history.not_estimated.items()},
     }
 
 
@@ -320,5 +321,7 @@ def _told(estimator: Any, report: dict[str, Any]) -> str:
             lines.append(
                 f"accuracy on {counted(rows, 'row')} {what}: {share:.1%} (always the largest class: {largest:.1%})"
             )
+    if report["not_estimated"]:
+        lines.append(estimator.history_.told_not_estimated)
     lines.append(f"written: {report['file']}")
     return "\n".join(lines)

@@ -147,6 +147,7 @@ def _history_record(history: History) -> dict[str, Any]:
         "converged": bool(history.converged),
         "start": int(history.start),
         "starts": [_plain(value) for value in history.starts.tolist()],
+        "not_estimated": {name: list(rows) for name, rows in history.not_estimated.items()},
     }
 
 
@@ -162,6 +163,7 @@ def _history(record: dict[str, Any]) -> History:
         value_of(bool, record, "converged", "its history"),
         value_of(int, record, "start", "its history"),
         np.array(numbers["starts"]),
+        not_estimated=_not_estimated(record),
     )
 
 
@@ -217,3 +219,12 @@ def _number(record: dict[str, Any], key: str) -> float:
     if not isfinite(number):
         raise Refused(f"its {key} is {number}.")
     return number
+
+
+def _not_estimated(record: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Rows of tables by name; files of before do not have them."""
+    found = value_of(dict, {"not_estimated": {}, **record}, "not_estimated", "its history")
+    for rows in found.values():
+        if not isinstance(rows, list) or not all(type(row) is int for row in rows):
+            raise Refused(f"{shown(rows)} are the rows of a table that were not estimated.")
+    return {name: tuple(rows) for name, rows in found.items()}
