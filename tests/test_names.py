@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,22 @@ def test_a_variable_stands_for_its_name_in_learning() -> None:
         net.learn(rows, epochs=2, only=[a, c], smoothing={a: 0.5, c: 0.25}, paused=[c])
         found.append([net.table(a), net.table(c), net.table("b")])
     assert all(map(same, *found))
+
+
+@pytest.mark.parametrize("make", [
+    lambda: fgrn.lvm({"a": ["no", "yes"], "b": 2}, hidden=2),
+    lambda: BayesianNetwork({"a": ["no", "yes"], "b": 2}, [("a", "b")]),
+])  # fmt: skip
+def test_smoothing_by_variables_is_saved_and_resumed(make: Any, tmp_path: Path) -> None:
+    rows, path = {"a": ["no", "yes", "yes"], "b": [0, 1, 0]}, tmp_path / "run.ckpt"
+    model = make()
+    model.learn(rows, epochs=2, smoothing={A: 1.0}, checkpoint=path)
+    model.save(tmp_path / "model.fgrn")
+    assert fgrn.load(tmp_path / "model.fgrn").trained == model.trained
+    assert model.trained[-1]["smoothing"] == {"a": 1.0}
+    again = make()
+    again.learn(rows, epochs=2, smoothing={"a": 1.0}, checkpoint=path, resume=True)
+    assert again == model
 
 
 def test_a_variable_stands_for_its_name_in_models(bayesian: BayesianNetwork) -> None:

@@ -242,6 +242,7 @@ class BayesianNetwork(FactoredModel):
             raise LearningError(
                 "Only the leaves of a Network can ignore their holes: here unknown values are expected."
             )
+        smoothing = settings.by_name(smoothing) if isinstance(smoothing, Mapping) else smoothing
         data, weights = recorded(self, data, weights, executor)
         encoded = encode(self, data if isinstance(data, (Recorded, Spread)) else self._checked(data))
         if not options.get("online") and self._is_complete(data, encoded):

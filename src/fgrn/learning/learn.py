@@ -117,6 +117,7 @@ class Learning:
         Names of tables are those of the SISO blocks' outputs or of their tie, names of priors those of the Sources'
         variables. The tables are changed when all is done: an error or an interruption leaves the network as it was.
         """
+        smoothing = settings.by_name(smoothing) if isinstance(smoothing, Mapping) else smoothing
         settings.choice("holes", holes, ("expect", "ignore"))
         settings.choice("merge", merge, (True, False, None))
         rule = em.Rule(epochs, cycles, tolerance, cycle_tolerance, starts, seed, accelerate)
