@@ -260,10 +260,10 @@ class BayesianNetwork(FactoredModel):
             smooth = Smoothing.of(spec, smoothing)
             structure = self.names, self.labels, here.scopes
             described = checkpoints.of_table(data, encoded, here.weights)
-            with checkpoints.kept(
-                checkpoint, every, resume, self, structure, spec, described, rule,
-                smoothing=smoothing, holes=holes,
-            ) as keeper:  # fmt: skip
+            with checkpoints.kept(checkpoint, every, resume) as journal:
+                keeper = None if journal is None else journal.keeper(
+                    self, structure, spec, described, rule, smoothing=smoothing, holes=holes,
+                )  # fmt: skip
                 try:
                     learnt = em.learn(rows, spec, self._parameters, rule, smooth, watch, keeper)
                 except ImpossibleEvidence as error:

@@ -111,6 +111,7 @@ class Learning:
             checkpoint: a file to keep how far learning has come in, `every` so many epochs; see `Checkpoint`.
             every: how many epochs are between two checkpoints.
             resume: go on from the checkpoint, if it is there, to the same tables, bit for bit, as without interruption.
+                There may be more epochs and starts than before; `engine` and `merge` stay as they were unless given.
             executor: a client of dask.distributed, whose workers keep the rows and count them. The data is then a Dask
                 dataframe, or Parquet files that every worker can read; the result is the same.
 
@@ -139,29 +140,30 @@ class Learning:
         if not any((*spec.learnt_tables, *spec.learnt_priors)):
             raise LearningError("Nothing here may be learnt: every table and prior is frozen.")
         programs = self._programs_for(plan, paused, encoded)
-        rows = InMemory(
-            engine=self._engine(engine, plan, encoded.rows * epochs * cycles),
-            plan=plan,
-            programs=programs,
-            evidence=encoded,
-            weights=checked_weights(weights, encoded.rows),
-            expect=holes == "expect",
-            hold=hold and encoded.in_memory,
-            threads=threads,
-            merge=merging.decided(merge, rule.epochs * rule.starts, encoded),
-        )
-        estep = data.estep(rows, plan) if isinstance(data, Spread) else self._estep(rows)
         if online is not None and (rule.starts > 1 or rule.accelerate or checkpoint is not None):
             raise LearningError(
                 "Batches seen once go on from the tables as they are: starts=1, accelerate=False, and no checkpoint."
             )
-        batch = None if online is None else Decayed(estep, online)
         smooth = Smoothing.of(spec, smoothing)
-        with checkpoints.kept(
-            checkpoint, every, resume, self, self._structure(plan), spec,
-            checkpoints.of_table(data, encoded, rows.weights), rule,
-            smoothing=smoothing, holes=holes, hold=hold, engine=rows.engine.name, merge=rows.merge,
-        ) as keeper:  # fmt: skip
+        with checkpoints.kept(checkpoint, every, resume) as journal:
+            engine, merge = checkpoints.as_begun(journal, encoded, engine, merge)
+            rows = InMemory(
+                engine=self._engine(engine, plan, encoded.rows * epochs * cycles),
+                plan=plan,
+                programs=programs,
+                evidence=encoded,
+                weights=checked_weights(weights, encoded.rows),
+                expect=holes == "expect",
+                hold=hold and encoded.in_memory,
+                threads=threads,
+                merge=merging.decided(merge, rule.epochs * rule.starts, encoded),
+            )
+            estep = data.estep(rows, plan) if isinstance(data, Spread) else self._estep(rows)
+            batch = None if online is None else Decayed(estep, online)
+            keeper = None if journal is None else journal.keeper(
+                self, self._structure(plan), spec, checkpoints.of_table(data, encoded, rows.weights), rule,
+                smoothing=smoothing, holes=holes, hold=hold, engine=rows.engine.name, merge=rows.merge,
+            )  # fmt: skip
             learn = partial(em.learn, batch or estep, spec, self._parameters, rule, smooth, watch, keeper)
             try:
                 learnt = learn() if keeper is None else keeper.finished(learn)
