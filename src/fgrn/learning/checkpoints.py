@@ -234,8 +234,10 @@ class Journal:
         """What some work of the run comes to; if it is interrupted, what there is of it so far.
 
         Where there is nothing of it yet, and it would be a pity for what was done before, it is done once more, and
-        asked to stop soon. An interruption before any epoch, or the second one, is what it is everywhere else.
+        asked to stop soon, with the stages it has begun. An interruption before any epoch, or the second one, is what
+        it is everywhere else.
         """
+        first = self._next
         try:
             return work()
         except KeyboardInterrupt:
@@ -244,7 +246,11 @@ class Journal:
                 raise
             epochs, number = starts[-1].epochs, len(self._stages[: self._next][-1].starts)
             self.interruption = f"after {epochs} {'epoch' if epochs == 1 else 'epochs'} of start {number}"
-            return so_far() or work()
+            found = so_far()
+            if found is None:
+                self._next = first
+                found = work()
+            return found
 
     def begun(self, keeper: StageKeeper, spec: Specification, parameters: Parameters, rule: Rule) -> Stage:
         """A stage, as far as it has come. An error if it cannot be written, or is about something else."""
