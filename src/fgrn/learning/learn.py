@@ -223,7 +223,7 @@ class Learning:
             if name in options:
                 raise LearningError(f"The layers decide what is {name!r}; leave it out, or use learn.")
         settings.whole("together", together, 0)
-        before = self._parameters, self._trained
+        before = self._parameters, self._trained, self._counted
         kept = {name: options.pop(name) for name in ("checkpoint", "every", "resume") if name in options}
         try:
             with checkpoints.opened(**{"checkpoint": None, **kept}) as options["checkpoint"]:
@@ -234,6 +234,6 @@ class Learning:
                 if together:
                     histories.append(self.learn(data, **{**options, "epochs": together, "starts": 1}))
         except BaseException:
-            self._parameters, self._trained = before
+            self._parameters, self._trained, self._counted = before
             raise
         return histories
