@@ -108,6 +108,49 @@ def test_a_variable_stands_for_its_name_in_models(bayesian: BayesianNetwork) -> 
     assert fgrn.naive_bayes({"a": 2, "b": 2}, Variable("a", 2)) == fgrn.naive_bayes({"a": 2, "b": 2}, "a")
 
 
+WIDE = Variable("a", 5)
+MISTAKEN = {
+    "variable": lambda m: m.variable(WIDE),
+    "posterior": lambda m: m.posterior({}, WIDE),
+    "evidence": lambda m: m.posterior({WIDE: [0]}, "b"),
+    "one row": lambda m: m.posterior({WIDE: 0}, "b"),
+    "many rows": lambda m: m.posterior({WIDE: [0] * 500}, "b"),
+    "classify": lambda m: m.classify({"b": [0]}, WIDE),
+    "classify given": lambda m: m.classify({WIDE: [0]}, "b"),
+    "complete": lambda m: m.complete({WIDE: [None]}),
+    "explain": lambda m: m.explain({WIDE: 0}, "b"),
+    "names": lambda m: m.most_probable({}, names=[WIDE]),
+    "sample": lambda m: m.sample(2, names=[WIDE]),
+    "belief": lambda m: m.propagate({}).belief(WIDE),
+    "table": lambda m: m.table(WIDE),
+    "only": lambda m: m.copy().learn({"a": ["no"]}, epochs=1, only=[WIDE]),
+    "smoothing": lambda m: m.copy().learn({"a": ["no"]}, epochs=1, smoothing={WIDE: 1.0}),
+}
+
+
+@pytest.mark.parametrize("question", MISTAKEN)
+def test_a_variable_with_other_states_than_the_model_has_is_refused(
+    network: fgrn.Network, bayesian: BayesianNetwork, question: str
+) -> None:
+    for model in (network, bayesian):
+        with pytest.raises(fgrn.FgrnError, match=r"'a' has the states no, yes .* given has 0, 1, 2, 3, 4"):
+            MISTAKEN[question](model)
+
+
+def test_a_variable_and_its_name_are_one_key(network: fgrn.Network, bayesian: BayesianNetwork) -> None:
+    rows = {"a": ["no", "yes"], "b": [0, 1]}
+    for model in (network, bayesian):
+        for ask in (
+            lambda m: m.posterior({A: "yes", "b": 0, "a": "no"}, "c"),
+            lambda m: m.complete({A: ["yes"], "a": ["no"]}),
+            lambda m: m.copy().learn(rows, epochs=1, smoothing={A: 1.0, "a": 0.5}),
+        ):
+            with pytest.raises(fgrn.FgrnError, match="'a' is there twice: as a Variable and by its name"):
+                ask(model)
+    with pytest.raises(fgrn.FgrnError, match="'a' is there twice"):
+        BayesianNetwork([A], tables={A: [[0.3, 0.7]], "a": [[0.5, 0.5]]})
+
+
 def test_a_variable_of_another_network_is_called_by_its_name(network: fgrn.Network) -> None:
     with pytest.raises(fgrn.UnknownNameError, match="no variable"):
         network.posterior({}, Variable("elsewhere", 2))

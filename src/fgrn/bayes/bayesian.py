@@ -242,7 +242,7 @@ class BayesianNetwork(FactoredModel):
             raise LearningError(
                 "Only the leaves of a Network can ignore their holes: here unknown values are expected."
             )
-        smoothing = settings.by_name(smoothing) if isinstance(smoothing, Mapping) else smoothing
+        smoothing = settings.by_name(smoothing, self.variable) if isinstance(smoothing, Mapping) else smoothing
         data, weights = recorded(self, data, weights, executor)
         encoded = encode(self, data if isinstance(data, (Recorded, Spread)) else self._checked(data))
         if not options.get("online") and self._is_complete(data, encoded):
@@ -252,7 +252,9 @@ class BayesianNetwork(FactoredModel):
                 epochs, cycles, tolerance, options.get("cycle_tolerance", 1e-10), starts, seed,
                 options.get("accelerate", False),
             )  # fmt: skip
-            spec = self._spec if only is None else self._spec.restricted(settings.names("only", only))
+            spec = (
+                self._spec if only is None else self._spec.restricted(settings.names("only", only, own=self.variable))
+            )
             if not any(spec.learnt_tables):
                 raise LearningError("Nothing here may be learnt: every table is frozen.")
             here = Tally(spec.layout, self._cells(), encoded, checked_weights(weights, encoded.rows))

@@ -22,6 +22,7 @@ from .encoding import located, recorded
 from .layers import steps
 
 if TYPE_CHECKING:
+    from ..core.variable import Variable
     from ..engines import Engine
     from ..flow.messages import Messages
     from ..plan.plan import Plan
@@ -37,6 +38,7 @@ class Learning:
     _counted: tuple[Parameters, Online] | None  # in batches, and the tables that were made of it
 
     propagate: Callable[..., Messages]
+    variable: Callable[[Name], Variable]
     _plan: Callable[[Collection[str]], Plan]
     _encode: Callable[[Plan, frames.Data], Evidence]
     _programs_for: Callable[[Plan, Collection[str], Evidence], Programs]
@@ -118,11 +120,11 @@ class Learning:
         Names of tables are those of the SISO blocks' outputs or of their tie, names of priors those of the Sources'
         variables. The tables are changed when all is done: an error or an interruption leaves the network as it was.
         """
-        smoothing = settings.by_name(smoothing) if isinstance(smoothing, Mapping) else smoothing
+        smoothing = settings.by_name(smoothing, self.variable) if isinstance(smoothing, Mapping) else smoothing
         settings.choice("holes", holes, ("expect", "ignore"))
         settings.choice("merge", merge, (True, False, None))
         rule = em.Rule(epochs, cycles, tolerance, cycle_tolerance, starts, seed, accelerate)
-        paused = settings.names("paused", paused)
+        paused = settings.names("paused", paused, own=self.variable)
         plan = self._plan(paused)
         if not plan.is_tree:
             raise LearningError(
@@ -135,7 +137,7 @@ class Learning:
         encoded = self._encode(plan, data)
         if not encoded.rows or not encoded.edges():
             raise LearningError("There are no rows to learn from.")
-        spec = self._spec if only is None else self._spec.restricted(settings.names("only", only))
+        spec = self._spec if only is None else self._spec.restricted(settings.names("only", only, own=self.variable))
         spec = spec.without(paused)
         if not any((*spec.learnt_tables, *spec.learnt_priors)):
             raise LearningError("Nothing here may be learnt: every table and prior is frozen.")
