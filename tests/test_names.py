@@ -108,6 +108,25 @@ def test_a_variable_stands_for_its_name_in_models(bayesian: BayesianNetwork) -> 
     assert fgrn.naive_bayes({"a": 2, "b": 2}, Variable("a", 2)) == fgrn.naive_bayes({"a": 2, "b": 2}, "a")
 
 
+def test_a_variable_stands_for_its_name_where_networks_are_made() -> None:
+    states, start = {"a": ["no", "yes"], "b": 2, "c": ["x", "y", "z"]}, [[0.8, 0.2], [0.3, 0.7]]
+    rows = {"a": ["no", "yes", "yes", "no"], "b": [0, 1, 0, 0], "c": ["x", "y", "z", "x"]}
+    made = [
+        [
+            fgrn.lvm(states, hidden=2, tables={a: start}),
+            fgrn.hmm(states, hidden=2, tables={a: start}),
+            fgrn.hmm(states, hidden=2, length=2, tables={a: start}),
+            fgrn.stack(states, [2, 2], groups=[[[a, b], [c]]], tables={a: start}),
+            fgrn.chow_liu(rows, c, states={a: ["no", "yes", "unsure"]}, smoothing={b: 0.5}),
+            fgrn.tan(rows, a, root=b, states={c: ["x", "y", "z", "w"]}),
+            BayesianNetwork.from_data([(a, b)], rows, states={a: ["no", "yes", "unsure"]}),
+        ]
+        for a, b, c in ((A, B, C), ("a", "b", "c"))
+    ]
+    for one, other in zip(*made, strict=True):
+        assert one == other
+
+
 WIDE = Variable("a", 5)
 MISTAKEN = {
     "variable": lambda m: m.variable(WIDE),

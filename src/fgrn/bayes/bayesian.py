@@ -117,7 +117,7 @@ class BayesianNetwork(FactoredModel):
             states: of variables that no row has (hidden ones), or that have states no row has.
             options: those of `learn`.
         """
-        hidden = dict(states or {})
+        hidden = settings.by_name(states)
         if frames.is_source(data):
             from ..tables.stream import stream_of
 
