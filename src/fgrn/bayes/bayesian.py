@@ -271,7 +271,8 @@ class BayesianNetwork(FactoredModel):
                 except ImpossibleEvidence as error:
                     raise located(error, data) from None
             self._parameters, history = learnt
-            self._trained += (em.record(history, encoded.rows, rule, smoothing, holes),)
+            run = {"engine": None, "merge": None}  # rows are counted as they are
+            self._trained += (em.record(history, encoded.rows, rule, smoothing, holes, run),)
             return history
         network = self._tree_network()
         history = network.learn(

@@ -177,7 +177,8 @@ class Learning:
         if batch is not None:
             batch.close()
         self._counted = None if online is None else (self._parameters, replace(online))
-        self._trained += (em.record(history, encoded.rows, rule, smoothing, holes),)
+        run = {"engine": rows.engine.name, "merge": rows.merge}
+        self._trained += (em.record(history, encoded.rows, rule, smoothing, holes, run),)
         return history
 
     def online(self, weight: float = 0.0, power: float = POWER, effective_size: float | None = None) -> Online:
