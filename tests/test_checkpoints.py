@@ -263,7 +263,7 @@ import os, signal, sys
 from pathlib import Path
 import numpy as np
 import fgrn
-from fgrn import checkpoints
+from fgrn.learning import checkpoints
 from fgrn.files import checkpoint_file
 
 rows = np.random.default_rng(0)
