@@ -296,5 +296,14 @@ def test_the_command_line_stops_after_the_epoch_or_at_once(
 
 
 def test_the_command_line_names_its_options() -> None:
-    model = fgrn.NaiveBayesClassifier(checkpoint=Checkpoint("a b.ckpt"))
-    assert spoken(model._interrupted("after 1 epoch of start 1")).endswith("fit with --checkpoint a b.ckpt --resume.")
+    for path, told in [
+        ("run.ckpt", "run.ckpt"),
+        ("a b.ckpt", "'a b.ckpt'"),
+        ("bob's.ckpt", """ 'bob'"'"'s.ckpt'"""[1:]),
+        ("n_epochs=3, resume=True.ckpt", "'n_epochs=3, resume=True.ckpt'"),
+    ]:
+        warning = fgrn.NaiveBayesClassifier(checkpoint=Checkpoint(path))._interrupted("after 1 epoch of start 1")
+        assert spoken(warning).endswith(f"fit with --checkpoint {told} --resume.")
+        assert f"fgrn.Checkpoint({path!r}, resume=True)" in str(warning)
+    warning = fgrn.NaiveBayesClassifier()._interrupted("after 1 epoch of start 1")
+    assert spoken(warning).endswith("fit with --checkpoint FILE.")
