@@ -360,6 +360,9 @@ def test_hidden_variables_are_learnt_from_a_random_start_and_the_best_is_kept() 
     data = {f"y{k}": np.where(draw.random(400) < 0.9, hidden, 1 - hidden) for k in range(4)}
     model = BayesianNetwork.from_data([("h", f"y{k}") for k in range(4)], data, states={"h": 2}, epochs=30, starts=3)
     assert model.trained[-1]["starts"] == 3
+    assert model.trained[-1]["engine"] == "reference"
+    model.learn({**data, "h": hidden}, epochs=1)  # rows that know everything are counted
+    assert model.trained[-1]["engine"] is None
     assert set(model.names) == {"h", *data}
     posterior = model.posterior(data, "h").argmax(axis=1)
     assert max((posterior == hidden).mean(), (posterior != hidden).mean()) > 0.85

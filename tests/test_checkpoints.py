@@ -25,7 +25,7 @@ from sklearn.base import clone
 from strategies import Evidence, SmallNetwork, networks, networks_with_evidence
 
 import fgrn
-from fgrn import BayesianNetwork, CheckpointError, CheckpointWarning, LearningError, Network, cli
+from fgrn import BayesianNetwork, CheckpointError, CheckpointWarning, LearningError, Network, cli, engines
 from fgrn.files import checkpoint_file, container
 from fgrn.graph.blocks import Diverter
 from fgrn.learning.learn import checkpoints
@@ -263,7 +263,7 @@ import os, signal, sys
 from pathlib import Path
 import numpy as np
 import fgrn
-from fgrn import checkpoints
+from fgrn.learning import checkpoints
 from fgrn.files import checkpoint_file
 
 rows = np.random.default_rng(0)
@@ -410,6 +410,37 @@ def test_a_run_may_become_longer(more: dict[str, int], tolerance: float, tmp_pat
     expected = plain.learn(table(), **{**options, **more})
     assert_same_history(again.learn(table(), **{**options, **more}, checkpoint=place, resume=True), expected)
     assert_same(again, plain)
+
+
+@pytest.mark.parametrize("changed", ["work", "warm"])
+def test_a_longer_run_goes_on_with_the_engine_and_merging_it_began_with(
+    changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, plain, again = tmp_path / "run.ckpt", lvm(), lvm()
+    expected = plain.learn(table(), epochs=12, engine="reference", merge=False)
+    lvm().learn(table(), epochs=4, checkpoint=place)
+    if changed == "work":  # as more epochs would, were there more rows
+        monkeypatch.setattr(engines, "SMALL_WORK", 1.0)
+    else:
+        monkeypatch.setattr(engines._Preference, "cpu", True)
+    with pytest.raises(LearningError, match="'engine' was 'reference' and is 'cpu'"):
+        lvm().learn(table(), epochs=12, checkpoint=place, resume=True, engine="cpu")
+    with pytest.raises(LearningError, match="'merge' was False and is True"):
+        lvm().learn(table(), epochs=12, checkpoint=place, resume=True, merge=True)
+    assert_same_history(again.learn(table(), epochs=12, checkpoint=place, resume=True), expected)
+    assert_same(again, plain)
+
+
+def test_an_estimator_that_did_not_converge_goes_on_with_more_epochs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, frame = tmp_path / "run.ckpt", pd.DataFrame(table()).astype(str)
+    model = fgrn.LatentClassModel(n_hidden=3, n_init=1, n_epochs=3, tol=1e-12, random_state=0, checkpoint=place)
+    with pytest.warns(fgrn.ConvergenceWarning, match="Raise n_epochs"):
+        model.fit(frame)
+    monkeypatch.setattr(engines, "SMALL_WORK", 1.0)
+    model.set_params(n_epochs=40, tol=1e-12, checkpoint=fgrn.Checkpoint(place, resume=True)).fit(frame)
+    assert model.n_iter_ > 3
 
 
 def test_layers_may_become_longer(tmp_path: Path) -> None:

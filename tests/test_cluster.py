@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 from typing import Any
 
 import dask
@@ -28,9 +28,9 @@ from random_models import bayesian_network
 
 import fgrn
 from fgrn import LearningError, Stream, TableFileError, cli
-from fgrn.core.distributions import parquet as shares
 from fgrn.learning.remote.cluster import Cluster, There
 from fgrn.learning.remote.pieces import Held, Piece
+from fgrn.tables import parquet as shares
 from fgrn.tables.distinct import Distinct
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:distributed")]
@@ -69,6 +69,14 @@ def mortal(mortals: Client) -> Client:
     """Three workers that may be killed."""
     mortals.wait_for_workers(3)
     return mortals
+
+
+def until(happens: Callable[[], bool]) -> None:
+    """Wait for something, but not for ever."""
+    give_up = monotonic() + 60
+    while not happens():
+        assert monotonic() < give_up
+        sleep(0.02)
 
 
 def table(rows: int = ROWS, seed: int = 0) -> pd.DataFrame:
@@ -366,8 +374,7 @@ def test_a_result_that_is_lost_when_it_is_there_is_made_again(mortal: Client, mo
         if len(waits) == 3:
             (holder, *_) = mortal.who_has([total])[total.key]
             os.kill(mortal.run(os.getpid)[holder], signal.SIGKILL)
-            while total.status == "finished":
-                sleep(0.01)
+            until(lambda: total.status != "finished")
         return found
 
     monkeypatch.setattr("distributed.wait", waiting)
@@ -426,8 +433,7 @@ def test_what_nobody_waits_for_is_cancelled(client: Client) -> None:
     bad = frame.map_partitions(slow_but_for_the_first, partition_info=None, meta=frame._meta)
     with pytest.raises(TableFileError, match="partition 0 cannot be read"):
         network().learn(bad, executor=client)
-    while sum(len(keys) for keys in client.processing().values()):
-        sleep(0.02)
+    until(lambda: not any(client.processing().values()))
 
 
 def slow_but_for_the_first(frame: pd.DataFrame, partition_info: Any = None) -> pd.DataFrame:

@@ -252,7 +252,7 @@ def test_a_worker_that_leaves_is_noticed() -> None:
         if threading.current_thread() is not threading.main_thread():
             left.set()
             raise SystemExit(3)
-        left.wait()
+        assert left.wait(timeout=60)
         return rows.start
 
     with pytest.raises(SystemExit):

@@ -18,6 +18,7 @@ from fgrn import Checkpoint, cli
 from fgrn.cli.wording import spoken
 from fgrn.core.exceptions import FgrnWarning
 from fgrn.flow import em
+from fgrn.learning import checkpoints
 
 pytestmark = pytest.mark.filterwarnings("ignore:The best number of hidden states")
 
@@ -201,6 +202,41 @@ def test_a_search_that_was_interrupted_is_resumed_bit_for_bit(when: int, interru
     assert resumed.selection_.as_dicts() == whole.selection_.as_dicts()
 
 
+@pytest.mark.parametrize(
+    ("what", "when", "criterion"),
+    [
+        ((fgrn.Network, "learn"), 1, "bic"),
+        ((fgrn.Network, "learn"), 2, "bic"),
+        ((fgrn.Network, "learn"), 4, "held_out"),  # of three sizes, and then once more of all rows
+        ((checkpoints.Journal, "keeper"), 2, "bic"),
+    ],
+    ids=str,
+)
+def test_a_search_is_resumed_that_was_interrupted_when_something_had_just_been_done(
+    what: tuple[Any, str], when: int, criterion: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A network that has learnt is taught again, from its checkpoint, and not as one more stage."""
+    frame, _ = table(100)
+    search = clone(ESTIMATORS[1]).set_params(n_hidden="auto", max_hidden=3, n_init=1, criterion=criterion)
+    place, calls, work = tmp_path / "run.ckpt", [0], getattr(*what)
+
+    def done(*given: Any, **options: Any) -> Any:
+        found = work(*given, **options)
+        calls[0] += 1
+        if calls[0] == when:
+            raise KeyboardInterrupt
+        return found
+
+    with monkeypatch.context() as patch, pytest.warns(FgrnWarning, match="interrupted"):
+        patch.setattr(*what, done)
+        model = clone(search).set_params(checkpoint=str(place)).fit(frame)
+    assert len(model.network_.trained) == 1
+    resumed = clone(search).set_params(checkpoint=Checkpoint(place, resume=True)).fit(frame)
+    whole = search.fit(frame)
+    assert resumed.network_ == whole.network_
+    assert resumed.selection_.as_dicts() == whole.selection_.as_dicts()
+
+
 def test_the_signal_of_ctrl_c_does_it(interrupt: Interrupt) -> None:
     """With rows on disk; nobody but the one who set it changes the handler."""
     frame, answer = table()
@@ -260,5 +296,14 @@ def test_the_command_line_stops_after_the_epoch_or_at_once(
 
 
 def test_the_command_line_names_its_options() -> None:
-    model = fgrn.NaiveBayesClassifier(checkpoint=Checkpoint("a b.ckpt"))
-    assert spoken(model._interrupted("after 1 epoch of start 1")).endswith("fit with --checkpoint a b.ckpt --resume.")
+    for path, told in [
+        ("run.ckpt", "run.ckpt"),
+        ("a b.ckpt", "'a b.ckpt'"),
+        ("bob's.ckpt", """ 'bob'"'"'s.ckpt'"""[1:]),
+        ("n_epochs=3, resume=True.ckpt", "'n_epochs=3, resume=True.ckpt'"),
+    ]:
+        warning = fgrn.NaiveBayesClassifier(checkpoint=Checkpoint(path))._interrupted("after 1 epoch of start 1")
+        assert spoken(warning).endswith(f"fit with --checkpoint {told} --resume.")
+        assert f"fgrn.Checkpoint({path!r}, resume=True)" in str(warning)
+    warning = fgrn.NaiveBayesClassifier()._interrupted("after 1 epoch of start 1")
+    assert spoken(warning).endswith("fit with --checkpoint FILE.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,22 @@ def test_a_variable_stands_for_its_name_in_learning() -> None:
     assert all(map(same, *found))
 
 
+@pytest.mark.parametrize("make", [
+    lambda: fgrn.lvm({"a": ["no", "yes"], "b": 2}, hidden=2),
+    lambda: BayesianNetwork({"a": ["no", "yes"], "b": 2}, [("a", "b")]),
+])  # fmt: skip
+def test_smoothing_by_variables_is_saved_and_resumed(make: Any, tmp_path: Path) -> None:
+    rows, path = {"a": ["no", "yes", "yes"], "b": [0, 1, 0]}, tmp_path / "run.ckpt"
+    model = make()
+    model.learn(rows, epochs=2, smoothing={A: 1.0}, checkpoint=path)
+    model.save(tmp_path / "model.fgrn")
+    assert fgrn.load(tmp_path / "model.fgrn").trained == model.trained
+    assert model.trained[-1]["smoothing"] == {"a": 1.0}
+    again = make()
+    again.learn(rows, epochs=2, smoothing={"a": 1.0}, checkpoint=path, resume=True)
+    assert again == model
+
+
 def test_a_variable_stands_for_its_name_in_models(bayesian: BayesianNetwork) -> None:
     tables = {A: [[0.3, 0.7]], B: [[0.2, 0.8], [0.6, 0.4]], C: [[0.1, 0.2, 0.7], [0.5, 0.3, 0.2]]}
     assert BayesianNetwork([A, B, C], [(A, B), (A, C)], tables) == bayesian
@@ -89,6 +106,68 @@ def test_a_variable_stands_for_its_name_in_models(bayesian: BayesianNetwork) -> 
     factors = [[1.0, 2], [3, 4]]
     assert MarkovNetwork([A, B], [((A, B), factors)]) == MarkovNetwork([A, B], [(("a", "b"), factors)])
     assert fgrn.naive_bayes({"a": 2, "b": 2}, Variable("a", 2)) == fgrn.naive_bayes({"a": 2, "b": 2}, "a")
+
+
+def test_a_variable_stands_for_its_name_where_networks_are_made() -> None:
+    states, start = {"a": ["no", "yes"], "b": 2, "c": ["x", "y", "z"]}, [[0.8, 0.2], [0.3, 0.7]]
+    rows = {"a": ["no", "yes", "yes", "no"], "b": [0, 1, 0, 0], "c": ["x", "y", "z", "x"]}
+    made = [
+        [
+            fgrn.lvm(states, hidden=2, tables={a: start}),
+            fgrn.hmm(states, hidden=2, tables={a: start}),
+            fgrn.hmm(states, hidden=2, length=2, tables={a: start}),
+            fgrn.stack(states, [2, 2], groups=[[[a, b], [c]]], tables={a: start}),
+            fgrn.chow_liu(rows, c, states={a: ["no", "yes", "unsure"]}, smoothing={b: 0.5}),
+            fgrn.tan(rows, a, root=b, states={c: ["x", "y", "z", "w"]}),
+            BayesianNetwork.from_data([(a, b)], rows, states={a: ["no", "yes", "unsure"]}),
+        ]
+        for a, b, c in ((A, B, C), ("a", "b", "c"))
+    ]
+    for one, other in zip(*made, strict=True):
+        assert one == other
+
+
+WIDE = Variable("a", 5)
+MISTAKEN = {
+    "variable": lambda m: m.variable(WIDE),
+    "posterior": lambda m: m.posterior({}, WIDE),
+    "evidence": lambda m: m.posterior({WIDE: [0]}, "b"),
+    "one row": lambda m: m.posterior({WIDE: 0}, "b"),
+    "many rows": lambda m: m.posterior({WIDE: [0] * 500}, "b"),
+    "classify": lambda m: m.classify({"b": [0]}, WIDE),
+    "classify given": lambda m: m.classify({WIDE: [0]}, "b"),
+    "complete": lambda m: m.complete({WIDE: [None]}),
+    "explain": lambda m: m.explain({WIDE: 0}, "b"),
+    "names": lambda m: m.most_probable({}, names=[WIDE]),
+    "sample": lambda m: m.sample(2, names=[WIDE]),
+    "belief": lambda m: m.propagate({}).belief(WIDE),
+    "table": lambda m: m.table(WIDE),
+    "only": lambda m: m.copy().learn({"a": ["no"]}, epochs=1, only=[WIDE]),
+    "smoothing": lambda m: m.copy().learn({"a": ["no"]}, epochs=1, smoothing={WIDE: 1.0}),
+}
+
+
+@pytest.mark.parametrize("question", MISTAKEN)
+def test_a_variable_with_other_states_than_the_model_has_is_refused(
+    network: fgrn.Network, bayesian: BayesianNetwork, question: str
+) -> None:
+    for model in (network, bayesian):
+        with pytest.raises(fgrn.FgrnError, match=r"'a' has the states no, yes .* given has 0, 1, 2, 3, 4"):
+            MISTAKEN[question](model)
+
+
+def test_a_variable_and_its_name_are_one_key(network: fgrn.Network, bayesian: BayesianNetwork) -> None:
+    rows = {"a": ["no", "yes"], "b": [0, 1]}
+    for model in (network, bayesian):
+        for ask in (
+            lambda m: m.posterior({A: "yes", "b": 0, "a": "no"}, "c"),
+            lambda m: m.complete({A: ["yes"], "a": ["no"]}),
+            lambda m: m.copy().learn(rows, epochs=1, smoothing={A: 1.0, "a": 0.5}),
+        ):
+            with pytest.raises(fgrn.FgrnError, match="'a' is there twice: as a Variable and by its name"):
+                ask(model)
+    with pytest.raises(fgrn.FgrnError, match="'a' is there twice"):
+        BayesianNetwork([A], tables={A: [[0.3, 0.7]], "a": [[0.5, 0.5]]})
 
 
 def test_a_variable_of_another_network_is_called_by_its_name(network: fgrn.Network) -> None:

@@ -333,6 +333,26 @@ def test_classes_are_checked_as_in_memory() -> None:
         fresh.partial_fit(iter([frame()]), "answer", classes=["maybe", "no"])
 
 
+def test_layers_that_fail_leave_what_was_counted_in_batches() -> None:
+    net = fgrn.stack({f"x{k}": 2 for k in range(4)}, hidden=[2, 2], groups=2)
+    data = {f"x{k}": np.arange(12) // (k + 1) % 2 for k in range(4)}
+    net.learn(data, epochs=1, smoothing=0.1, online=net.online())
+    before, trained = net.online_state, net.trained
+    epochs = iter(range(3))
+
+    def watch(*_: Any) -> None:
+        if next(epochs) == 2:  # in the second layer
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        net.learn_by_layer(data, epochs=2, smoothing=0.1, watch=watch)
+    assert before is not None
+    assert net.online_state is not None
+    assert net.trained == trained
+    np.testing.assert_array_equal(net.online_state.running, before.running)
+    assert net.online_state.weight == before.weight
+
+
 def test_an_interruption_before_the_first_step_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -439,7 +459,7 @@ def test_a_silent_pipe_has_been_learnt_from_and_can_be_left(tmp_path: Path) -> N
         process.stdin.flush()
         assert "600\n" in iter(process.stdout.readline, "")  # it waits for more now, or will soon
         process.send_signal(signal.SIGINT)
-        assert process.wait() == 130
+        assert process.wait(timeout=60) == 130
     assert fgrn.load(place).n_rows_ == 600
 
 

@@ -174,6 +174,7 @@ def test_free_parameters_and_training_are_told(tmp_path: object) -> None:
     assert record["epochs"] == 3
     assert record["smoothing"] == 0.5
     assert record["seed"] == 7
+    assert (record["engine"], record["merge"]) == ("reference", False)
     path = tmp_path / "m.fgrn"  # type: ignore[operator]
     net.save(path)
     assert fgrn.load(path).trained == net.trained

@@ -22,8 +22,8 @@ import pytest
 import fgrn
 from fgrn import cli, plots
 from fgrn.core import whole_file
-from fgrn.core.distributions import table_file
-from fgrn.core.distributions import writer as table_writer
+from fgrn.tables import table_file
+from fgrn.tables import writer as table_writer
 
 fcntl = pytest.importorskip("fcntl")
 
@@ -313,6 +313,17 @@ def test_a_part_that_was_taken_for_a_leftover_is_made_again(tmp_path: Path, monk
     assert seen
     assert (tmp_path / "m").read_bytes() == b"data"
     assert names_in(tmp_path) == ["m"]
+
+
+def test_a_file_system_that_does_not_know_files_again_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os.path, "samestat", lambda *_: False)
+    monkeypatch.setattr(whole_file, "PATIENCE", 0.0)
+    with whole_file.locked(tmp_path / "m"):
+        whole_file.write(tmp_path / "m", b"data")
+    assert (tmp_path / "m").read_bytes() == b"data"
+    assert [name for name in names_in(tmp_path) if name.endswith(".part")] == []
 
 
 # One run at a time

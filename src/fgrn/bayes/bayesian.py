@@ -117,7 +117,7 @@ class BayesianNetwork(FactoredModel):
             states: of variables that no row has (hidden ones), or that have states no row has.
             options: those of `learn`.
         """
-        hidden = dict(states or {})
+        hidden = settings.by_name(states)
         if frames.is_source(data):
             from ..tables.stream import stream_of
 
@@ -242,6 +242,7 @@ class BayesianNetwork(FactoredModel):
             raise LearningError(
                 "Only the leaves of a Network can ignore their holes: here unknown values are expected."
             )
+        smoothing = settings.by_name(smoothing, self.variable) if isinstance(smoothing, Mapping) else smoothing
         data, weights = recorded(self, data, weights, executor)
         encoded = encode(self, data if isinstance(data, (Recorded, Spread)) else self._checked(data))
         if not options.get("online") and self._is_complete(data, encoded):
@@ -251,7 +252,9 @@ class BayesianNetwork(FactoredModel):
                 epochs, cycles, tolerance, options.get("cycle_tolerance", 1e-10), starts, seed,
                 options.get("accelerate", False),
             )  # fmt: skip
-            spec = self._spec if only is None else self._spec.restricted(settings.names("only", only))
+            spec = (
+                self._spec if only is None else self._spec.restricted(settings.names("only", only, own=self.variable))
+            )
             if not any(spec.learnt_tables):
                 raise LearningError("Nothing here may be learnt: every table is frozen.")
             here = Tally(spec.layout, self._cells(), encoded, checked_weights(weights, encoded.rows))
@@ -259,16 +262,17 @@ class BayesianNetwork(FactoredModel):
             smooth = Smoothing.of(spec, smoothing)
             structure = self.names, self.labels, here.scopes
             described = checkpoints.of_table(data, encoded, here.weights)
-            with checkpoints.kept(
-                checkpoint, every, resume, self, structure, spec, described, rule,
-                smoothing=smoothing, holes=holes,
-            ) as keeper:  # fmt: skip
+            with checkpoints.kept(checkpoint, every, resume) as journal:
+                keeper = None if journal is None else journal.keeper(
+                    self, structure, spec, described, rule, smoothing=smoothing, holes=holes,
+                )  # fmt: skip
                 try:
                     learnt = em.learn(rows, spec, self._parameters, rule, smooth, watch, keeper)
                 except ImpossibleEvidence as error:
                     raise located(error, data) from None
             self._parameters, history = learnt
-            self._trained += (em.record(history, encoded.rows, rule, smoothing, holes),)
+            run = {"engine": None, "merge": None}  # rows are counted as they are
+            self._trained += (em.record(history, encoded.rows, rule, smoothing, holes, run),)
             return history
         network = self._tree_network()
         history = network.learn(

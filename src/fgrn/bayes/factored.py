@@ -94,16 +94,20 @@ class FactoredModel(Queries):
     def variable(self, name: Name) -> Variable:
         """A variable by name."""
         try:
-            return self._variables[settings.name_of(name)]
+            found = self._variables[settings.name_of(name)]
         except (KeyError, TypeError):
             raise unknown_name("variable", name, self._variables) from None
+        settings.check_states(name, found.labels)
+        return found
 
     def table(self, name: Name) -> np.ndarray:
         """A table by name, (joint states of all its variables but the last, states of the last); read-only.
 
         The rows are in the order of `scope`, the first variable slowest.
         """
-        return self._spec.layout.table(self._parameters.values, self._spec.layout.table_number(name))
+        return self._spec.layout.table(
+            self._parameters.values, self._spec.layout.table_number(settings.name_of(name, self.variable))
+        )
 
     def scope(self, name: Name) -> tuple[str, ...]:
         """The variables of a table, the last of which has its columns."""
@@ -114,7 +118,12 @@ class FactoredModel(Queries):
 
     @property
     def trained(self) -> tuple[dict[str, Any], ...]:
-        """How it was taught: one mapping for each time, with rows, settings and likelihood."""
+        """How it was taught: one mapping for each time, with rows, settings, likelihood, and how it was run.
+
+        "engine" and "merge" are those that were chosen where they were not given. A merge of None found out whether it
+        pays to count equal rows once; an engine of None is that of a table without missing values, whose rows are
+        counted without one.
+        """
         return self._trained
 
     @cached_property
@@ -206,7 +215,7 @@ class FactoredModel(Queries):
         settings.choice("method", method, METHODS)
         if method == "exact" and not {*settings.names("parts", parts)} <= {"marginal", "likelihood"}:
             raise FgrnError("The messages of a model are those on the edges of its network: see to_network.")
-        kept = self.names if keep is None else settings.names("keep", keep)
+        kept = self.names if keep is None else settings.names("keep", keep, own=self.variable)
         for name in kept:
             self.variable(name)
         network = self._tree_network() if method == "exact" else self.to_network(method)
@@ -214,7 +223,7 @@ class FactoredModel(Queries):
 
     def joint(self, evidence: frames.Data, names: Sequence[Name], **options: Any) -> np.ndarray:
         """The joint distribution of a few variables in each row, (rows, states of the first, of the second, ...)."""
-        wanted = settings.names("names", names)
+        wanted = settings.names("names", names, own=self.variable)
         sizes = [self.variable(name).cardinality for name in wanted]
         if len(set(wanted)) < len(wanted) or not wanted:
             raise EvidenceError(f"The joint distribution is that of some variables, each named once. Got {wanted!r}.")
@@ -283,6 +292,8 @@ class FactoredModel(Queries):
             if name not in self._variables:
                 near = unknown_name("variable", name, self._variables)
                 raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
+        for key in evidence if isinstance(evidence, Mapping) else ():
+            self.variable(key)
         if not columns or frames.row_count(columns) > FEW_ROWS:
             return evidence
         return {name: columns.get(name) for name in self._variables}

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core import settings
 from ..core.exceptions import EvidenceError, LearningError, SchemaError, unknown_name
+from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow import em
 from ..flow.evidence import checked_weights, encode
@@ -41,7 +42,7 @@ BLOCK_CELLS = 2**20
 
 def chow_liu(
     data: frames.Data,
-    root: str | None = None,
+    root: Name | None = None,
     *,
     states: Mapping[str, Any] | None = None,
     smoothing: float | Mapping[str, float] = 1.0,
@@ -73,17 +74,18 @@ def chow_liu(
         threads: how many threads; all processors unless given.
         watch: called after every epoch of learning, see `Network.learn`.
     """
+    top = settings.name_of(root)
     table = _Table.of(data, states, weights)
-    table.refuse_strangers(() if root is None else (root,))
-    search = _Search(table, None, root, _rate(penalty, table.weight))
+    table.refuse_strangers(() if top is None else (top,))
+    search = _Search(table, None, top, _rate(penalty, table.weight))
     return search.learnt(smoothing=smoothing, epochs=epochs, tolerance=tolerance, threads=threads, watch=watch)
 
 
 def tan(
     data: frames.Data,
-    class_variable: str,
+    class_variable: Name,
     *,
-    root: str | None = None,
+    root: Name | None = None,
     states: Mapping[str, Any] | None = None,
     smoothing: float | Mapping[str, float] = 1.0,
     weights: Any = None,
@@ -112,13 +114,14 @@ def tan(
         threads: how many threads; all processors unless given.
         watch: called after every epoch of learning.
     """
-    table = _Table.of(data, states, weights, class_variable)
-    table.refuse_strangers((class_variable,) if root is None else (class_variable, root))
-    if root == class_variable:
-        raise LearningError(f"The root of the tree is another column than the class, {class_variable!r}.")
+    label, top = map(settings.name_of, (class_variable, root))
+    table = _Table.of(data, states, weights, label)
+    table.refuse_strangers((label,) if top is None else (label, top))
+    if top == label:
+        raise LearningError(f"The root of the tree is another column than the class, {label!r}.")
     if len(table.names) < 2:
-        raise LearningError(f"There is no column beside the class, {class_variable!r}, to tell it from.")
-    search = _Search(table, table.names.index(class_variable), root, _rate(penalty, table.weight))
+        raise LearningError(f"There is no column beside the class, {label!r}, to tell it from.")
+    search = _Search(table, table.names.index(label), top, _rate(penalty, table.weight))
     return search.learnt(smoothing=smoothing, epochs=epochs, tolerance=tolerance, threads=threads, watch=watch)
 
 
@@ -135,7 +138,7 @@ def _states(columns: Mapping[str, Any], given: Any) -> dict[str, Any]:
     """The states of every column: those given, or those found, if they are so few that they can be categories."""
     if given is not None and not isinstance(given, Mapping):
         raise LearningError(f"The 'states' are a mapping from columns to their states. Got {given!r} instead.")
-    named = dict(given or {})
+    named = settings.by_name(given)
     for name in named:
         if name not in columns:
             raise unknown_name("column", name, columns)

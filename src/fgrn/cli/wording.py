@@ -6,10 +6,11 @@ Names and values come from files of others; what cannot be seen in them, or what
 from __future__ import annotations
 
 import re
+from shlex import quote
 
 import click
 
-from ..core.exceptions import visible
+from ..core.exceptions import InterruptedWarning, visible
 
 OPTIONS = {
     "bins": "--bins",
@@ -40,7 +41,6 @@ OPTIONS = {
 """The option for each parameter that a message may name."""
 
 PHRASES = (
-    (re.compile(r"\bcheckpoint=fgrn\.Checkpoint\('([^']*)', resume=True\)"), r"--checkpoint \1 --resume"),
     (re.compile(r"\bfit with checkpoint='run\.ckpt'"), "fit with --checkpoint FILE"),
     (re.compile(r"\bDrop it\b"), "Leave it out with --drop"),
     (re.compile(r"\bLeave it out\.$"), "Leave it out with --drop."),
@@ -76,6 +76,8 @@ SETTING = re.compile(rf"\b({'|'.join(OPTIONS)})=(\"[^\"]*\"|'[^']*'|[\w.+-]*\w)?
 
 def spoken(message: object) -> str:
     """A message as people at the command line can follow it."""
+    if isinstance(message, InterruptedWarning) and message.checkpoint is not None:
+        return f"{message.told} To go on from there, fit with --checkpoint {quote(message.checkpoint)} --resume."
     text = str(message)
     for phrase, other in PHRASES:
         text = phrase.sub(other, text)

@@ -15,6 +15,7 @@
 
     FgrnWarning
     ├── ConvergenceWarning     messages, or tables, that were still moving when the rounds, or epochs, were used up
+    ├── InterruptedWarning     a fit that was interrupted, and keeps the best model so far
     ├── TableWarning           a table that may not be what it seems: words for missing values, names that are values
     ├── UnseenLevelWarning     a value, or a column, that was not there when the model was learnt
     ├── EmptyColumnWarning     a column without any known value, of which nothing is learnt
@@ -35,6 +36,7 @@ import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Categories of characters that cannot be seen, or that a terminal obeys: controls, formats, surrogates, line ends."""
@@ -141,6 +143,23 @@ class ConvergenceWarning(FgrnWarning):
     """Messages or tables that were still changing when the rounds or epochs were used up."""
 
 
+class InterruptedWarning(FgrnWarning):
+    """A fit that was interrupted, and keeps the best model so far.
+
+    Attributes:
+        told: what happened.
+        remedy: what to do in Python.
+        checkpoint: the path of the checkpoint to go on from; None without one.
+    """
+
+    def __init__(self, told: str, remedy: str, checkpoint: str | None) -> None:
+        super().__init__(f"{told} {remedy}")
+        self.told, self.remedy, self.checkpoint = told, remedy, checkpoint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.told, self.remedy, self.checkpoint)
+
+
 class TableWarning(FgrnWarning):
     """A table that may not be what it seems: words that stand for missing values, a line of names that is a row."""
 
@@ -169,7 +188,7 @@ class KernelCacheWarning(FgrnWarning):
     """Compiled kernels that could not be kept on disk for the next process."""
 
 
-def warn(message: str, kind: type[FgrnWarning]) -> None:
+def warn(message: str | FgrnWarning, kind: type[FgrnWarning]) -> None:
     """Give a warning that points to the line that called this package, through however many of its functions."""
     depth, frame, between = 1, sys._getframe(1), ("fgrn", "sklearn", "numba")
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in between:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from .exceptions import FgrnError
+from .exceptions import FgrnError, shortened
+from .labels import Labels
 from .variable import Variable
 
 T = TypeVar("T")
 
 Name: TypeAlias = str | Variable
 """A variable by its name, or itself."""
+
+Own: TypeAlias = Callable[[Variable], Variable]
+"""The variable of a model that has the name of another."""
 
 
 def choice(name: str, value: object, choices: Sequence[object], error: type[FgrnError] = FgrnError) -> None:
@@ -35,19 +39,42 @@ def number(name: str, value: object, error: type[FgrnError] = FgrnError, below: 
         raise error(f"The {name!r} must be {limit} and not negative. Got {value!r} instead.")
 
 
-def name_of(value: Any) -> Any:
-    """The name of a variable: a `Variable` may stand wherever its name may."""
-    return value.name if isinstance(value, Variable) else value
+def name_of(value: Any, own: Own | None = None) -> Any:
+    """The name of a variable: a `Variable` may stand wherever its name may.
+
+    Args:
+        value: the name, or the Variable.
+        own: finds the variable of a model, which refuses one with other states: see `check_states`.
+    """
+    if not isinstance(value, Variable):
+        return value
+    return value.name if own is None else own(value).name
 
 
-def by_name(given: Mapping[Any, T] | None) -> dict[str, T]:
-    """A mapping from names or Variables, as one from names."""
-    return {name_of(key): value for key, value in (given or {}).items()}
+def by_name(given: Mapping[Any, T] | None, own: Own | None = None, error: type[FgrnError] = FgrnError) -> dict[str, T]:
+    """A mapping from names or Variables, as one from names; `own` as for `name_of`."""
+    found: dict[str, T] = {}
+    for key, value in (given or {}).items():
+        name = name_of(key, own)
+        if name in found:
+            raise error(f"{name!r} is there twice: as a Variable and by its name. Leave out one of them.")
+        found[name] = value
+    return found
 
 
-def names(name: str, value: Any, error: type[FgrnError] = FgrnError) -> tuple[Any, ...]:
-    """A list of names or Variables, as names; and not one name, which would be taken apart."""
-    return tuple(name_of(one) for one in listed(name, value, error))
+def names(name: str, value: Any, error: type[FgrnError] = FgrnError, own: Own | None = None) -> tuple[Any, ...]:
+    """A list of names or Variables, as names; and not one name, which would be taken apart; `own` as for `name_of`."""
+    return tuple(name_of(one, own) for one in listed(name, value, error))
+
+
+def check_states(given: Any, own: Labels) -> None:
+    """Refuse a Variable whose states are not those that a model has by its name; a name says nothing of states."""
+    if isinstance(given, Variable) and given.labels != own:
+        here, there = (shortened(map(str, labels)) for labels in (own, given.labels))
+        raise FgrnError(
+            f"The variable {given.name!r} has the states {here} in this model, and the one given has {there}. Give its "
+            "name instead, or the variable of the model."
+        )
 
 
 def listed(name: str, value: Any, error: type[FgrnError] = FgrnError) -> tuple[Any, ...]:

@@ -33,6 +33,9 @@ DAY = 24 * 60 * 60.0
 PATIENCE = 1.0
 """Seconds to wait for a lock: who only looks for leftovers has it for an instant."""
 
+MOST_TRIES = 100
+"""How often a part file is made before it is taken as it is: each other writer may remove one, for a moment."""
+
 LOCK_BYTE = 2**30
 """The byte that is locked on Windows, where nobody can read what is locked."""
 
@@ -114,14 +117,17 @@ def _target(place: Path) -> tuple[Path, os.stat_result | None]:
 
 def _created(part: Path, old: os.stat_result | None) -> io.BufferedWriter:
     """A new, locked part file with the owner and the permissions of the old file."""
+    tries = 0
     while True:
+        tries += 1
         # what replaces a private file is private from its first byte on
         number = os.open(
             part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK | CLOSED_ON_EXEC, 0o666 if old is None else 0o600
         )
         file = os.fdopen(number, "wb")
         try:
-            if os.name == "nt" or (_locked(number) is not False and _is_at(number, part)):
+            is_mine = os.name == "nt" or (_locked(number) is not False and _is_at(number, part))
+            if is_mine or tries == MOST_TRIES:  # nobody takes so many away: here it cannot be told
                 if old is not None:
                     _like(part, old)
                 return file
@@ -221,7 +227,9 @@ def _lock_of(place: Path) -> tuple[Path | None, int | None]:
             with suppress(OSError):
                 lock.unlink()
             return None, None
-        if not got and time.monotonic() > give_up:
+        if time.monotonic() > give_up:
+            if got:  # a file system that does not know a file by its name again
+                return None, None
             raise Taken(_told(holder))
         time.sleep(0.02)
 

@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.exceptions import (
     ConvergenceWarning,
-    FgrnWarning,
     ImpossibleEvidence,
     ImpossibleRowWarning,
+    InterruptedWarning,
     LearningError,
     counted,
     warn,
@@ -162,7 +162,7 @@ class LatentEstimator(TableEstimator):
         if batch:  # it comes again, to be counted
             self.n_rows_, self.weight_ = 0, 0.0
         elif interruption:
-            warn(self._interrupted(interruption), FgrnWarning)
+            warn(self._interrupted(interruption), InterruptedWarning)
         else:
             self._warn_if_not_converged()
         return self
@@ -176,12 +176,14 @@ class LatentEstimator(TableEstimator):
         """What comes of some work in `fit`, without which others would be lost: interrupted once, it is done again."""
         return work() if self._journal is None else self._journal.finished(work)
 
-    def _interrupted(self, when: str) -> str:
+    def _interrupted(self, when: str) -> InterruptedWarning:
         told = f"fit was interrupted {when}; the best model so far is kept."
         if self.checkpoint is None:
-            return f"{told} To be able to go on from there, fit with checkpoint='run.ckpt'."
-        path = self.checkpoint.path if isinstance(self.checkpoint, Checkpoint) else self.checkpoint
-        return f"{told} To go on from there, fit with checkpoint=fgrn.Checkpoint({str(path)!r}, resume=True)."
+            remedy = "To be able to go on from there, fit with checkpoint='run.ckpt'."
+            return InterruptedWarning(told, remedy, None)
+        path = str(self.checkpoint.path if isinstance(self.checkpoint, Checkpoint) else self.checkpoint)
+        remedy = f"To go on from there, fit with checkpoint=fgrn.Checkpoint({path!r}, resume=True)."
+        return InterruptedWarning(told, remedy, path)
 
     def _warn_if_not_converged(self) -> None:
         """Warn if the epochs were used up before the tolerance was met; not if somebody asked to stop."""

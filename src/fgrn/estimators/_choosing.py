@@ -56,10 +56,16 @@ class Choosing(LatentEstimator):
         self.n_hidden_ = self.selection_.best.n_hidden
         self.network_, self.history_ = taught[self.n_hidden_]
         if self.criterion == "held_out" and not self._stopped():  # it has not seen all rows yet
-            whole = self._network(self.n_hidden_)
-            history = self._finished(lambda: self._teach(whole, data, weights))
+            whole, history = self._finished(lambda: self._learnt(self.n_hidden_, data, weights))
             if not self._stopped() or history.per_row[-1] > self.history_.per_row[-1]:
                 self.network_, self.history_ = whole, history
+
+    def _learnt(
+        self, size: int, data: Mapping[str, Coded], weights: np.ndarray | None, what: str = ""
+    ) -> tuple[Network, History]:
+        """A network of so many hidden states, and its history: a new one each time, so that this may be done again."""
+        net = self._network(size)
+        return net, self._teach(net, data, weights, what)
 
     def _compared(
         self, X: Any, tried: Any, sample_weight: Any, classes: Classes | None = None, target: Any = None
@@ -99,10 +105,10 @@ class Choosing(LatentEstimator):
             learnt, kept = _parted(data, weight)
 
         def fit(size: int) -> Candidate:
-            net, name = self._network(size), self._hidden_name()
+            name, told = self._hidden_name(), counted(size, "hidden state")
             some = None if weights is None and learnt[1].strides == (0,) else learnt[1]
-            told = counted(size, "hidden state")
-            taught[size] = net, self._finished(lambda: self._teach(net, learnt[0], some, told))
+            net, history = self._finished(lambda: self._learnt(size, learnt[0], some, told))
+            taught[size] = net, history
             ask: dict[str, Any] = {"engine": self.engine, "impossible": "mark"}
 
             def fitted(rows: dict[str, Coded], weight: np.ndarray) -> Fit:

@@ -121,7 +121,7 @@ class History:
 
 
 def record(
-    history: History, rows: int, rule: Rule, smoothing: float | Mapping[str, float], holes: str
+    history: History, rows: int, rule: Rule, smoothing: float | Mapping[str, float], holes: str, run: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What is worth knowing of one time of learning, as JSON can say it."""
     return {
@@ -139,6 +139,7 @@ def record(
         "log_likelihood": float(history.log_likelihood[-1]) if history.epochs else None,
         "converged": bool(history.converged),
         "not_estimated": sum(map(len, history.not_estimated.values())),
+        **run,
     }
 
 

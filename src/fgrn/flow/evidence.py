@@ -17,6 +17,7 @@ import numpy as np
 from ..core.arrays import numbers
 from ..core.exceptions import EvidenceError, counted, shortened, unknown_name
 from ..core.labels import MISSING, Labels, is_binned, takes_codes
+from ..core.settings import check_states, name_of
 from ..tables import frames
 from ..tables.encoded import SOFT, Evidence, Recorded, Spread
 
@@ -56,6 +57,8 @@ def encode(plan: Variables, data: frames.Data, rows: int | None = None) -> Evide
         if name not in plan.index:
             near = unknown_name("variable", name, plan.names)
             raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
+    for key in data if isinstance(data, Mapping) else ():
+        check_states(key, plan.labels[plan.index[name_of(key)]])
     if is_recorded:
         return _as_recorded(plan, data)
     if rows is None:

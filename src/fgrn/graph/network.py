@@ -73,9 +73,11 @@ class Network(Learning, Queries):
     def variable(self, name: Name) -> Variable:
         """A variable by name."""
         try:
-            return self._wiring.variables[settings.name_of(name)]
+            found = self._wiring.variables[settings.name_of(name)]
         except (KeyError, TypeError):
             raise unknown_name("variable", name, self._wiring.variables) from None
+        settings.check_states(name, found.labels)
+        return found
 
     @property
     def is_tree(self) -> bool:
@@ -94,15 +96,24 @@ class Network(Learning, Queries):
 
     def table(self, name: Name) -> np.ndarray:
         """The table of the SISO block with this output, (input states, output states); read-only."""
-        return self._spec.layout.table(self._parameters.values, self._spec.layout.table_number(name))
+        return self._spec.layout.table(
+            self._parameters.values, self._spec.layout.table_number(settings.name_of(name, self.variable))
+        )
 
     def prior(self, name: Name) -> np.ndarray:
         """The prior of the Source of this variable, (states,); read-only."""
-        return self._spec.layout.prior(self._parameters.values, self._spec.layout.prior_number(name))
+        return self._spec.layout.prior(
+            self._parameters.values, self._spec.layout.prior_number(settings.name_of(name, self.variable))
+        )
 
     @property
     def trained(self) -> tuple[dict[str, Any], ...]:
-        """How it was taught: one mapping for each time, with rows, settings and likelihood."""
+        """How it was taught: one mapping for each time, with rows, settings, likelihood, and how it was run.
+
+        "engine" and "merge" are those that were chosen where they were not given. A merge of None found out whether it
+        pays to count equal rows once; an engine of None is that of a table without missing values, whose rows are
+        counted without one.
+        """
         return self._trained
 
     @property
@@ -190,10 +201,10 @@ class Network(Learning, Queries):
         settings.choice("schedule", schedule, ("auto", "sweeps", "rounds"))
         settings.choice("impossible", impossible, ("raise", "mark"))
         settings.number("tolerance", tolerance)
-        paused = settings.names("paused", paused)
+        paused = settings.names("paused", paused, own=self.variable)
         plan = self._plan(paused)
         encoded = self._encode(plan, evidence)
-        kept = plan.names if keep is None else settings.names("keep", keep)
+        kept = plan.names if keep is None else settings.names("keep", keep, own=self.variable)
         for name in kept:
             plan.edge(name)
         kept = tuple(dict.fromkeys(kept))
@@ -236,7 +247,7 @@ class Network(Learning, Queries):
         It ends when nothing has changed, or after the most rounds, which are those of `propagate`.
         """
         settings.number("tolerance", tolerance)
-        paused = settings.names("paused", paused)
+        paused = settings.names("paused", paused, own=self.variable)
         plan = self._plan(paused)
         encoded = self._encode(plan, evidence)
         runner = self._engine(engine, plan, encoded.rows)

@@ -265,6 +265,7 @@ def _started(blocks: list[Block], tables: Mapping[str, Any] | None, called: Mapp
             "'tables' is a mapping from names to the tables that learning starts from, such as "
             f"{{'Y': [[0.8, 0.2], [0.3, 0.7]]}}. Got {tables!r} instead."
         )
+    tables = settings.by_name(tables)
     out, known = [], set()
     for block in blocks:
         if isinstance(block, (Source, SISO)):
@@ -320,7 +321,8 @@ def _grouped(variables: Sequence[Variable], grouping: int | Sequence[Sequence[st
             raise WiringError(f"A group holds at least one variable. Got {grouping} instead.")
         return [list(variables[at : at + grouping]) for at in range(0, len(variables), grouping)]
     by_name = {variable.name: variable for variable in variables}
-    listed = [name for group in grouping for name in group]
+    groups = [settings.names("groups", group, WiringError) for group in grouping]
+    listed = [name for group in groups for name in group]
     for name in listed:
         if name not in by_name:
             raise unknown_name("variable", name, by_name)
@@ -328,4 +330,4 @@ def _grouped(variables: Sequence[Variable], grouping: int | Sequence[Sequence[st
     if left_out or len(set(listed)) != len(listed):
         what = f"leave out {shortened(left_out)}" if left_out else "name a variable twice"
         raise WiringError(f"The groups of a layer hold each of its variables once; these {what}.")
-    return [[by_name[name] for name in group] for group in grouping]
+    return [[by_name[name] for name in group] for group in groups]

@@ -25,6 +25,7 @@ import numpy as np
 from ..core import settings
 from ..core.distributions import ROW_SUM_TOLERANCE
 from ..core.exceptions import CheckpointError, CheckpointWarning, LearningError, warn
+from ..engines import NAMES
 from ..flow.em import History, Rule, Start
 from ..flow.parameters import Parameters, Specification, named_lines
 from ..plan.plan import Layout
@@ -155,15 +156,29 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def kept(checkpoint: Place, every: int, resume: bool, *described: Any, **others: Any) -> Iterator[StageKeeper | None]:
-    """Who keeps one time of learning, if there is a checkpoint; it is described as `about` wants it."""
+def kept(checkpoint: Place, every: int, resume: bool) -> Iterator[Journal | None]:
+    """The journal of one time of learning, if there is a checkpoint; what was learnt is on the disk if it fails."""
     with opened(checkpoint, every, resume) as journal:
         try:
-            yield None if journal is None else journal.keeper(described[0], partial(about, *described, **others))
+            yield journal
         except BaseException:
             if journal is not None:
                 journal.save()
             raise
+
+
+def as_begun(journal: Journal | None, evidence: Evidence, engine: str, merge: bool | None) -> tuple[str, bool | None]:
+    """The engine and whether to merge rows: as named, or else as the stage that goes on was begun.
+
+    What "auto" and None mean depends on the number of epochs, which may grow, and on `fgrn.warm`; sums are rounded
+    otherwise by another engine, or where rows are merged.
+    """
+    before = {} if journal is None else journal.before
+    if engine == "auto" and before.get("engine") in NAMES:
+        engine = before["engine"]
+    if merge is None and isinstance(before.get("merge"), bool) and evidence.in_memory:
+        merge = before["merge"]
+    return engine, merge
 
 
 class Journal:
@@ -204,18 +219,25 @@ class Journal:
                 stage.starts = [replace(start, stopped=False) for start in stage.starts]
         return stages, over
 
-    def keeper(self, model: Any, about: Callable[[], dict[str, Any]]) -> StageKeeper:
-        """Who keeps the next stage."""
-        described = {} if self.path is None else about()
+    @property
+    def before(self) -> dict[str, Any]:
+        """What the next stage was about when it was begun; nothing if it is new."""
+        return self._stages[self._next].about if self._next < len(self._stages) else {}
+
+    def keeper(self, *described: Any, **others: Any) -> StageKeeper:
+        """Who keeps the next stage, which is described as `about` wants it."""
+        told = {} if self.path is None else about(*described, **others)
         self._next += 1
-        return StageKeeper(self, self._next - 1, model, described)
+        return StageKeeper(self, self._next - 1, described[0], told)
 
     def finished(self, work: Callable[[], Result], so_far: Callable[[], Result | None] = lambda: None) -> Result:
         """What some work of the run comes to; if it is interrupted, what there is of it so far.
 
         Where there is nothing of it yet, and it would be a pity for what was done before, it is done once more, and
-        asked to stop soon. An interruption before any epoch, or the second one, is what it is everywhere else.
+        asked to stop soon, with the stages it has begun. An interruption before any epoch, or the second one, is what
+        it is everywhere else.
         """
+        first = self._next
         try:
             return work()
         except KeyboardInterrupt:
@@ -224,7 +246,11 @@ class Journal:
                 raise
             epochs, number = starts[-1].epochs, len(self._stages[: self._next][-1].starts)
             self.interruption = f"after {epochs} {'epoch' if epochs == 1 else 'epochs'} of start {number}"
-            return so_far() or work()
+            found = so_far()
+            if found is None:
+                self._next = first
+                found = work()
+            return found
 
     def begun(self, keeper: StageKeeper, spec: Specification, parameters: Parameters, rule: Rule) -> Stage:
         """A stage, as far as it has come. An error if it cannot be written, or is about something else."""

@@ -22,6 +22,7 @@ from .encoding import located, recorded
 from .layers import steps
 
 if TYPE_CHECKING:
+    from ..core.variable import Variable
     from ..engines import Engine
     from ..flow.messages import Messages
     from ..plan.plan import Plan
@@ -37,6 +38,7 @@ class Learning:
     _counted: tuple[Parameters, Online] | None  # in batches, and the tables that were made of it
 
     propagate: Callable[..., Messages]
+    variable: Callable[[Name], Variable]
     _plan: Callable[[Collection[str]], Plan]
     _encode: Callable[[Plan, frames.Data], Evidence]
     _programs_for: Callable[[Plan, Collection[str], Evidence], Programs]
@@ -111,16 +113,18 @@ class Learning:
             checkpoint: a file to keep how far learning has come in, `every` so many epochs; see `Checkpoint`.
             every: how many epochs are between two checkpoints.
             resume: go on from the checkpoint, if it is there, to the same tables, bit for bit, as without interruption.
+                There may be more epochs and starts than before; `engine` and `merge` stay as they were unless given.
             executor: a client of dask.distributed, whose workers keep the rows and count them. The data is then a Dask
                 dataframe, or Parquet files that every worker can read; the result is the same.
 
         Names of tables are those of the SISO blocks' outputs or of their tie, names of priors those of the Sources'
         variables. The tables are changed when all is done: an error or an interruption leaves the network as it was.
         """
+        smoothing = settings.by_name(smoothing, self.variable) if isinstance(smoothing, Mapping) else smoothing
         settings.choice("holes", holes, ("expect", "ignore"))
         settings.choice("merge", merge, (True, False, None))
         rule = em.Rule(epochs, cycles, tolerance, cycle_tolerance, starts, seed, accelerate)
-        paused = settings.names("paused", paused)
+        paused = settings.names("paused", paused, own=self.variable)
         plan = self._plan(paused)
         if not plan.is_tree:
             raise LearningError(
@@ -133,34 +137,35 @@ class Learning:
         encoded = self._encode(plan, data)
         if not encoded.rows or not encoded.edges():
             raise LearningError("There are no rows to learn from.")
-        spec = self._spec if only is None else self._spec.restricted(settings.names("only", only))
+        spec = self._spec if only is None else self._spec.restricted(settings.names("only", only, own=self.variable))
         spec = spec.without(paused)
         if not any((*spec.learnt_tables, *spec.learnt_priors)):
             raise LearningError("Nothing here may be learnt: every table and prior is frozen.")
         programs = self._programs_for(plan, paused, encoded)
-        rows = InMemory(
-            engine=self._engine(engine, plan, encoded.rows * epochs * cycles),
-            plan=plan,
-            programs=programs,
-            evidence=encoded,
-            weights=checked_weights(weights, encoded.rows),
-            expect=holes == "expect",
-            hold=hold and encoded.in_memory,
-            threads=threads,
-            merge=merging.decided(merge, rule.epochs * rule.starts, encoded),
-        )
-        estep = data.estep(rows, plan) if isinstance(data, Spread) else self._estep(rows)
         if online is not None and (rule.starts > 1 or rule.accelerate or checkpoint is not None):
             raise LearningError(
                 "Batches seen once go on from the tables as they are: starts=1, accelerate=False, and no checkpoint."
             )
-        batch = None if online is None else Decayed(estep, online)
         smooth = Smoothing.of(spec, smoothing)
-        with checkpoints.kept(
-            checkpoint, every, resume, self, self._structure(plan), spec,
-            checkpoints.of_table(data, encoded, rows.weights), rule,
-            smoothing=smoothing, holes=holes, hold=hold, engine=rows.engine.name, merge=rows.merge,
-        ) as keeper:  # fmt: skip
+        with checkpoints.kept(checkpoint, every, resume) as journal:
+            engine, merge = checkpoints.as_begun(journal, encoded, engine, merge)
+            rows = InMemory(
+                engine=self._engine(engine, plan, encoded.rows * epochs * cycles),
+                plan=plan,
+                programs=programs,
+                evidence=encoded,
+                weights=checked_weights(weights, encoded.rows),
+                expect=holes == "expect",
+                hold=hold and encoded.in_memory,
+                threads=threads,
+                merge=merging.decided(merge, rule.epochs * rule.starts, encoded),
+            )
+            estep = data.estep(rows, plan) if isinstance(data, Spread) else self._estep(rows)
+            batch = None if online is None else Decayed(estep, online)
+            keeper = None if journal is None else journal.keeper(
+                self, self._structure(plan), spec, checkpoints.of_table(data, encoded, rows.weights), rule,
+                smoothing=smoothing, holes=holes, hold=hold, engine=rows.engine.name, merge=rows.merge,
+            )  # fmt: skip
             learn = partial(em.learn, batch or estep, spec, self._parameters, rule, smooth, watch, keeper)
             try:
                 learnt = learn() if keeper is None else keeper.finished(learn)
@@ -172,7 +177,8 @@ class Learning:
         if batch is not None:
             batch.close()
         self._counted = None if online is None else (self._parameters, replace(online))
-        self._trained += (em.record(history, encoded.rows, rule, smoothing, holes),)
+        run = {"engine": rows.engine.name, "merge": rows.merge}
+        self._trained += (em.record(history, encoded.rows, rule, smoothing, holes, run),)
         return history
 
     def online(self, weight: float = 0.0, power: float = POWER, effective_size: float | None = None) -> Online:
@@ -220,7 +226,7 @@ class Learning:
             if name in options:
                 raise LearningError(f"The layers decide what is {name!r}; leave it out, or use learn.")
         settings.whole("together", together, 0)
-        before = self._parameters, self._trained
+        before = self._parameters, self._trained, self._counted
         kept = {name: options.pop(name) for name in ("checkpoint", "every", "resume") if name in options}
         try:
             with checkpoints.opened(**{"checkpoint": None, **kept}) as options["checkpoint"]:
@@ -231,6 +237,6 @@ class Learning:
                 if together:
                     histories.append(self.learn(data, **{**options, "epochs": together, "starts": 1}))
         except BaseException:
-            self._parameters, self._trained = before
+            self._parameters, self._trained, self._counted = before
             raise
         return histories

@@ -20,7 +20,7 @@ import numpy as np
 from ..core.arrays import ReadOnlyArrays, frozen
 from ..core.exceptions import unknown_name
 from ..core.labels import Labels
-from ..core.settings import Name, name_of
+from ..core.settings import Name, check_states, name_of
 
 # Kinds of step. SOURCE: prior -> forward. FORWARD and BACKWARD: a message through a SISO. DIVERT: the outgoing
 # messages of a Diverter on the legs listed as its targets.
@@ -227,7 +227,9 @@ class Plan(ReadOnlyArrays):
 
     def edge(self, name: Name) -> int:
         """The number of a variable."""
-        return _found("variable", name, self.index)
+        edge = _found("variable", name, self.index)
+        check_states(name, self.labels[edge])
+        return edge
 
     def columns(self, edge: int) -> slice:
         """Where the messages of an edge sit in a buffer."""

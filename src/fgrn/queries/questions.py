@@ -61,7 +61,7 @@ class Queries:
 
     def classify(self, data: frames.Data, name: Name, *, engine: str = "auto") -> np.ndarray:
         """The likeliest label of a variable in each row, given all the others: what is given on it is not used."""
-        name, columns = settings.name_of(name), frames.columns(data)
+        name, columns = settings.name_of(name, self.variable), self._columns(data)
         if name in columns:
             given = columns.pop(name)
             if not columns:
@@ -71,6 +71,8 @@ class Queries:
 
     def complete(self, data: frames.Data, *, engine: str = "auto") -> Any:
         """The same table with every unknown or partly known value replaced by its likeliest label."""
+        if isinstance(data, Mapping):
+            self._columns(data)
         return completed(
             data,
             self._beside,
@@ -122,7 +124,7 @@ class Queries:
         settings.whole("orders", orders, 1)
         variable = self.variable(name)
         name = variable.name
-        columns = {key: _one(key, column) for key, column in frames.columns(row).items() if key != name}
+        columns = {key: _one(key, column) for key, column in self._columns(row).items() if key != name}
         known = [key for key, column in columns.items() if not _is_open(column)]
 
         def posterior(shown: np.ndarray) -> np.ndarray:
@@ -210,7 +212,14 @@ class Queries:
         }
 
     def _asked(self, names: Collection[Name] | None) -> tuple[str, ...]:
-        return self.observed if names is None else settings.names("names", names)
+        return self.observed if names is None else settings.names("names", names, own=self.variable)
+
+    def _columns(self, data: frames.Data) -> dict[str, Any]:
+        """The columns of a table by name; those that are named by Variables have the states these have here."""
+        columns = frames.columns(data)
+        for key in data if isinstance(data, Mapping) else ():
+            settings.name_of(key, self.variable)
+        return columns
 
     def _swept_plan(self, evidence: frames.Data) -> tuple[Plan, Evidence, Programs]:
         """The plan, if two sweeps are exact on it, with the evidence for it."""

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..core.exceptions import EvidenceError, counted
-from ..core.settings import name_of
+from ..core.settings import by_name, name_of
 
 UNKNOWN = -1
 """The code of a value of which nothing is known."""
@@ -98,7 +98,10 @@ def columns(data: Data, *, by_value: bool = False) -> dict[str, Any]:
     if data is None:
         return {}
     if isinstance(data, Mapping):
-        found = {checked_name(name): plain(column, name, by_value) for name, column in data.items()}
+        for name in data:
+            checked_name(name)
+        given = by_name(data, error=EvidenceError)
+        found = {name: plain(column, name, by_value) for name, column in given.items()}
     elif isinstance(data, np.ndarray) and data.dtype.names:
         found = {name: np.asanyarray(data[name]) for name in data.dtype.names}
     else:
