@@ -144,3 +144,30 @@ def test_parquet_says_what_text_would(tmp_path: Path) -> None:
     assert found["time"][0].startswith("2020-01-02 03:04:00")
     assert found["cost"] == [1.5, None]
     assert found["kind"] == ["p", "q"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["123456789012345678901", "123456789012345678902"],
+        ["-9223372036854775809", "1"],
+        ["+9223372036854775808", "1.5"],
+        ["0x10", "0X1F"],
+        ["-0x10", "1.5"],
+        ["007", "1"],
+    ],
+)
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_words_of_digits_that_no_number_holds_stay_apart(words: list[str], decimal: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("\n".join(["n", *words]).replace(".", decimal) + "\n")
+    expected = [word.replace(".", decimal) for word in words]
+    assert table_file.read(path, decimal=decimal)["n"].to_pylist() == expected
+    assert [row["n"] for table in fgrn.Stream(path, rows=1, decimal=decimal) for row in table.to_pylist()] == expected
+
+
+def test_large_numbers_that_are_no_words_of_digits_stay_numbers(tmp_path: Path) -> None:
+    for words in (["1e19", "2e300"], ["12345678901234567890.5", "1"], ["9223372036854775807", "-9223372036854775808"]):
+        path = tmp_path / "a.csv"
+        path.write_text("\n".join(["n", *words]) + "\n")
+        assert table_file.read(path)["n"].to_pylist() == [float(w) if "." in w or "e" in w else int(w) for w in words]
