@@ -66,7 +66,7 @@ class Schema(Mapping[str, Column]):
         cls,
         data: Any,
         *,
-        missing: Iterable[Label] | None = None,
+        missing: Iterable[Label] | Label | None = None,
         bins: int = BINS,
         max_levels: int = MOST_LEVELS,
         weights: Any = None,
@@ -245,9 +245,9 @@ class Schema(Mapping[str, Column]):
         return f"<table><caption>Schema of {counted(len(self), 'column')}</caption>{head}{rows}</table>"
 
 
-def _codes(missing: Iterable[Any]) -> tuple[Label, ...]:
+def _codes(missing: Any) -> tuple[Label, ...]:
     """Codes for missing values; the word "-9" also stands for the number, which it is in a column of numbers."""
-    codes = [plain_value(value, "missing") for value in missing]
+    codes = [plain_value(value, "missing") for value in settings.one_or_more("missing", missing, SchemaError)]
     numbers = [float(code) for code in codes if isinstance(code, str) and is_number(code)]
     every = dict.fromkeys([*codes, *(plain_value(number, "missing") for number in numbers)])
     return tuple(code for code in every if code is not None)

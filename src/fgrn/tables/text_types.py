@@ -6,16 +6,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..core.exceptions import TableFileError
-
 WHOLE_NUMBERS, NUMBERS, TEXT = range(3)
 """What a column holds; a column that holds two of them holds the later one."""
-
-
-def check_decimal(decimal: str) -> None:
-    """Refuse what does not stand before the fraction of a number."""
-    if decimal not in (".", ","):
-        raise TableFileError(f"The decimal mark of numbers is . or a comma. Got {decimal!r}.")
 
 
 def encode(column: Any, missing: Any) -> Any:
@@ -41,7 +33,7 @@ def missing_values(missing: Sequence[str]) -> Any:
     """What stands for a missing value, for `encode`."""
     import pyarrow as pa
 
-    return pa.array([code.strip() for code in missing], pa.string())
+    return pa.array(missing, pa.string())
 
 
 def type_of(values: Any, decimal: str) -> int:
