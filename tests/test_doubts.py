@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,67 @@ def test_every_word_for_missing_is_one_in_every_kind_of_table(word: str, kind: A
     assert Schema.infer(table, missing=())["a"].missing == ()
     assert word in Schema.infer(table, missing=())["a"].levels
     assert schema.codes(table)["a"].codes.tolist() == [0, -1, 1]
+
+
+@pytest.mark.parametrize("trained", ["", "?"])
+@pytest.mark.parametrize("new", ["?", "NA", " NA ", ""])
+def test_words_for_missing_are_missing_whether_or_not_training_had_them(trained: str, new: str, tmp_path: Path) -> None:
+    words = {**WORK, "work": ["state", "private"] * 10, "age": [*range(19), 19.5]}
+    table = {**words, "work": [*words["work"][1:], trained or "state"]}
+    with pytest.warns(TableWarning) if trained else nullcontext():
+        model = small(unseen="error").fit(pa.table(table))
+    model.save(tmp_path / "m.fgrn")
+    asked = pd.DataFrame({"work": [new, "state"], "sex": ["f", new], "age": [new, "3"]}, dtype=object)
+    asked.to_csv(tmp_path / "asked.csv", index=False)
+    for one in (model, fgrn.load(tmp_path / "m.fgrn")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            expected = one.predict_proba(asked.replace(new, None))
+            assert np.array_equal(one.predict_proba(asked), expected)
+            one.partial_fit(asked)
+        full = model.complete(asked)
+        assert full["work"][0] in ("state", "private")
+        assert full["sex"][1] in ("f", "m")
+    files = [str(tmp_path / name) for name in ("m.fgrn", "asked.csv", "out.csv")]
+    assert main(["predict", *files[:2], "-o", files[2]]) == 0
+    assert pd.read_csv(files[2])["predicted cluster"].tolist() == expected.argmax(axis=1).tolist()
+
+
+def test_a_model_of_the_command_line_knows_words_for_missing_in_python(tmp_path: Path) -> None:
+    path, model = tmp_path / "work.csv", str(tmp_path / "m.fgrn")
+    pd.DataFrame({**WORK, "age": [*range(10, 29), -9]}).to_csv(path, index=False)
+    fit = ["fit", str(path), "--hidden", "2", "-o", model]
+    assert main(fit) == 0
+    assert fgrn.load(model).schema_.codes({"work": ["?", "state"]}, unseen="error")["work"].codes.tolist() == [-1, 1]
+    assert main([*fit, "--missing", "-9", "--missing", "?"]) == 0
+    found = fgrn.load(model).schema_
+    assert found.codes({"work": ["?", "-9", "state"]}, unseen="error")["work"].codes.tolist() == [-1, -1, 1]
+    assert found.codes({"age": [-9, 10]}, unseen="error")["age"].codes.tolist() == [-1, 0]
+    assert found.codes({"age": ["-9", "?"]}, unseen="error")["age"].codes.tolist() == [-1, -1]
+
+
+def test_codes_for_missing_are_kept_by_columns_that_had_none() -> None:
+    schema = Schema.infer({"a": [1, 2, 3] * 4, "b": range(12), "c": ["x", "y", "z"] * 4}, missing=[-9, "-"])
+    for values in ([-9], ["-9"], ["-"], np.array([-9.0])):
+        for name in schema:
+            assert schema.codes({name: values}, unseen="error")[name].codes.tolist() == [-1], (name, values)
+
+
+def test_a_level_is_never_a_word_for_missing() -> None:
+    schema = Schema.infer({"a": ["x", "None"]}, categories={"a": ["None", "x"]})
+    assert schema.codes({"a": ["None", "NA", "x"]}, unseen="error")["a"].codes.tolist() == [0, -1, 1]
+    unused = pd.DataFrame({"a": pd.Categorical(["x", "y"], categories=["NA", "x", "y"])})
+    assert Schema.infer(unused)["a"].levels == ("x", "y")
+    assert Schema.infer(unused, missing=())["a"].levels == ("NA", "x", "y")
+
+
+def test_schemas_of_older_model_files_stay_as_they_were() -> None:
+    schema = Schema.from_dict([{"name": "a", "levels": ["x", "y"], "missing": ["?"]}])
+    with pytest.raises(fgrn.SchemaError, match="'NA' not seen in training"):
+        schema.codes({"a": ["?", "NA"]}, unseen="error")
+    assert Schema.from_dict(schema.as_dict()) == schema
+    new = Schema.infer({"a": ["x", "y"]})
+    assert Schema.from_dict(new.as_dict()) == new
 
 
 def test_what_is_named_as_missing_is_all_that_is() -> None:

@@ -87,7 +87,7 @@ def test_codes_are_positions_and_unseen_ones_unknown() -> None:
 def test_missing_codes() -> None:
     schema = Schema.infer({"x": ["a", "?", "b"], "n": [1, -9, 2]}, missing=["?", -9])
     assert schema["x"].levels == ("a", "b")
-    assert schema["x"].missing == ("?",)
+    assert schema["x"].missing == schema["n"].missing == ("?", -9)
     assert schema["n"].levels == (1, 2)
     assert schema.codes({"x": ["?"], "n": [-9]})["n"].codes.tolist() == [-1]
     numbers = Schema.infer({"n": [*range(30), -9]}, missing=[-9])

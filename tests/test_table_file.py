@@ -7,7 +7,9 @@ import warnings
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
@@ -100,6 +102,44 @@ def test_one_column_is_one_column(tmp_path: Path) -> None:
     assert table_file.read(path).column_names == ["q"]
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        *({"missing": bad} for bad in (object(), [b"-9"], [["-9"]], b"-9", {"a": 1}, [date(2020, 1, 1)])),
+        *({"delimiter": bad} for bad in (5, "\0", "", b",", [","])),
+        *({"decimal": bad} for bad in (5, "", ".,", None, ["."])),
+        *({"encoding": bad} for bad in (5, b"utf-8", ["utf-8"])),
+        *({"header": bad} for bad in (0, None, "yes", [True])),
+        *({"format": bad} for bad in ("xls", 5, ["csv"])),
+    ],
+    ids=str,
+)
+def test_options_that_cannot_be_meant_are_told(option: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n1,2\n")
+    for make in (table_file.read, fgrn.Stream):
+        with pytest.raises(fgrn.TableFileError, match=next(iter(option))) as caught:
+            make(path, **option)
+        assert "cannot be read" not in str(caught.value)
+
+
+@pytest.mark.parametrize("missing", ["-9", -9, ["-9"], [-9], (-9.0,), np.int64(-9), np.array([-9, 3]), {"-9"}])
+def test_codes_for_missing_values_may_be_words_or_numbers(missing: Any, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n-9,x\n1,-\n9,?\n")
+    expected = {"a": [None, 1, 9], "b": ["x", "-", "?"]}
+    assert table_file.read(path, missing=missing).to_pydict() == expected
+    assert next(iter(fgrn.Stream(path, missing=missing))).to_pydict() == expected
+    assert fgrn.Schema.infer({"a": [-9, 1, 9]}, missing=missing)["a"].levels == (1, 9)
+
+
+def test_no_codes_for_missing_values_are_the_usual_words(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a\nx\n?\n")
+    assert table_file.read(path, missing=None)["a"].to_pylist() == ["x", None]
+    assert table_file.read(path, missing=())["a"].to_pylist() == ["x", "?"]
+
+
 @pytest.mark.parametrize("delimiter", ["", ",,", "\n", '"', "é"])
 def test_a_delimiter_is_one_character(delimiter: str, tmp_path: Path) -> None:
     path = written(tmp_path / "t.csv", text().encode())
@@ -144,3 +184,30 @@ def test_parquet_says_what_text_would(tmp_path: Path) -> None:
     assert found["time"][0].startswith("2020-01-02 03:04:00")
     assert found["cost"] == [1.5, None]
     assert found["kind"] == ["p", "q"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["123456789012345678901", "123456789012345678902"],
+        ["-9223372036854775809", "1"],
+        ["+9223372036854775808", "1.5"],
+        ["0x10", "0X1F"],
+        ["-0x10", "1.5"],
+        ["007", "1"],
+    ],
+)
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_words_of_digits_that_no_number_holds_stay_apart(words: list[str], decimal: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("\n".join(["n", *words]).replace(".", decimal) + "\n")
+    expected = [word.replace(".", decimal) for word in words]
+    assert table_file.read(path, decimal=decimal)["n"].to_pylist() == expected
+    assert [row["n"] for table in fgrn.Stream(path, rows=1, decimal=decimal) for row in table.to_pylist()] == expected
+
+
+def test_large_numbers_that_are_no_words_of_digits_stay_numbers(tmp_path: Path) -> None:
+    for words in (["1e19", "2e300"], ["12345678901234567890.5", "1"], ["9223372036854775807", "-9223372036854775808"]):
+        path = tmp_path / "a.csv"
+        path.write_text("\n".join(["n", *words]) + "\n")
+        assert table_file.read(path)["n"].to_pylist() == [float(w) if "." in w or "e" in w else int(w) for w in words]

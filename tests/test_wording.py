@@ -25,11 +25,24 @@ VALUES = ["\x1b]0;title\x07yes", "\x9b2Jno"]
 SHOWN = r"tall\x1b[31m\u202e\u200b\nname"
 
 
+def is_letter(text: str) -> bool:
+    return bool(text) and unicodedata.category(text)[0] in "LM"
+
+
 def hidden(text: str) -> set[str]:
-    return {letter for letter in text if unicodedata.category(letter) in HIDDEN and letter != "\n"}
+    joined = {
+        place
+        for place, letter in enumerate(text)
+        if letter in "\u200c\u200d" and is_letter(text[place - 1 : place]) and is_letter(text[place + 1 : place + 2])
+    }
+    return {
+        letter
+        for place, letter in enumerate(text)
+        if unicodedata.category(letter) in HIDDEN and letter != "\n" and place not in joined
+    }
 
 
-@given(st.text(st.characters(), max_size=40))
+@given(st.one_of(st.text(st.characters(), max_size=40), st.text("a\u0645\u094d\u200c\u200d\u202e ", max_size=8)))
 def test_nothing_hidden_is_left_and_letters_stay(text: str) -> None:
     shown = visible(text)
     assert not hidden(shown)
@@ -38,6 +51,18 @@ def test_nothing_hidden_is_left_and_letters_stay(text: str) -> None:
     assert visible(text, lines=True).count("\n") == text.count("\n")
     kept = "".join(letter for letter in text if unicodedata.category(letter) not in HIDDEN)
     assert visible(kept) == kept
+
+
+@pytest.mark.parametrize("word", ["\u0645\u06cc\u200c\u0631\u0648\u0645", "\u0915\u094d\u200d\u0937", "Auf\u200clage"])
+def test_joiners_between_letters_are_part_of_a_word(word: str) -> None:
+    assert visible(word) == word
+    assert str(FgrnError(f"There is no {word}.")) == f"There is no {word}."
+    for joiner in ("\u200c", "\u200d"):
+        if joiner in word:
+            escaped = repr(joiner)[1:-1]
+            assert visible(f"{joiner}{word}{joiner}") == f"{escaped}{word}{escaped}"
+            assert visible(word.replace(joiner, f"{joiner}\u202e")).count(escaped) == 1
+            assert visible(word.replace(joiner, joiner * 2)) == word.replace(joiner, escaped * 2)
 
 
 @pytest.mark.parametrize("kind", [FgrnError, UnknownNameError, fgrn.SchemaError, fgrn.TableFileError, FgrnWarning])

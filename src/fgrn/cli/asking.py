@@ -92,8 +92,6 @@ def complete(
     """
     import pyarrow as pa
 
-    from ..tables.frames import is_unknown
-
     common.check_table(output, as_json)
     estimator = common.estimator(model, unseen)
     if as_json:
@@ -102,7 +100,7 @@ def complete(
         filled, sure = estimator.complete(known, return_proba=True)
         values = pa.table(_replaced(table, filled)).to_pylist()
         open_rows = {
-            name: [is_unknown(value) or value in estimator.schema_[name].missing for value in known[name].to_pylist()]
+            name: [estimator.schema_[name].is_missing(value) for value in known[name].to_pylist()]
             for name in known.column_names
         }
         filled_in = [
@@ -138,10 +136,11 @@ def _with_fractions(estimator: Any, source: Any) -> frozenset[str]:
     found = set()
     for table in source:
         for name, column in zip(table.column_names, table.columns, strict=True):
-            if name in estimator.schema_ and estimator.schema_[name].centers and pa.types.is_integer(column.type):
-                codes = estimator.schema_[name].missing
-                if column.null_count or any(code in codes for code in column.unique().to_pylist()):
-                    found.add(name)
+            meant = estimator.schema_.get(name)
+            if meant is None or not meant.centers or not pa.types.is_integer(column.type):
+                continue
+            if any(map(meant.is_missing, column.unique().to_pylist())):
+                found.add(name)
     return frozenset(found)
 
 

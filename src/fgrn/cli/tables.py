@@ -94,7 +94,7 @@ def _looked_at(
             )
         column = schema[name]
         kind = {"kind": "bins" if column.is_binned else "levels", "levels": list(column.levels)}
-        counts = {value: count for value, count in counts.items() if value not in column.missing}
+        counts = {value: count for value, count in counts.items() if not column.is_missing(value)}
     except SchemaError as problem:
         kind["problem"] = spoken(problem)
     holes = rows - sum(counts.values())

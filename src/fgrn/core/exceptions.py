@@ -41,12 +41,15 @@ from typing import Any
 HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Categories of characters that cannot be seen, or that a terminal obeys: controls, formats, surrogates, line ends."""
 
+JOINERS = "\u200c\u200d"
+"""Characters without a shape of their own that are part of words in Persian, Hindi and others: between letters."""
+
 
 def visible(text: str, lines: bool = False) -> str:
     """A text with control characters and invisible ones escaped, as `repr` writes them.
 
     Names and values come from files of others, and a terminal would obey an escape sequence in them. Letters of all
-    languages stay as they are.
+    languages stay as they are, and so do the joiners between them.
 
     Args:
         text: what people are going to read.
@@ -59,9 +62,16 @@ def visible(text: str, lines: bool = False) -> str:
         letter = found[0]
         if unicodedata.category(letter) not in HIDDEN or (lines and letter == "\n"):
             return letter
+        if letter in JOINERS and _is_letter(text, found.start() - 1) and _is_letter(text, found.end()):
+            return letter
         return repr(letter)[1:-1]
 
     return re.sub(r"[^ -~]", escaped, text)
+
+
+def _is_letter(text: str, place: int) -> bool:
+    """Whether a letter, or a mark on one, is at a place of a text."""
+    return 0 <= place < len(text) and unicodedata.category(text[place])[0] in "LM"
 
 
 class FgrnError(Exception):

@@ -77,6 +77,15 @@ def check_states(given: Any, own: Labels) -> None:
         )
 
 
+def one_or_more(name: str, value: Any, error: type[FgrnError] = FgrnError) -> list[Any]:
+    """A list of values, also of one that is not in a list: a word is not taken apart."""
+    if isinstance(value, (str, int, float, np.generic)):
+        return [value]
+    if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
+        raise error(f"The {name!r} is a value or a list of values. Got {value!r} instead.")
+    return list(value)
+
+
 def listed(name: str, value: Any, error: type[FgrnError] = FgrnError) -> tuple[Any, ...]:
     """A list, and not one name, which would be taken apart."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):

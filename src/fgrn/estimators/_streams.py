@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.exceptions import FgrnWarning, LearningError, TableFileError, unknown_name, warn
-from ..core.labels import MISSING
 from ..core.progress import Steps, Told
 from ..learning.encoding import (
     BySchema,
@@ -101,8 +100,8 @@ def _coding(model: LatentEstimator, target: str | None, strict: bool = False) ->
     if target is not None:
         classes = model._class_labels()
         codes = model._missing_codes()
-        words = [word for word in (MISSING if codes is None else codes) if word not in classes]
-        columns.append(Column(target, tuple(classes), missing=tuple(words)))
+        words = tuple(word for word in codes or () if word not in classes)
+        columns.append(Column(target, tuple(classes), missing=words, missing_words=codes is None))
         kept[target] = model._class_name()
     coder = BySchema(Schema(columns), model.unseen, [target] if strict and target is not None else [])
     return Coding(kept, {column.name: len(column.levels) for column in columns}, coder), coder

@@ -61,7 +61,7 @@ def filled(
         column, belief, old = schema[name], found[name], frames.listed(columns[name])
         unknown = data[name].unknown
         for row in np.flatnonzero(unknown).tolist():  # a level that was not seen in training is known all the same
-            unknown[row] = frames.is_unknown(old[row]) or old[row] in column.missing
+            unknown[row] = column.is_missing(old[row])
         best = belief.argmax(axis=1)
         sure[unknown, position] = belief[unknown, best[unknown]]
         if column.centers:

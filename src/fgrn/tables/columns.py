@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core.exceptions import SchemaError, counted
-from ..core.labels import Label, is_number, plain_number
+from ..core.labels import Label, is_missing_word, is_number, plain_number
 from . import frames
 
 MOST_BITS = 64
@@ -31,6 +31,7 @@ class Column:
         centers: one number for each bin, that stands for it where a number is wanted.
         missing: values that mean "unknown", beside None and NaN.
         ordered: whether the order of the levels means something.
+        missing_words: whether words such as "?", "NA" and "" mean "unknown", too, as in files; a level is never one.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Column:
     centers: tuple[float, ...] = ()
     missing: tuple[Label, ...] = ()
     ordered: bool = False
+    missing_words: bool = False
 
     def __post_init__(self) -> None:
         for field in ("levels", "edges", "centers", "missing"):
@@ -95,6 +97,12 @@ class Column:
         numbers = [isinstance(level, (int, float)) and not isinstance(level, bool) for level in self.levels]
         return self.is_binned or (all(numbers) and bool(numbers))
 
+    def is_missing(self, value: Any) -> bool:
+        """Whether a value of a table means "unknown": None, NaN, one of the codes, or a word that stands for it."""
+        if frames.is_unknown(value) or value in self.missing:
+            return True
+        return self.missing_words and is_missing_word(value) and value.strip() not in self.levels
+
     def codes(self, values: Any) -> tuple[np.ndarray, dict[Any, int]]:
         """The position of each value's level, UNKNOWN where it is no level; and what was no level, how often."""
         if self.is_binned:
@@ -113,7 +121,7 @@ class Column:
             value = plain_value(given, self.name)
             spelt = next((one for one in (value, *_spellings(value)) if one in places), self)
             codes[place] = places.get(spelt, frames.UNKNOWN)
-            if spelt is self:
+            if spelt is self and not self.is_missing(value):
                 unseen[value] = unseen.get(value, 0) + count
         return column.spread(codes, frames.UNKNOWN, np.int32), unseen
 
@@ -130,14 +138,17 @@ class Column:
         return codes, {plain_value(value, self.name): int(n) for value, n in zip(found, count, strict=True)}
 
     def _binned(self, values: Any) -> np.ndarray:
-        numbers = numeric(values, self.name, self.missing)
+        numbers = numeric(values, self.name, self.missing, self.missing_words)
         codes = np.searchsorted(np.array(self.edges), numbers, side="right").astype(np.int32)
         codes[np.isnan(numbers)] = frames.UNKNOWN
         return codes
 
 
-def numeric(values: Any, name: str, missing: Iterable[Label] = ()) -> np.ndarray:
-    """A column as float64, NaN where it is unknown; words that are no numbers are an error."""
+def numeric(values: Any, name: str, missing: Iterable[Label] = (), missing_words: bool = False) -> np.ndarray:
+    """A column as float64, NaN where it is unknown; words that are no numbers are an error.
+
+    `missing` and `missing_words` are those of `Column`.
+    """
     if frames.is_numbers(values):
         numbers = values.astype(np.float64)
     else:
@@ -145,6 +156,8 @@ def numeric(values: Any, name: str, missing: Iterable[Label] = ()) -> np.ndarray
         used = zip(column.values, column.counts.tolist(), strict=True)
         plain: list[Any] = [plain_value(value, name) if count else None for value, count in used]
         codes = {None, *missing}
+        if missing_words:
+            codes |= {value for value in plain if is_missing_word(value)}
         words = [value for value in plain if value not in codes and not is_number(value)]
         if words:
             raise SchemaError(

@@ -24,7 +24,7 @@ from ..core.exceptions import (
     visible,
     warn,
 )
-from ..core.labels import Label, is_missing_word
+from ..core.labels import Label, is_missing_word, is_number
 from . import doubts, frames
 from .columns import MOST_BITS, Column, bin_labels, numeric, plain_value, told_apart
 from .distinct import Distinct
@@ -66,7 +66,7 @@ class Schema(Mapping[str, Column]):
         cls,
         data: Any,
         *,
-        missing: Iterable[Label] | None = None,
+        missing: Iterable[Label] | Label | None = None,
         bins: int = BINS,
         max_levels: int = MOST_LEVELS,
         weights: Any = None,
@@ -78,8 +78,8 @@ class Schema(Mapping[str, Column]):
         Args:
             data: a mapping of columns, any dataframe, or a `Stream` and what can be made one, read once at constant
                 memory; weights are then the name of a column.
-            missing: values that mean "unknown", beside None and NaN, wherever a column has them. Unless given, words
-                such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
+            missing: values that mean "unknown", beside None and NaN, in this table and in those that follow. Unless
+                given, words such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
             bins: how many bins a column with many different numbers gets.
             max_levels: the most levels a column of words or categories may have.
             weights: one weight per row, for the borders of bins.
@@ -89,7 +89,7 @@ class Schema(Mapping[str, Column]):
         """
         settings.whole("bins", bins, 2, SchemaError)
         settings.whole("max_levels", max_levels, 1, SchemaError)
-        codes = None if missing is None else tuple(plain_value(value, "missing") for value in missing)
+        codes = None if missing is None else _codes(missing)
         columns = _columns_of(data, weights)
         if not columns:
             raise SchemaError("This table has no column.")
@@ -99,7 +99,9 @@ class Schema(Mapping[str, Column]):
             weights = np.asarray(weights)[kept]
         given = categories or {}
         found = cls(
-            _inferred(name, column, given.get(name), codes, bins, max_levels, weights)
+            replace(
+                _inferred(name, column, given.get(name), codes, bins, max_levels, weights), missing_words=codes is None
+            )
             for name, column in columns.items()
         )
         empty = [repr(name) for name, column in found.items() if not column.levels]
@@ -207,7 +209,7 @@ class Schema(Mapping[str, Column]):
             for field in ("edges", "centers", "missing"):
                 if getattr(column, field):
                     record[field] = list(getattr(column, field))
-            kept.append(record | ({"ordered": True} if column.ordered else {}))
+            kept.append(record | {flag: True for flag in ("ordered", "missing_words") if getattr(column, flag)})
         return kept
 
     @classmethod
@@ -219,7 +221,7 @@ class Schema(Mapping[str, Column]):
         rows = []
         for column in self.values():
             kind = "bins" if column.is_binned else "ordered" if column.ordered else "levels"
-            codes = f"(missing: {shortened(column.missing)})" if column.missing else ""
+            codes = f"(missing: {_shown(column.missing)})" if column.missing else ""
             rows.append(
                 [column.name, f"{len(column.levels):3}", kind, shortened(column.levels, 6) or "(nothing known)", codes]
             )
@@ -231,7 +233,7 @@ class Schema(Mapping[str, Column]):
 
         def cells(column: Column) -> list[str]:
             kind = "bins" if column.is_binned else "levels"
-            return [f"{len(column.levels)}", kind, shortened(column.levels, 8), shortened(column.missing)]
+            return [f"{len(column.levels)}", kind, shortened(column.levels, 8), _shown(column.missing)]
 
         rows = "".join(
             f"<tr><th>{escape(visible(column.name))}</th>"
@@ -241,6 +243,14 @@ class Schema(Mapping[str, Column]):
         )
         head = "<tr><th>column</th><th>states</th><th>kind</th><th>levels</th><th>missing</th></tr>"
         return f"<table><caption>Schema of {counted(len(self), 'column')}</caption>{head}{rows}</table>"
+
+
+def _codes(missing: Any) -> tuple[Label, ...]:
+    """Codes for missing values; the word "-9" also stands for the number, which it is in a column of numbers."""
+    codes = [plain_value(value, "missing") for value in settings.one_or_more("missing", missing, SchemaError)]
+    numbers = [float(code) for code in codes if isinstance(code, str) and is_number(code)]
+    every = dict.fromkeys([*codes, *(plain_value(number, "missing") for number in numbers)])
+    return tuple(code for code in every if code is not None)
 
 
 def _columns_of(data: Any, weights: Any) -> dict[str, Any]:
@@ -274,16 +284,17 @@ def _inferred(
     if isinstance(column, np.ndarray) and column.ndim != 1 and column.size:
         raise SchemaError(f"Column {name!r} has {counted(column.ndim, 'dimension')}, and a column of a table has one.")
     found = _distinct(column, name, rows is None)
-    if missing is None:
-        missing = tuple(value for value in found if is_missing_word(value) and value not in (categories or ()))
+    used = missing
+    if used is None:
+        used = tuple(value for value in found if is_missing_word(value) and value not in (categories or ()))
     ordered = categories is not None
     if categories is None and isinstance(column, frames.Factored) and column.categorical:
-        categories, ordered = column.values, column.ordered
-    used = tuple(code for code in missing if code in found)
-    levels = [value for value in found if value not in missing]
+        ordered = column.ordered
+        categories = [value for value in column.values if missing is not None or not is_missing_word(value)]
+    levels = [value for value in found if value not in used]
     rows = rows if rows is not None else 1 if frames.is_bare(column) else len(column)
     if categories is not None and (levels or not rows):  # what no row has cannot be learnt, even if it has a name
-        levels = [plain_value(value, name) for value in categories if value not in missing]
+        levels = [plain_value(value, name) for value in categories if value not in used]
     if not levels:
         return Column(name, (), missing=used)
     if categories is None and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in levels):
@@ -366,6 +377,11 @@ def _distinct(column: Any, name: str, rows: bool) -> dict[Any, None]:
     if any(value in (inf, -inf) for value in found):
         raise SchemaError(f"Column {name!r} holds infinity. Replace it, or leave it unknown.")
     return found
+
+
+def _shown(codes: Iterable[Label]) -> str:
+    """Codes for missing values, each once, be it a word or a number."""
+    return shortened(dict.fromkeys(map(str, codes)))
 
 
 def _columns(names: Sequence[str]) -> str:

@@ -9,19 +9,22 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core import settings
 from ..core.exceptions import FgrnError, FgrnWarning, TableFileError, first_line, shortened, unknown_name, warn
+from ..core.labels import Label
 from . import frames, table_file
 from .disk import full, unnamed
 from .parquet import Share
 from .spool import Batch, Spool, cut, with_dictionaries, without_dictionaries
 from .table_file import called
 from .text_header import check_names
-from .text_reader import BadRow, TextOptions, bad_row_error, read_batches
+from .text_options import TextOptions
+from .text_reader import BadRow, bad_row_error, read_batches
 from .text_source import opened
 from .text_types import ColumnTypes
 
@@ -64,7 +67,7 @@ class Stream:
         on_bad: "error" for a row that cannot be read, with its file, row, column and value; "skip" leaves such rows out
             and counts them in `left_out`.
         format: "csv", "tsv" or "parquet"; by the ends of the names unless given.
-        missing: what stands for unknown in text files.
+        missing: what stands for unknown in text files: words or numbers, the usual words unless given; () for none.
         header: whether the first line of a text file names the columns; else they are called x0, x1, ...
         delimiter: between values of text files; seen in the first lines unless given.
         encoding: of text files; by their byte order mark, or UTF-8, unless given.
@@ -85,7 +88,7 @@ class Stream:
         cache: str | os.PathLike[str] | None = None,
         on_bad: str = "error",
         format: str | None = None,
-        missing: Sequence[str] = table_file.MISSING,
+        missing: Iterable[Label] | Label | None = table_file.MISSING,
         header: bool = True,
         delimiter: str | None = None,
         encoding: str | None = None,
@@ -101,8 +104,10 @@ class Stream:
         self._source, self.rows, self.cache, self.on_bad = source, rows, cache, on_bad
         self._columns = None if columns is None else settings.names("columns", columns)
         self._drop = frozenset(settings.names("drop", drop))
+        if format is not None:
+            settings.choice("format", format, table_file.KINDS, TableFileError)
         self.format = format
-        self._text = TextOptions(tuple(missing), header, delimiter, encoding, decimal)
+        self._text = TextOptions(missing, header, delimiter, encoding, decimal)
         self._spool: Spool | None = None
         self._copies: dict[str, Any] = {}
         self._used = False
@@ -369,7 +374,7 @@ class Stream:
         where = called(name)
         options = self._text
         if kind == "tsv" and options.delimiter is None:
-            options = options._replace(delimiter="\t")
+            options = replace(options, delimiter="\t")
         for table, numbers in read_batches(name, where, options, partial(self.bad, where), rows=self.rows):
             yield Batch(table, where, numbers)
 

@@ -11,15 +11,16 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..core import labels, whole_file
+from ..core import labels, settings, whole_file
 from ..core.exceptions import FgrnError, TableFileError, first_line
 from .text_header import check_names
-from .text_reader import TextOptions, read_table
+from .text_options import TextOptions
+from .text_reader import read_table
 from .text_source import opened, unreadable
 
 FORMATS = {
@@ -31,6 +32,7 @@ FORMATS = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
+KINDS = ("csv", "tsv", "parquet")
 MISSING = labels.MISSING
 
 INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")
@@ -44,6 +46,8 @@ def kind_of(path: str) -> str | None:
 
 def format_of(path: str, given: str | None = None) -> str:
     """The format of a file, by what is given or by the end of its name; CSV for a pipe."""
+    if given is not None:
+        settings.choice("format", given, KINDS, TableFileError)
     found = given or kind_of(path)
     if found is None:
         if Path(path).is_dir():
@@ -59,7 +63,7 @@ def read(
     path: str | os.PathLike[str],
     *,
     format: str | None = None,
-    missing: Sequence[str] = MISSING,
+    missing: Iterable[labels.Label] | labels.Label | None = MISSING,
     header: bool = True,
     delimiter: str | None = None,
     encoding: str | None = None,
@@ -74,7 +78,7 @@ def read(
     Args:
         path: of the file, or "-" for standard input.
         format: "csv", "tsv" or "parquet"; by the end of the name unless given.
-        missing: what stands for unknown in a text file.
+        missing: what stands for unknown in a text file: words or numbers, the usual words unless given; () for none.
         header: whether the first line names the columns; else they are called x0, x1, ...
         delimiter: between values of a text file; seen in its first lines unless given.
         encoding: of a text file; by its byte order mark, or UTF-8, unless given.
@@ -83,12 +87,11 @@ def read(
     name = os.fspath(path)
     kind = format_of(name, format)
     where = called(name)
+    options = TextOptions(
+        missing, header, "\t" if kind == "tsv" and delimiter is None else delimiter, encoding, decimal
+    )
     try:
-        if kind == "parquet":
-            table = _parquet(name, where)
-        else:
-            between = "\t" if kind == "tsv" and delimiter is None else delimiter
-            table = read_table(name, where, TextOptions(missing, header, between, encoding, decimal))
+        table = _parquet(name, where) if kind == "parquet" else read_table(name, where, options)
     except FgrnError:
         raise
     except Exception as error:  # pyarrow has several, all with a message worth reading

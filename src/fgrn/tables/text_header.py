@@ -20,16 +20,11 @@ SAMPLE_LINES = 50
 """How many lines are looked at to see what stands between values."""
 
 
-def checked_delimiter(delimiter: str | None, sample: bytes, where: str) -> str:
-    """What stands between values: as given, or as seen in the first lines, with a warning unless it is ','."""
-    if delimiter is None:
-        delimiter = delimiter_of(_whole_lines(sample))
-        if delimiter != ",":
-            warn(
-                f"{where}: values are separated by {DELIMITERS[delimiter]}, it seems; delimiter= chooses.", FgrnWarning
-            )
-    elif len(delimiter) != 1 or not delimiter.isascii() or delimiter in '\r\n"':
-        raise TableFileError(f"The delimiter between values is one plain character. Got {delimiter!r}.")
+def seen_delimiter(sample: bytes, where: str) -> str:
+    """What stands between values, as seen in the first lines, with a warning unless it is ','."""
+    delimiter = delimiter_of(_whole_lines(sample))
+    if delimiter != ",":
+        warn(f"{where}: values are separated by {DELIMITERS[delimiter]}, it seems; delimiter= chooses.", FgrnWarning)
     return delimiter
 
 

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.exceptions import TableFileError
-from .text_header import checked_delimiter, column_names
+from .text_header import column_names, seen_delimiter
+from .text_options import TextOptions
 from .text_records import LONGEST_ROW, Block, chosen_records, record_blocks, record_ends, records_of
 from .text_source import TextSource, line_ends, opened
-from .text_types import ColumnTypes, check_decimal, encode, missing_values
+from .text_types import ColumnTypes, encode, missing_values
 
 BLOCK_BYTES = 2**22
 """Bytes that are parsed at once."""
@@ -30,16 +31,6 @@ LONGEST_SHOWN = 40
 """Of a value in an error."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-
-class TextOptions(NamedTuple):
-    """How text tables are written; see `table_file.read`."""
-
-    missing: Sequence[str]
-    header: bool = True
-    delimiter: str | None = None
-    encoding: str | None = None
-    decimal: str = "."
 
 
 class BadRow(NamedTuple):
@@ -115,10 +106,9 @@ def read_batches(
             a pipe is read in large blocks.
         block_bytes: how much is parsed at once, BLOCK_BYTES unless given; the rows and errors do not depend on it.
     """
-    check_decimal(options.decimal)
     with opened(name, in_memory) as file:
         source = TextSource(file, where, options.encoding, live=name == "-" and not in_memory)
-        delimiter = checked_delimiter(options.delimiter, source.sample, where)
+        delimiter = options.delimiter or seen_delimiter(source.sample, where)
         blocks = record_blocks(source, where, delimiter, block_bytes or BLOCK_BYTES)
         missing = missing_values(options.missing)
         parser, first = None, 0

@@ -6,16 +6,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..core.exceptions import TableFileError
-
 WHOLE_NUMBERS, NUMBERS, TEXT = range(3)
 """What a column holds; a column that holds two of them holds the later one."""
-
-
-def check_decimal(decimal: str) -> None:
-    """Refuse what does not stand before the fraction of a number."""
-    if decimal not in (".", ","):
-        raise TableFileError(f"The decimal mark of numbers is . or a comma. Got {decimal!r}.")
 
 
 def encode(column: Any, missing: Any) -> Any:
@@ -41,20 +33,24 @@ def missing_values(missing: Sequence[str]) -> Any:
     """What stands for a missing value, for `encode`."""
     import pyarrow as pa
 
-    return pa.array([code.strip() for code in missing], pa.string())
+    return pa.array(missing, pa.string())
 
 
 def type_of(values: Any, decimal: str) -> int:
-    """What distinct values are: whole numbers, numbers, or text, as codes like 007 are."""
+    """What distinct values are: whole numbers, numbers, or text, as codes like 007, 0x10 and long identifiers are."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pc.any(pc.match_substring_regex(values, r"^[+-]?0[0-9]")).as_py():
+    if pc.any(pc.match_substring_regex(values, r"^[+-]?0[0-9xX]")).as_py():
         return TEXT
-    for kind in (WHOLE_NUMBERS, NUMBERS):
-        with suppress(pa.ArrowInvalid):
-            as_type(values, kind, decimal)
-            return kind
+    with suppress(pa.ArrowInvalid):
+        as_type(values, WHOLE_NUMBERS, decimal)
+        return WHOLE_NUMBERS
+    with suppress(pa.ArrowInvalid):
+        as_type(values, NUMBERS, decimal)
+        digits = values.filter(pc.match_substring_regex(values, r"^[+-]?[0-9]{19,}$"))
+        as_type(pc.utf8_ltrim(digits, "+"), WHOLE_NUMBERS, decimal)  # as floats, long identifiers would be equal
+        return NUMBERS
     return TEXT
 
 
@@ -70,7 +66,7 @@ def as_type(values: Any, kind: int, decimal: str) -> Any:
 
 
 class ColumnTypes:
-    """What the columns of text files hold, as seen so far: numbers if all known values are, and none is like 007."""
+    """What the columns of text files hold, as seen so far: numbers if all known values are; see `type_of`."""
 
     def __init__(self, decimal: str) -> None:
         self.decimal = decimal

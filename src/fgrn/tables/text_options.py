@@ -1,0 +1,58 @@
+"""How text tables are written: the options of those who read them, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core import settings
+from ..core.exceptions import SchemaError, TableFileError
+from ..core.labels import MISSING
+from .columns import plain_value
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """How text tables are written; see `table_file.read`. What cannot be meant is a TableFileError.
+
+    Attributes:
+        missing: the words that stand for unknown; given as one word or number, several, or None for the usual words.
+        header: whether the first line names the columns.
+        delimiter: between values; None to see it in the first lines.
+        encoding: None for that of the byte order mark, or UTF-8.
+        decimal: the mark before the fraction of a number.
+    """
+
+    missing: Any = MISSING
+    header: bool = True
+    delimiter: str | None = None
+    encoding: str | None = None
+    decimal: str = "."
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "missing", _words(self.missing))
+        if not isinstance(self.header, (bool, np.bool_)):
+            raise TableFileError(
+                f"The 'header' is True if the first line names the columns, or else False. Got {self.header!r} instead."
+            )
+        between = self.delimiter
+        is_plain = isinstance(between, str) and len(between) == 1 and between.isascii() and between not in '\r\n"\0'
+        if between is not None and not is_plain:
+            raise TableFileError(f"The delimiter between values is one plain character. Got {between!r}.")
+        if self.encoding is not None and not isinstance(self.encoding, str):
+            raise TableFileError(f"The 'encoding' is the name of one, such as 'cp1252'. Got {self.encoding!r} instead.")
+        if not isinstance(self.decimal, str) or self.decimal not in (".", ","):
+            raise TableFileError(f"The decimal mark of numbers is . or a comma. Got {self.decimal!r}.")
+
+
+def _words(missing: Any) -> tuple[str, ...]:
+    """What stands for unknown in a text: words, and numbers as they are written."""
+    if missing is None:
+        return MISSING
+    try:
+        values = [plain_value(value, "missing") for value in settings.one_or_more("missing", missing, TableFileError)]
+    except SchemaError as error:
+        raise TableFileError(f"'missing' is a list of words and numbers. Got {missing!r} instead.") from error
+    return tuple(str(value).strip() for value in values if value is not None)
