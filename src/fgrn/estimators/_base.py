@@ -216,22 +216,29 @@ class LatentEstimator(TableEstimator):
     def _network(self, n_hidden: Any) -> Network:
         raise NotImplementedError
 
-    def _free(self, wanted: str) -> str:
-        """A name no column has."""
-        taken = set(self._names())
+    def _free(self, wanted: str, *others: str) -> str:
+        """A name that no column has, and none of the others."""
+        taken = {*self._names(), *others}
         while wanted in taken or any(name.startswith(f"{wanted}->") for name in taken):
             wanted += "_"
         return wanted
 
     def _hidden_name(self) -> str:
-        return self._free("S")
+        """What the hidden variable is called: as no column, and not as the class."""
+        return self._free("S", *self._class_names())
 
     def _hidden_prefix(self) -> str:
-        """What hidden variables that are numbered begin with: as no column does."""
+        """What hidden variables that are numbered begin with: as no column does, and no class that ends in a number."""
         wanted = "S"
-        while any(name.startswith(wanted) for name in self._names()):
+        while any(name.startswith(wanted) for name in self._names()) or any(
+            name.startswith(wanted) and name[len(wanted) :][:1].isdecimal() for name in self._class_names()
+        ):
             wanted += "_"
         return wanted
+
+    def _class_names(self) -> list[str]:
+        """What the class is called in the network, if there is one."""
+        return []
 
     def _class_name(self) -> str:
         return self._free("class")

@@ -199,6 +199,9 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
     def _class_name(self) -> str:
         return self._free(self._y_name)
 
+    def _class_names(self) -> list[str]:
+        return [self._class_name()]
+
     def _class_labels(self) -> list[Label]:
         return [value.item() if isinstance(value, np.generic) else value for value in self.classes_]
 
