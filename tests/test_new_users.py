@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,15 @@ def shops(rows: int = 60) -> dict[str, list[Any]]:
     colour = [("red", "blue")[(row % 2) ^ (row % 7 == 0)] for row in range(rows)]
     age = [30 + 20 * (row % 2) + row % 13 for row in range(rows)]
     return {"colour": colour, "age": age, "buys": buys}
+
+
+def rain() -> fgrn.BayesianNetwork:
+    """Rain makes the street wet; nothing else does."""
+    return fgrn.BayesianNetwork(
+        {"rain": ["no", "yes"], "wet": ["no", "yes"]},
+        {"wet": ["rain"]},
+        tables={"rain": [0.7, 0.3], "wet": [[1.0, 0.0], [0.1, 0.9]]},
+    )
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str | Path, status: int = 0) -> tuple[str, str]:
@@ -63,3 +74,62 @@ def test_a_class_may_be_called_like_the_hidden_variable(name: str, model: Any, t
     again = fgrn.load(tmp_path / "m.fgrn")
     np.testing.assert_array_equal(again.predict_proba(table), found)
     np.testing.assert_array_equal(again.embed(table), model.embed(table))
+
+
+@pytest.mark.parametrize("way", ["name", "link", "hard link", "folder", "glob"])
+@pytest.mark.parametrize("command", ["predict", "complete"])
+def test_no_command_writes_over_what_it_reads(
+    command: str, way: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "people.csv"
+    source.write_bytes((folder / "people.csv").read_bytes())
+    target = tmp_path / ("answers.csv" if "link" in way else "people.csv")
+    if way == "link":
+        target.symlink_to(source)
+    elif way == "hard link":
+        target.hardlink_to(source)
+    data = {"folder": str(tmp_path), "glob": str(tmp_path / "*.csv")}.get(way, str(source))
+    before = source.read_bytes()
+    _, err = said(capsys, command, folder / "people.fgrn", data, "-o", target, status=2)
+    assert "DATA and -o are one file" in err
+    assert source.read_bytes() == before
+
+
+def test_models_and_checkpoints_do_not_replace_the_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, model = folder / "people.csv", folder / "people.fgrn"
+    before = table.read_bytes(), model.read_bytes()
+    assert "DATA and -o" in said(capsys, "fit", table, "-o", table, status=2)[1]
+    assert "DATA and --ch" in said(capsys, "fit", table, "-o", folder / "m", "--checkpoint", table, status=2)[1]
+    assert "-o and --ch" in said(capsys, "fit", table, "-o", model, "--checkpoint", model, status=2)[1]
+    assert (table.read_bytes(), model.read_bytes()) == before
+
+
+def test_query_does_not_replace_its_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net, rows = tmp_path / "rain.bif", tmp_path / "rows.csv"
+    fgrn.write(rain(), net)
+    rows.write_text("wet\nyes\n")
+    assert "--evidence and -o" in said(capsys, "query", net, "--evidence", rows, "-o", rows, status=2)[1]
+    assert rows.read_text() == "wet\nyes\n"
+
+
+def test_a_folder_is_no_file_to_write(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "d.csv").mkdir()
+    _, err = said(capsys, "predict", folder / "people.fgrn", folder / "people.csv", "-o", tmp_path / "d.csv", status=2)
+    assert "is a folder" in err
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("command", ["predict", "complete", "inspect"])
+def test_pipes_with_a_name_are_read(
+    command: str, kind: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table_file.write(shops(), tmp_path / f"people.{kind}")
+    os.mkfifo(tmp_path / "pipe")
+    feeder = threading.Thread(
+        target=lambda: (tmp_path / "pipe").write_bytes((tmp_path / f"people.{kind}").read_bytes())
+    )
+    feeder.start()
+    model = [] if command == "inspect" else [folder / "people.fgrn"]
+    out, _ = said(capsys, command, *model, tmp_path / "pipe", "--format", kind)
+    feeder.join()
+    assert out == said(capsys, command, *model, tmp_path / f"people.{kind}")[0]

@@ -39,6 +39,7 @@ def predict(
     standard input. Rows are read and written in batches, in their order, so that they need not fit into memory.
     """
     common.check_table(output, as_json)
+    common.check_other(output, {"DATA": data, "MODEL": model})
     estimator = common.estimator(model, unseen)
     if not hasattr(estimator, "predict_proba"):
         raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes to predict.")
@@ -95,6 +96,7 @@ def complete(
     from ..tables.frames import is_unknown
 
     common.check_table(output, as_json)
+    common.check_other(output, {"DATA": data, "MODEL": model})
     estimator = common.estimator(model, unseen)
     if as_json:
         table = common.read_for(estimator, data, **options)

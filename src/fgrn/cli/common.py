@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from types import NoneType
@@ -213,6 +215,8 @@ def whole(text: str, option: str = "--hidden") -> int:
 def check_place(path: str, what: str = "a model file, such as people.fgrn", option: str = "-o") -> None:
     """Refuse, before anything is done, a place where nothing can be written."""
     place = Path(path)
+    if place.is_dir():
+        raise click.UsageError(f"{option} is the name of {what}, and {path!r} is a folder. Name a file in it.")
     if path == "-" or (place.exists() and not place.is_file()):
         raise click.UsageError(f"{option} is the name of {what}. Got {path!r}.")
     if not place.parent.is_dir():
@@ -232,6 +236,37 @@ def check_table(path: str, as_json: bool) -> None:
         raise click.UsageError(
             f"-o is the name of a table, and its end ({', '.join(table_file.FORMATS)}) tells the format. Got {path!r}."
         )
+
+
+def check_other(path: str, sources: Mapping[str, str | None], option: str = "-o") -> None:
+    """Refuse, before anything is done, to write over a file that is read, by whatever name or link.
+
+    Args:
+        path: of what will be written.
+        sources: what is read, by the name that the help gives it: files, folders and globs.
+        option: that has the path.
+    """
+    if path == "-" or not Path(path).exists():
+        return
+    for what, source in sources.items():
+        if any(Path(path).samefile(file) for file in _files_of(source)):
+            raise click.UsageError(
+                f"{what} and {option} are one file, {path!r}, which would be overwritten. Name another {option}."
+            )
+
+
+def _files_of(source: str | None) -> list[str]:
+    """The files that a path, a folder or a glob stands for, as far as they are there."""
+    if source is None or source == "-":
+        return []
+    if Path(source).exists() and not Path(source).is_dir():
+        return [source]
+    with suppress(FgrnError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # who reads them says what there is to say
+        from ..tables.stream import Stream, is_many
+
+        return Stream(source, format="csv").files if is_many(source) else []
+    return []
 
 
 def check_picture(path: str | None) -> None:

@@ -105,8 +105,10 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     learnt.
     """
     common.check_place(output)
+    common.check_other(output, {"DATA": data})
     if checkpoint is not None:
         common.check_place(checkpoint, "a file, such as people.ckpt", "--checkpoint")
+        common.check_other(checkpoint, {"DATA": data, "-o": output}, "--checkpoint")
     elif resume:
         raise click.UsageError("--resume goes on from a file: name it with --checkpoint.")
     if online and (checkpoint or streamed or dask or test or cycles > 1):
