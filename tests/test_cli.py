@@ -18,7 +18,7 @@ import pytest
 import fgrn
 from fgrn import engines
 from fgrn.cli import COMMANDS, SUMMARIES, main
-from fgrn.core.distributions import table_file
+from fgrn.tables import table_file
 
 
 def rows(count: int = 200, seed: int = 0) -> dict[str, list[Any]]:

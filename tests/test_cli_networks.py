@@ -16,7 +16,7 @@ from test_cli import said
 import fgrn
 from fgrn import BayesianNetwork
 from fgrn.cli.answers import plain
-from fgrn.core.distributions import table_file
+from fgrn.tables import table_file
 
 
 @pytest.fixture

@@ -28,9 +28,9 @@ from random_models import bayesian_network
 
 import fgrn
 from fgrn import LearningError, Stream, TableFileError, cli
-from fgrn.core.distributions import parquet as shares
 from fgrn.learning.remote.cluster import Cluster, There
 from fgrn.learning.remote.pieces import Held, Piece
+from fgrn.tables import parquet as shares
 from fgrn.tables.distinct import Distinct
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:distributed")]

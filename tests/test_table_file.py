@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fgrn
-from fgrn.core.distributions import table_file
 from fgrn.core.exceptions import FgrnWarning
+from fgrn.tables import table_file
 
 TABLE = {"név": ["é", "中文", None], "n": [1, 2, 3]}
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import fgrn
 from fgrn import LatentClassifier, LatentClassModel, LatentImputer, NaiveBayesClassifier, Schema
-from fgrn.core.distributions import frames
 from fgrn.learning.criteria import Candidate, Fit, aic, bic, relative_entropy
+from fgrn.tables import frames
 
 QUICK: dict[str, Any] = {"n_epochs": 10, "random_state": 0, "engine": "reference"}
 WORDS = {"colour": ["red", "blue", None, "red", "green"] * 8, "size": [1, 2, 2, None, 1] * 8}

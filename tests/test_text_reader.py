@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 import fgrn
 from fgrn import Stream
-from fgrn.core.distributions import table_file, text_reader, text_records, text_source
+from fgrn.tables import table_file, text_reader, text_records, text_source
 from fgrn.tables.text_records import RecordScanner, record_blocks, record_ends
 
 PIECES = st.sampled_from(

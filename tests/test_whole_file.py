@@ -22,8 +22,8 @@ import pytest
 import fgrn
 from fgrn import cli, plots
 from fgrn.core import whole_file
-from fgrn.core.distributions import table_file
-from fgrn.core.distributions import writer as table_writer
+from fgrn.tables import table_file
+from fgrn.tables import writer as table_writer
 
 fcntl = pytest.importorskip("fcntl")
 

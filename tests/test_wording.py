@@ -225,7 +225,7 @@ def test_what_is_written_is_confirmed(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_rows_of_later_batches_are_counted_from_the_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fgrn.core.distributions import stream as batches
+    from fgrn.tables import stream as batches
 
     model, table = tmp_path / "m.fgrn", tmp_path / "t.csv"
     rows = {"a": ["x", "y"] * 10, "b": ["p", "q"] * 10}
