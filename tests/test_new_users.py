@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import fgrn
@@ -133,3 +137,83 @@ def test_pipes_with_a_name_are_read(
     out, _ = said(capsys, command, *model, tmp_path / "pipe", "--format", kind)
     feeder.join()
     assert out == said(capsys, command, *model, tmp_path / f"people.{kind}")[0]
+
+
+def with_holes() -> dict[str, list[Any]]:
+    table = shops(12)
+    table["buys"][0] = table["buys"][3] = table["colour"][1] = table["age"][2] = None
+    return table
+
+
+def frames_of(table: dict[str, list[Any]]) -> dict[str, Any]:
+    return {
+        "mapping": table,
+        "pandas": pd.DataFrame(table),
+        "polars": pl.DataFrame(table),
+        "lazy": pl.LazyFrame(table),
+        "arrow": pa.table(table),
+    }
+
+
+def listed(table: Any) -> dict[str, list[Any]]:
+    table = table.collect() if isinstance(table, pl.LazyFrame) else table
+    table = table if isinstance(table, dict) else pa.table(table).to_pydict()
+    return {name: list(column) for name, column in table.items()}
+
+
+@pytest.mark.parametrize("kind", ["mapping", "pandas", "polars", "lazy", "arrow"])
+def test_the_class_is_completed_like_a_column(kind: str, folder: Path) -> None:
+    model, table = fgrn.load(folder / "people.fgrn"), with_holes()
+    full, sure = model.complete(frames_of(table)[kind], return_proba=True)
+    found = listed(full)
+    assert [one for row, one in enumerate(found["buys"]) if row not in (0, 3)] == shops(12)["buys"][1:3] + shops(12)[
+        "buys"
+    ][4:]
+    believed = model.predict_proba({name: table[name] for name in ("colour", "age")})
+    assert [found["buys"][row] for row in (0, 3)] == model.classes_[believed.argmax(axis=1)][[0, 3]].tolist()
+    np.testing.assert_allclose(sure[[0, 3], 2], believed.max(axis=1)[[0, 3]])
+    assert (sure[[1, 2, 4], 2] == 1).all()
+    seen = model.network_.propagate(
+        {"buys": [table["buys"][1]], "age": model.schema_.codes({"age": [table["age"][1]]})["age"]}
+    )
+    assert found["colour"][1] == model.schema_["colour"].levels[seen.marginal("colour")[0].argmax()]
+    assert sure[1, 0] == pytest.approx(seen.marginal("colour")[0].max())
+
+
+def test_rows_and_classes_alone_are_completed(folder: Path) -> None:
+    model = fgrn.load(folder / "people.fgrn")
+    row = pd.Series({"colour": "red", "age": 31.0, "buys": None}, name=7)
+    assert model.complete(row)["buys"] == model.predict({"colour": ["red"], "age": [31.0]})[0]
+    assert model.complete({"buys": [None, "yes"]})["buys"][1] == "yes"
+    with pytest.warns(fgrn.UnseenLevelWarning, match="Kept as it is"):
+        full, sure = model.complete({"colour": ["red"], "buys": ["maybe"]}, return_proba=True)
+    assert full["buys"] == ["maybe"]
+    assert sure[0].tolist()[0::2] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "json"])
+def test_complete_keeps_what_the_model_does_not_know(
+    form: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "odd.csv"
+    table.write_text("colour,age,buys\nred,31,\npink,45,yes\n,oops,no\nblue,,maybe\n")
+    model = fgrn.load(folder / "people.fgrn")
+    target = ["--json"] if form == "json" else ["--proba", "-o", tmp_path / f"full.{form}"]
+    out, err = said(capsys, "complete", folder / "people.fgrn", table, *target)
+    assert "'oops' in column 'age' is no number: taken as unknown for the other columns, and kept as it is" in err
+    assert "'pink'" in err
+    assert "Kept as it is" in err
+    if form == "json":
+        records = json.loads(out)
+        assert [set(one["filled"]) for one in records] == [{"buys"}, set(), {"colour"}, {"age"}]
+        rows = [one["values"] for one in records]
+    else:
+        rows = table_file.read(tmp_path / f"full.{form}").to_pylist()
+        assert [row["P(age)"] for row in rows[:3]] == [1, 1, 0]
+        assert [row["P(colour)"] for row in rows[:2]] == [1, 0]
+        assert [row["P(buys)"] for row in rows[1:]] == [1, 1, 0]
+    assert [row["age"] for row in rows[:3]] == ["31", "45", "oops"]
+    assert float(rows[3]["age"]) == pytest.approx(model.complete({"colour": ["blue"], "age": [None]})["age"][0])
+    assert [row["colour"] for row in rows[:2]] == ["red", "pink"]
+    assert rows[2]["colour"] == model.complete({"colour": [None], "age": [None], "buys": ["no"]})["colour"][0]
+    assert [row["buys"] for row in rows] == [model.predict({"colour": ["red"], "age": [31]})[0], "yes", "no", "maybe"]

@@ -165,7 +165,7 @@ class Schema(Mapping[str, Column]):
             self[name]
         return Schema(column for column in self.values() if column.name not in names)
 
-    def codes(self, data: Any, unseen: str = "unknown") -> dict[str, Coded]:
+    def codes(self, data: Any, unseen: str = "unknown", kept: bool = False) -> dict[str, Coded]:
         """The columns of a table as codes; a value that is no level is unknown, with one warning.
 
         Columns without levels are left out.
@@ -173,6 +173,7 @@ class Schema(Mapping[str, Column]):
         Args:
             data: a mapping of columns or any dataframe; columns that the schema does not know are an error.
             unseen: "unknown", or "error" for a value that is no level.
+            kept: whether the warning says that such values stay in the table, as where others are filled in.
         """
         settings.choice("unseen", unseen, UNSEEN, SchemaError)
         columns = frames.columns(data, by_value=True)
@@ -190,7 +191,8 @@ class Schema(Mapping[str, Column]):
         if strange and unseen == "error":
             raise SchemaError(self.unseen_text(strange))
         if strange:
-            warn(self.unseen_text(strange) + " Treated as unknown; unseen='error' stops here.", UnseenLevelWarning)
+            what = "Kept as it is, and treated as unknown" if kept else "Treated as unknown"
+            warn(f"{self.unseen_text(strange)} {what}; unseen='error' stops here.", UnseenLevelWarning)
         return out
 
     def unseen_text(self, strange: Mapping[str, Mapping[Any, int]]) -> str:
