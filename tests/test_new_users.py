@@ -217,3 +217,48 @@ def test_complete_keeps_what_the_model_does_not_know(
     assert [row["colour"] for row in rows[:2]] == ["red", "pink"]
     assert rows[2]["colour"] == model.complete({"colour": [None], "age": [None], "buys": ["no"]})["colour"][0]
     assert [row["buys"] for row in rows] == [model.predict({"colour": ["red"], "age": [31]})[0], "yes", "no", "maybe"]
+
+
+FITS = [
+    ["fit", "DATA", "--hidden", "2", "--starts", "1", "-o", "OUT"],
+    ["fit", "DATA", "--hidden", "2", "--starts", "1", "-o", "OUT", "--target", "buys"],
+    ["fit", "DATA", "--hidden", "2", "--starts", "1", "-o", "OUT", "--stream"],
+    ["fit", "DATA", "--hidden", "2", "--starts", "1", "-o", "OUT", "--stream", "--target", "buys"],
+    ["fit", "DATA", "--hidden", "2", "-o", "OUT", "--online", "--target", "buys"],
+    ["compare", "DATA", "--sizes", "1", "--starts", "1"],
+    ["predict", "MODEL", "DATA"],
+    ["predict", "MODEL", "DATA", "--json"],
+    ["complete", "MODEL", "DATA"],
+    ["complete", "MODEL", "DATA", "--json"],
+]
+
+
+@pytest.mark.parametrize("arguments", FITS, ids=" ".join)
+def test_infinite_numbers_have_one_fate(
+    arguments: list[str], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = shops()
+    rows["age"] = [age + 0.5 for age in rows["age"]]
+    rows["age"][4] = float("-inf")
+    table_file.write(rows, tmp_path / "odd.csv")
+    table_file.write(
+        {n: [v for r, v in enumerate(column) if r != 4] for n, column in rows.items()}, tmp_path / "ok.csv"
+    )
+    places = {"MODEL": folder / "people.fgrn", "OUT": tmp_path / "m.fgrn"}
+
+    def run(data: str, *more: str, status: int = 0) -> tuple[str, str]:
+        given = [str({**places, "DATA": tmp_path / data}.get(one, one)) for one in arguments]
+        return said(capsys, *given, *more, status=status)
+
+    _, err = run("odd.csv", status=1)
+    assert "row 4, column 'age', value -inf: it is in no bin, and no level." in err
+    assert "--on-bad skip" in err
+    assert not (tmp_path / "m.fgrn").exists()
+    out, err = run("odd.csv", "--on-bad", "skip")
+    assert err.count("1 row was left out: 1 (no level of it, column 'age')") == 1
+    assert out == run("ok.csv", "--on-bad", "skip")[0]
+
+
+def test_infinite_numbers_are_named_in_python() -> None:
+    with pytest.raises(fgrn.SchemaError, match=r"Row 1, 'age': infinity is in no bin"):
+        fgrn.Schema.infer({"age": [1.0, float("inf"), 2.0]})

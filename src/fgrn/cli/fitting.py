@@ -168,6 +168,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     table, classes = common.taken_out(table, target)
     if classes is not None:
         _check_classes(str(target), classes, max_levels)
+    common.check_finite(table, data)
     back = np.zeros(table.num_rows, dtype=bool)
     if test:
         count = round(test * table.num_rows)

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from ..core.exceptions import FgrnWarning, SchemaError, TableFileError, shortened
@@ -82,14 +83,22 @@ def _as_learnt(values: Any, column: Column, remarks: Remarks) -> Any:
         return values
     numbers, words = [], []
     for value in values.to_pylist():
-        try:
-            numbers.append(None if value is None else float(value))
-        except ValueError:
-            numbers.append(None)
+        number = None if value is None else _number(value)
+        numbers.append(number)
+        if value is not None and number is None:
             words.append(value)
     if words:
         remarks.no_number(column.name, words[0], len(words))
     return pa.array(numbers, pa.float64())
+
+
+def _number(word: str) -> float | None:
+    """A word as a number, if it is a finite one."""
+    try:
+        number = float(word)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
 
 
 def _counted_on(text: str, first: int) -> str:
@@ -109,7 +118,7 @@ def matched(model: LatentEstimator, rows: Stream, quiet: bool = False, kept: boo
     """
     remarks, first = Remarks(kept), 0
     told: set[type[Warning]] = set()
-    for table in rows:
+    for table in common.finite(rows, model.schema_):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield table, matching(model, table, remarks)

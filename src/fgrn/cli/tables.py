@@ -184,6 +184,7 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int | None, sm
         table = common.stream(data, **options)
     else:
         table, weight = common.weighted(common.read(data, **options), weights)
+        common.check_finite(table, data)
     tried = None if sizes is None else [common.whole(part, "--sizes") for part in sizes.split(",")]
     model = LatentClassModel(
         criterion=criterion, n_bins=bins, max_levels=max_levels, random_state=seed, verbose=0 if as_json else 1,

@@ -365,8 +365,11 @@ def _distinct(column: Any, name: str, rows: bool) -> dict[Any, None]:
         doubts.check_text(apart, name, rows)
         found = dict.fromkeys(plain_value(value, name) for value in apart.found)
         found.pop(None, None)
-    if any(value in (inf, -inf) for value in found):
-        raise SchemaError(f"Column {name!r} holds infinity. Replace it, or leave it unknown.")
+    endless = next((value for value in found if value in (inf, -inf)), None)
+    if endless is not None:
+        row = frames.listed(column).index(endless) if rows else None
+        where = f"Column {name!r}" if row is None else f"Row {row}, {name!r}"
+        raise SchemaError(f"{where}: infinity is in no bin, and no level. Replace it, or leave it unknown.")
     return found
 
 
