@@ -262,3 +262,42 @@ def test_infinite_numbers_have_one_fate(
 def test_infinite_numbers_are_named_in_python() -> None:
     with pytest.raises(fgrn.SchemaError, match=r"Row 1, 'age': infinity is in no bin"):
         fgrn.Schema.infer({"age": [1.0, float("inf"), 2.0]})
+
+
+@pytest.mark.parametrize(
+    ("values", "told", "untold"),
+    [
+        (["1,234", "10,000", "999", "1,234,567"], "thousands separators", "--decimal"),
+        (["1,234", "10,000"], "thousands separators", "--decimal"),
+        (["1,5", "10,000"], "--decimal ,", "thousands"),
+        (["0,123", "10,000"], "--decimal ,", "thousands"),
+        ([str(row % 5) for row in range(40)] + ["oops"], "'oops' is no number, and all other", "thousands"),
+        ([f"{row}.5" for row in range(70)] + ["oops"] + ["80.5"] * 3, "'oops' in row 70 is no number", "identifier"),
+        (["a", "b", "c", "4"] * 5, "", "is no number"),
+    ],
+)
+def test_inspect_tells_what_numbers_look_like(
+    values: list[str], told: str, untold: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table_file.write(
+        {"x": values, "y": ["a", "b"] * (len(values) // 2) + ["a"] * (len(values) % 2)}, tmp_path / "t.csv"
+    )
+    out, _ = said(capsys, "inspect", tmp_path / "t.csv")
+    assert told in out
+    assert untold not in out
+
+
+def test_inspect_names_the_row_of_an_infinite_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table_file.write({"x": [2.5, 1.5, float("inf"), 1.5]}, tmp_path / "t.csv")
+    assert "x: Row 2: infinity" in said(capsys, "inspect", tmp_path / "t.csv")[0]
+
+
+def test_one_word_among_numbers_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {"x": [f"{row}.5" for row in range(300)], "y": ["a", "b"] * 150}
+    rows["x"][17] = "oops"
+    table_file.write(rows, tmp_path / "t.csv")
+    given = ["fit", tmp_path / "t.csv", "-o", tmp_path / "m.fgrn", "--hidden", "2"]
+    _, err = said(capsys, *given, status=1)
+    assert "'oops' in row 17 is no number; the other 299 distinct values are" in err
+    assert "--missing" in err
+    assert "'oops' is no number" in said(capsys, *given, "--stream", status=1)[1]

@@ -270,7 +270,7 @@ def _inferred(
     weights: np.ndarray | None,
 ) -> Column:
     doubts.check_name(name)
-    rows = None
+    rows, given = None, column
     if isinstance(column, Distinct):
         rows, (column, weights) = column.rows, column.column
     if isinstance(column, np.ndarray) and column.ndim != 1 and column.size:
@@ -296,6 +296,14 @@ def _inferred(
             return _in_bins(name, numbers, used, bins, weights)
         return Column(name, tuple(sorted(_short(level, name) for level in levels)), missing=used, ordered=True)
     if len(levels) > max_levels:
+        odd = doubts.words_among_numbers(dict.fromkeys(levels, 1)) if categories is None else []
+        if odd:
+            row = "" if isinstance(given, Distinct) else f" in row {frames.listed(column).index(odd[0])}"
+            more = f" ({len(odd) - 1:,} more are none either)" if odd[1:] else ""
+            raise SchemaError(
+                f"Column {name!r}: {odd[0]!r}{row} is no number{more}; the other {len(levels) - len(odd):,} distinct "
+                "values are. Replace it, or leave it unknown. Add it to the missing codes if it stands for that."
+            )
         what = "distinct values" if categories is None else "categories"
         looks = " looks like an identifier" if len(levels) > rows / 2 else " are many levels"
         raise SchemaError(
