@@ -204,7 +204,7 @@ def test_a_network_that_is_too_wide_names_the_way_out(tmp_path: Path, capsys: An
         (["--evidence", "OTHER"], 1, ["column 'smok'", "'smoke'", "--drop"]),
         (["--evidence", "WRONG"], 1, ["Row 1, 'smoke'", "'perhaps'"]),
         (["--evidence", "RIGHT", "--given", "smoke=yes"], 2, ["--evidence and in --given"]),
-        (["-o", "x.doc"], 1, [".doc"]),
+        (["-o", "x.doc"], 2, [".doc"]),
         (["--sample", "0"], 2, ["0"]),
     ],
 )

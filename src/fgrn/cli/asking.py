@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import click
@@ -9,7 +10,8 @@ import numpy as np
 
 from ..core import printing
 from ..core.exceptions import FgrnError, ImpossibleEvidence, visible
-from ..tables import table_file
+from ..core.labels import plain_number
+from ..tables import frames, table_file
 from ..tables.writer import writing
 from . import common, rows
 from .wording import say
@@ -39,6 +41,7 @@ def predict(
     standard input. Rows are read and written in batches, in their order, so that they need not fit into memory.
     """
     common.check_table(output, as_json)
+    common.check_other(output, {"DATA": data, "MODEL": model})
     estimator = common.estimator(model, unseen)
     if not hasattr(estimator, "predict_proba"):
         raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes to predict.")
@@ -77,7 +80,11 @@ def _free(name: str, columns: Any) -> str:
 @click.argument("model")
 @click.argument("data")
 @output_option
-@click.option("--proba", is_flag=True, help="Also write how likely each value is, as columns 'P(name)'.")
+@click.option(
+    "--proba",
+    is_flag=True,
+    help="Also write how likely each value is, as columns 'P(name)'; 0 for one that the model does not know.",
+)
 @common.unseen_option
 @common.reading
 @common.json_option
@@ -88,35 +95,49 @@ def complete(
 
     MODEL is a file written by `fgrn fit`; DATA a CSV, TSV or Parquet file, a folder or a 'glob*' of such, or - for
     standard input. Rows are read and written in batches, in their order, so that they need not fit into memory.
-    Columns the model does not know stay as they are.
+    The class, where DATA has it, is a column like the others. Columns the model does not know stay as they are, and so
+    do values that it does not know: for the other columns they are unknown.
     """
     import pyarrow as pa
 
     common.check_table(output, as_json)
+    common.check_other(output, {"DATA": data, "MODEL": model})
     estimator = common.estimator(model, unseen)
     if as_json:
         table = common.read_for(estimator, data, **options)
-        known = rows.matching(estimator, table)
+        remarks = rows.Remarks(kept=True)
+        known = _with_class(estimator, table, rows.matching(estimator, table, remarks))
+        remarks.tell()
         filled, sure = estimator.complete(known, return_proba=True)
-        values = pa.table(_replaced(table, filled)).to_pylist()
+        words = _words(table, known)
+        values = pa.table(_replaced(table, filled, words)).to_pylist()
+        missing = {name: column.is_missing for name, column in estimator.schema_.items()}
         open_rows = {
-            name: [estimator.schema_[name].is_missing(value) for value in known[name].to_pylist()]
+            name: [missing.get(name, frames.is_unknown)(value) for value in known[name].to_pylist()]
             for name in known.column_names
         }
         filled_in = [
-            {name: sure[row, place] for place, (name, is_open) in enumerate(open_rows.items()) if is_open[row]}
+            {
+                name: sure[row, place]
+                for place, (name, is_open) in enumerate(open_rows.items())
+                if is_open[row] and not (name in words and words[name][row])
+            }
             for row in range(len(values))
         ]
         common.as_json([{"values": row, "filled": new} for row, new in zip(values, filled_in, strict=True)])
         return
     source = common.stream_for(estimator, data, **options).again()
-    broken = _with_fractions(estimator, source) if table_file.format_of(output) == "parquet" else frozenset()
+    broken, worded = _with_fractions(estimator, source) if table_file.format_of(output) == "parquet" else ((), ())
     written = 0
     with writing(output) as out:
-        for table, known in rows.matched(estimator, source):
+        for table, features in rows.matched(estimator, source, kept=True):
+            known = _with_class(estimator, table, features)
             filled, sure = estimator.complete(known, return_proba=True)
-            columns = _replaced(table, filled)
+            words = _words(table, known, worded)
+            columns = _replaced(table, filled, words)
             columns |= {name: columns[name].cast(pa.float64()) for name in broken}
+            for place, name in enumerate(known.column_names):
+                sure[words.get(name, ()), place] = 0.0
             if proba:
                 columns |= {_free(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)}
             out.write(columns)
@@ -124,24 +145,55 @@ def complete(
     common.confirm(output, written)
 
 
-def _replaced(table: Any, filled: Any) -> dict[str, Any]:
-    """The columns of a table, some of them filled."""
-    return {name: table[name] for name in table.column_names} | {name: filled[name] for name in filled.column_names}
+def _with_class(estimator: Any, table: Any, known: Any) -> Any:
+    """What a model knows of a table, and the class, if that is a column of the table."""
+    name = getattr(estimator, "_y_name", None)
+    here = name in table.column_names and name not in known.column_names
+    return known.append_column(name, table[name]) if here else known
 
 
-def _with_fractions(estimator: Any, source: Any) -> frozenset[str]:
-    """The columns of whole numbers with holes, which are filled with expected ones: of one type in all batches."""
+def _words(table: Any, known: Any, always: Collection[str] = ()) -> dict[str, np.ndarray]:
+    """Which values are words, in columns of text where a model knows numbers: some of them, or in other batches."""
     import pyarrow as pa
 
-    found = set()
+    found = {}
+    for name in known.column_names:
+        if name not in table.column_names or known[name].type == table[name].type:
+            continue
+        given = table[name].is_valid().to_numpy()
+        if pa.types.is_string(table[name].type) and (given.any() or name in always):
+            found[name] = given & known[name].is_null().to_numpy()
+    return found
+
+
+def _replaced(table: Any, filled: Any, words: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The columns of a table, some of them filled; where there are `words` among numbers, what was there stays."""
+    import pyarrow as pa
+
+    columns = {name: table[name] for name in table.column_names} | {name: filled[name] for name in filled.column_names}
+    for name in words:
+        pairs = zip(table[name].to_pylist(), filled[name].to_pylist(), strict=True)
+        columns[name] = pa.array([plain_number(new, 17) if old is None else old for old, new in pairs], pa.string())
+    return columns
+
+
+def _with_fractions(estimator: Any, source: Any) -> tuple[Collection[str], Collection[str]]:
+    """Columns that are of one type in all batches: whole numbers with holes, and those of text that hold a word.
+
+    The holes of the former are filled with expected numbers, which have fractions.
+    """
+    import pyarrow as pa
+
+    found, worded = set(), set()
     for table in source:
         for name, column in zip(table.column_names, table.columns, strict=True):
             meant = estimator.schema_.get(name)
-            if meant is None or not meant.centers or not pa.types.is_integer(column.type):
-                continue
-            if any(map(meant.is_missing, column.unique().to_pylist())):
+            whole = meant is not None and meant.centers and pa.types.is_integer(column.type)
+            if whole and any(map(meant.is_missing, column.unique().to_pylist())):
                 found.add(name)
-    return frozenset(found)
+            if pa.types.is_string(column.type) and column.null_count < len(column):
+                worded.add(name)
+    return found, worded
 
 
 @click.command(epilog="\b\nExamples\n  fgrn explain people.fgrn new.csv --row 17\n"

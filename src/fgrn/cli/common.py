@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from types import NoneType
@@ -146,12 +148,12 @@ def read(
     drop: tuple[str, ...],
     on_bad: str = "error",
     cache: str | None = None,
+    known: Collection[str] | None = None,
 ) -> Any:
-    """The table a command was given, as an Arrow table."""
+    """The table a command was given, as an Arrow table; `known` are the columns that matter, all unless given."""
     if on_bad == "skip":
-        return _what_can_be_read(
-            stream(data, format_, delimiter, encoding, decimal, no_header, missing, drop, on_bad, cache)
-        )
+        source = stream(data, format_, delimiter, encoding, decimal, no_header, missing, drop, on_bad, cache)
+        return _what_can_be_read(source, known)
     table = table_file.read(
         data,
         format=format_,
@@ -169,11 +171,49 @@ def read(
     return without(table, drop) if drop else table
 
 
-def _what_can_be_read(rows: Stream) -> Any:
+def finite(rows: Stream, known: Collection[str] | None = None) -> Iterator[Any]:
+    """The batches of a stream, without rows that hold infinite numbers in columns that are `known`, all unless given.
+
+    Such a row is bad: it is left out and counted, or an error that names it, as the stream says.
+    """
+    from ..tables.spool import without_dictionaries
+    from ..tables.text_reader import infinite
+
+    for batch in rows.batches():
+        table, good = batch.frame, np.ones(len(batch.numbers), dtype=bool)
+        for name, row, value in _infinite(table, known):
+            if good[row]:
+                rows.bad(batch.where, infinite(int(batch.numbers[row]), name, value))
+            good[row] = False
+        table = table if good.all() else table.filter(good)
+        if table.num_rows:
+            yield without_dictionaries(table)
+
+
+def check_finite(table: Any, data: str, known: Collection[str] | None = None) -> None:
+    """Refuse infinite numbers in a table that was read as a whole, as a stream does."""
+    from ..tables.text_reader import bad_row_error, infinite
+
+    for name, row, value in _infinite(table, known):
+        raise bad_row_error(table_file.called(data), infinite(row, name, value))
+
+
+def _infinite(table: Any, known: Collection[str] | None) -> Iterator[tuple[str, int, float]]:
+    """The infinite numbers of an Arrow table: column, row and value."""
+    import pyarrow as pa
+
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_floating(column.type) and (known is None or name in known):
+            numbers = column.to_numpy()
+            for row in np.flatnonzero(np.isinf(numbers)).tolist():
+                yield name, row, float(numbers[row])
+
+
+def _what_can_be_read(rows: Stream, known: Collection[str] | None) -> Any:
     """The rows of a stream as one Arrow table, and how many were left out, told."""
     import pyarrow as pa
 
-    tables = list(rows)
+    tables = list(finite(rows, known))
     tell_left_out(rows)
     if not tables:
         raise TableFileError(f"{rows.called} holds no rows that can be read.")
@@ -188,7 +228,9 @@ def tell_left_out(rows: Stream) -> None:
 
 def read_for(model: LatentEstimator, data: str, **options: Any) -> Any:
     """The table for a model, as an Arrow table; what stood for unknown when it was learnt does so again."""
-    return read(data, **_as_learnt_options(model, options))
+    table = read(data, **_as_learnt_options(model, options), known=model.schema_)
+    check_finite(table, data, model.schema_)
+    return table
 
 
 def stream_for(model: LatentEstimator, data: str, **options: Any) -> Stream:
@@ -213,6 +255,8 @@ def whole(text: str, option: str = "--hidden") -> int:
 def check_place(path: str, what: str = "a model file, such as people.fgrn", option: str = "-o") -> None:
     """Refuse, before anything is done, a place where nothing can be written."""
     place = Path(path)
+    if place.is_dir():
+        raise click.UsageError(f"{option} is the name of {what}, and {path!r} is a folder. Name a file in it.")
     if path == "-" or (place.exists() and not place.is_file()):
         raise click.UsageError(f"{option} is the name of {what}. Got {path!r}.")
     if not place.parent.is_dir():
@@ -232,6 +276,37 @@ def check_table(path: str, as_json: bool) -> None:
         raise click.UsageError(
             f"-o is the name of a table, and its end ({', '.join(table_file.FORMATS)}) tells the format. Got {path!r}."
         )
+
+
+def check_other(path: str, sources: Mapping[str, str | None], option: str = "-o") -> None:
+    """Refuse, before anything is done, to write over a file that is read, by whatever name or link.
+
+    Args:
+        path: of what will be written.
+        sources: what is read, by the name that the help gives it: files, folders and globs.
+        option: that has the path.
+    """
+    if path == "-" or not Path(path).exists():
+        return
+    for what, source in sources.items():
+        if any(Path(path).samefile(file) for file in _files_of(source)):
+            raise click.UsageError(
+                f"{what} and {option} are one file, {path!r}, which would be overwritten. Name another {option}."
+            )
+
+
+def _files_of(source: str | None) -> list[str]:
+    """The files that a path, a folder or a glob stands for, as far as they are there."""
+    if source is None or source == "-":
+        return []
+    if Path(source).exists() and not Path(source).is_dir():
+        return [source]
+    with suppress(FgrnError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # who reads them says what there is to say
+        from ..tables.stream import Stream, is_many
+
+        return Stream(source, format="csv").files if is_many(source) else []
+    return []
 
 
 def check_picture(path: str | None) -> None:

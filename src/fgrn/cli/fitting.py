@@ -105,8 +105,10 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     learnt.
     """
     common.check_place(output)
+    common.check_other(output, {"DATA": data})
     if checkpoint is not None:
         common.check_place(checkpoint, "a file, such as people.ckpt", "--checkpoint")
+        common.check_other(checkpoint, {"DATA": data, "-o": output}, "--checkpoint")
     elif resume:
         raise click.UsageError("--resume goes on from a file: name it with --checkpoint.")
     if online and (checkpoint or streamed or dask or test or cycles > 1):
@@ -166,6 +168,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     table, classes = common.taken_out(table, target)
     if classes is not None:
         _check_classes(str(target), classes, max_levels)
+    common.check_finite(table, data)
     back = np.zeros(table.num_rows, dtype=bool)
     if test:
         count = round(test * table.num_rows)

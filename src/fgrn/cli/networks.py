@@ -100,8 +100,7 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, rescal
     if to_ is None and _ending(target) not in EXTENSIONS:
         ends = ", ".join(EXTENSIONS)
         raise click.UsageError(f"OUT is {target!r}: its format is told by the end of its name ({ends}), or by --to.")
-    if target != "-" and Path(target).exists() and Path(source).exists() and Path(target).samefile(source):
-        raise click.UsageError(f"IN and OUT are one file, {source!r}, which would be overwritten. Name another OUT.")
+    common.check_other(target, {"IN": source}, "OUT")
     with worded():
         if source.endswith(".fgrn"):
             document = model_of(source).to_document()
@@ -276,8 +275,9 @@ def query(
         raise click.UsageError(f"{' and '.join(asked)} are two questions. Ask one at a time.")
     if asked and method == "loopy":
         raise click.UsageError(f"{asked[0]} needs --method exact.")
-    if as_json and output:
-        raise click.UsageError("--json prints to standard output; leave out -o, or leave out --json.")
+    if output:
+        common.check_table(output, as_json)
+        common.check_other(output, {"NETWORK": network, "--evidence": evidence})
     model = model_of(network, from_, rescale)
     names = list(targets) or list(model.names)
     for name in names:

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from ..core.exceptions import FgrnWarning, SchemaError, TableFileError, shortened
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 class Remarks:
     """What there is to say of the rows, each once, however many batches they come in."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: bool = False) -> None:
+        self._kept = " for the other columns, and kept as it is" if kept else ""
         self._said: set[str] = set()
         self._words: dict[str, str] = {}
         self._times: Counter[str] = Counter()
@@ -41,11 +43,14 @@ class Remarks:
         """Say what can only be said at the end."""
         for column, word in self._words.items():
             count = "once" if self._times[column] == 1 else f"{self._times[column]:,} times"
-            self.say(f"{word!r} in column {column!r} is no number: taken as unknown, {count}.")
+            self.say(f"{word!r} in column {column!r} is no number: taken as unknown{self._kept}, {count}.")
 
 
 def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None) -> Any:
-    """The columns of a table that a model knows, in its order; one that is missing is unknown everywhere."""
+    """The columns of a table that a model knows, in its order; one that is missing is unknown everywhere.
+
+    `remarks` are those of many batches, which tells them.
+    """
     import pyarrow as pa
 
     names = list(model.schema_)
@@ -78,14 +83,22 @@ def _as_learnt(values: Any, column: Column, remarks: Remarks) -> Any:
         return values
     numbers, words = [], []
     for value in values.to_pylist():
-        try:
-            numbers.append(None if value is None else float(value))
-        except ValueError:
-            numbers.append(None)
+        number = None if value is None else _number(value)
+        numbers.append(number)
+        if value is not None and number is None:
             words.append(value)
     if words:
         remarks.no_number(column.name, words[0], len(words))
     return pa.array(numbers, pa.float64())
+
+
+def _number(word: str) -> float | None:
+    """A word as a number, if it is a finite one."""
+    try:
+        number = float(word)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
 
 
 def _counted_on(text: str, first: int) -> str:
@@ -97,15 +110,15 @@ def _counted_on(text: str, first: int) -> str:
     return re.sub(r"\b(Rows? )(\d+(?:, \d+)*)", moved, text)
 
 
-def matched(model: LatentEstimator, rows: Stream, quiet: bool = False) -> Iterator[tuple[Any, Any]]:
+def matched(model: LatentEstimator, rows: Stream, quiet: bool = False, kept: bool = False) -> Iterator[tuple[Any, Any]]:
     """Batches of rows as they are, and as a model knows them, in order.
 
     Warnings of later batches say of which rows they are, counted through all batches, and only the first of a kind is
-    told. `quiet` tells nothing: it has been told.
+    told. `quiet` tells nothing: it has been told. `kept`: words that are no numbers stay in the output, which is told.
     """
-    remarks, first = Remarks(), 0
+    remarks, first = Remarks(kept), 0
     told: set[type[Warning]] = set()
-    for table in rows:
+    for table in common.finite(rows, model.schema_):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield table, matching(model, table, remarks)

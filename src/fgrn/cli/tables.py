@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +13,7 @@ import numpy as np
 from ..core import printing
 from ..core.exceptions import FgrnWarning, SchemaError, counted, shortened, visible
 from ..tables import frames
+from ..tables.doubts import names_are_values, words_among_numbers
 from ..tables.stream import is_many
 from . import common
 from .signals import stoppable
@@ -24,6 +26,9 @@ MOST_CELLS = 48
 """How wide the levels of a column are shown."""
 
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+
+WHOLE = re.compile(r"[+-]?(0|[1-9]\d*|[1-9]\d{0,2}(,\d{3})+)")
+"""A whole number, with or without thousands separators."""
 
 
 @click.command(epilog="\b\nExamples\n  fgrn inspect people.csv --drop id\n  fgrn inspect alarm.bif")
@@ -42,7 +47,6 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
     if networks.is_network(data) and options["format_"] is None:
         networks.summary(data, as_json, rescale)
         return
-    from ..tables.doubts import names_are_values
 
     table = common.read(data, **options)
     rows = table.num_rows
@@ -84,7 +88,7 @@ def _looked_at(
 
     counts, column, weights = _counts(values), None, None
     kind: dict[str, Any] = {"kind": "unfit", "levels": []}
-    if frames.is_numbers(values) and values.dtype.kind != "b":  # told apart already
+    if frames.is_numbers(values) and values.dtype.kind != "b" and all(map(isfinite, counts)):  # told apart already
         values, weights = np.array(list(counts), dtype=values.dtype), np.array(list(counts.values()))
     try:
         with warnings.catch_warnings():
@@ -134,11 +138,18 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
     out = []
     known, first = sum(counts.values()), next(iter(counts))
     if record["kind"] == "unfit":
-        out.append(record["problem"].removeprefix(f"Column {record['column']!r}: "))
+        problem = record["problem"].removeprefix(f"Column {record['column']!r}: ")
+        out.append(problem.replace(f", {record['column']!r}: ", ": ", 1))
     elif len(counts) > 0.9 * known and rows > 20 and not any(map(_is_measured, counts)):
         which = "every value is" if len(counts) == known else "nearly every value is"
         out.append(f"{which} different: an identifier? leave it out with --drop")
-    if all(isinstance(value, str) and DECIMAL_COMMA.fullmatch(value) for value in counts):
+    odd = words_among_numbers(counts)
+    if odd and record["kind"] != "unfit":
+        words = shortened([repr(word) for word in odd], 4)
+        out.append(f"{words} {'is no number' if len(odd) == 1 else 'are no numbers'}, and all other values are")
+    if all(isinstance(value, str) and WHOLE.fullmatch(value) for value in counts) and any("," in v for v in counts):
+        out.append(f"numbers such as {first!r}, taken for words: they have thousands separators, it seems; remove them")
+    elif all(isinstance(value, str) and DECIMAL_COMMA.fullmatch(value) for value in counts):
         out.append(f"numbers such as {first!r}, taken for words: say --decimal ,")
     if len(counts) == 1:
         out.append(f"always {first!r}: says nothing")
@@ -184,6 +195,7 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int | None, sm
         table = common.stream(data, **options)
     else:
         table, weight = common.weighted(common.read(data, **options), weights)
+        common.check_finite(table, data)
     tried = None if sizes is None else [common.whole(part, "--sizes") for part in sizes.split(",")]
     model = LatentClassModel(
         criterion=criterion, n_bins=bins, max_levels=max_levels, random_state=seed, verbose=0 if as_json else 1,

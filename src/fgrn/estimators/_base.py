@@ -81,11 +81,11 @@ class LatentEstimator(TableEstimator):
         """A table to be asked about, as codes."""
         return self._read(X)[1]
 
-    def _read(self, X: Any) -> tuple[Columns, dict[str, Coded]]:
-        """The columns of a table to be asked about, and the same as codes."""
+    def _read(self, X: Any, kept: bool = False) -> tuple[Columns, dict[str, Coded]]:
+        """The columns of a table to be asked about, and the same as codes; `kept` as in `Schema.codes`."""
         check_is_fitted(self)
         columns = self._columns(X, reset=False)
-        return columns, self.schema_.codes(columns, self.unseen)
+        return columns, self.schema_.codes(columns, self.unseen, kept)
 
     # Learning
 
@@ -223,22 +223,29 @@ class LatentEstimator(TableEstimator):
     def _network(self, n_hidden: Any) -> Network:
         raise NotImplementedError
 
-    def _free(self, wanted: str) -> str:
-        """A name no column has."""
-        taken = set(self._names())
+    def _free(self, wanted: str, *others: str) -> str:
+        """A name that no column has, and none of the others."""
+        taken = {*self._names(), *others}
         while wanted in taken or any(name.startswith(f"{wanted}->") for name in taken):
             wanted += "_"
         return wanted
 
     def _hidden_name(self) -> str:
-        return self._free("S")
+        """What the hidden variable is called: as no column, and not as the class."""
+        return self._free("S", *self._class_names())
 
     def _hidden_prefix(self) -> str:
-        """What hidden variables that are numbered begin with: as no column does."""
+        """What hidden variables that are numbered begin with: as no column does, and no class that ends in a number."""
         wanted = "S"
-        while any(name.startswith(wanted) for name in self._names()):
+        while any(name.startswith(wanted) for name in self._names()) or any(
+            name.startswith(wanted) and name[len(wanted) :][:1].isdecimal() for name in self._class_names()
+        ):
             wanted += "_"
         return wanted
+
+    def _class_names(self) -> list[str]:
+        """What the class is called in the network, if there is one."""
+        return []
 
     def _class_name(self) -> str:
         return self._free("class")
@@ -356,12 +363,14 @@ class LatentEstimator(TableEstimator):
     def complete(self, X: Any, return_proba: bool = False) -> Any:
         """The same table with every unknown value filled in: the likeliest level, or the expected number.
 
-        A column of which nothing was known in training stays as it is.
+        A column of which nothing was known in training stays as it is, and so does a level that was not seen there:
+        for the other columns it is unknown. A table with names may have the class of a classifier as a column, too: it
+        is filled in where it is unknown, and tells of the other columns where it is known.
 
         Args:
             X: the table, or one row of values with names.
-            return_proba: also return how likely the level of each value is, (rows, columns of training); 1 where it was
-                known.
+            return_proba: also return how likely the level of each value is, (rows, columns of training), and the class
+                last, if X has it; 1 where it was known, 0 for a level that was not seen in training.
         """
         row = frames.named_row(X)
         if row is not None:
@@ -369,13 +378,20 @@ class LatentEstimator(TableEstimator):
             series = type(X)(new, name=X.name)
             return (series, likely) if return_proba else series
         plain = frames.columns(X) if isinstance(X, Mapping) else {}
-        filled, sure = self._filled(*self._read(plain or X))
+        filled, sure = self._filled(*self._completable(plain or X))
         out = array_like(X, filled, self._names()) if is_array(X) else outputs.replaced(X, plain, filled)
         return (out, sure) if return_proba else out
 
-    def _filled(self, columns: Columns, data: Mapping[str, Coded]) -> tuple[dict[str, list[Any]], np.ndarray]:
+    def _completable(self, X: Any) -> tuple[Columns, dict[str, Coded], Schema]:
+        """The columns of a table to be completed, the same as codes, and what they mean."""
+        columns, data = self._read(X, kept=True)
+        return columns, data, self.schema_
+
+    def _filled(
+        self, columns: Columns, data: Mapping[str, Coded], schema: Schema
+    ) -> tuple[dict[str, list[Any]], np.ndarray]:
         """The columns with holes, filled; and how likely the level of each value is."""
-        return filled(columns, data, self.schema_, lambda names: self._asked(data, names))
+        return filled(columns, data, schema, lambda names: self._asked(data, names))
 
     def _prototypes(self, name: str, states: Iterable[Any]) -> Prototypes[Any]:
         """For each state of a variable, called `states`, the distribution of every column, by level."""

@@ -12,12 +12,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted, column_or_1d
 
 from ..core.exceptions import SchemaError, TableWarning, counted, shortened, warn
-from ..core.labels import Label, is_missing_word, is_text
+from ..core.labels import MISSING, Label, is_missing_word, is_text
 from ..queries.explanation import Explanation
 from ..queries.prototypes import Prototypes
 from ..tables import frames
+from ..tables.columns import Column
+from ..tables.frames import Coded
+from ..tables.schema import Schema
 from ._base import LatentEstimator
-from ._tables import Classes
+from ._tables import Classes, Columns
 
 
 class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[misc]
@@ -116,6 +119,22 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         check_is_fitted(self, "network_")
         return self._prototypes(self._class_name(), self.classes_)
 
+    def _completable(self, X: Any) -> tuple[Columns, dict[str, Coded], Schema]:
+        X = frames.gathered(X)
+        name = self._y_name if frames.has_column(X, self._y_name) and self._class_name() == self._y_name else None
+        if name is None or name in self._names():
+            return super()._completable(X)
+        columns, data, schema = super()._completable(frames.without_column(X, name) if frames.is_frame(X) else X)
+        classes = frames.repeated(frames.column(X, name), frames.row_count(columns))
+        codes = self._missing_codes()
+        words = [word for word in (MISSING if codes is None else codes) if word not in self._class_labels()]
+        one = Schema([Column(name, tuple(self._class_labels()), missing=tuple(words))])
+        return (
+            {**columns, name: classes},
+            {**data, **one.codes({name: classes}, self.unseen, kept=True)},
+            Schema([*schema.values(), *one.values()]),
+        )
+
     def _code(self, target: Any) -> int:
         found = np.flatnonzero(self.classes_ == target)
         if not len(found):
@@ -198,6 +217,9 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
 
     def _class_name(self) -> str:
         return self._free(self._y_name)
+
+    def _class_names(self) -> list[str]:
+        return [self._class_name()]
 
     def _class_labels(self) -> list[Label]:
         return [value.item() if isinstance(value, np.generic) else value for value in self.classes_]

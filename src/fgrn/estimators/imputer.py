@@ -98,8 +98,8 @@ class LatentImputer(OneToOneFeatureMixin, ChoosingTransformer):  # type: ignore[
         Args:
             X: the table.
         """
-        columns, data = self._read(X)
-        filled, _ = self._filled(columns, data)
+        columns, data, schema = self._completable(X)
+        filled, _ = self._filled(columns, data, schema)
         wanted = _get_output_config("transform", self)["dense"]
         if wanted == "default":
             return outputs.as_array([filled.get(name, column) for name, column in columns.items()])

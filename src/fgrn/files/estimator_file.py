@@ -80,11 +80,11 @@ def restored(document: dict[str, Any], network: Network) -> LatentEstimator:
         estimator._validate_params()
         estimator.network_, estimator.schema_ = network, schema
         _features(estimator, record)
+        if isinstance(estimator, LatentClassifierBase):
+            _classes(estimator, record)
         estimator._hidden()
     except (FgrnError, TypeError, ValueError, AttributeError) as error:
         raise Refused(f"its estimator is not one: {str(error)[:300]}") from error
-    if isinstance(estimator, LatentClassifierBase):
-        _classes(estimator, record)
     estimator._kind = value_of(str, record, "kind", "its estimator")
     estimator.n_rows_ = value_of(int, record, "rows", "its estimator")
     estimator.weight_ = _number(record, "weight")

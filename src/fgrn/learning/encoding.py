@@ -368,7 +368,7 @@ class BySchema:
 
 def _finite(stream: Stream, batch: Batch, columns: dict[str, Any]) -> dict[str, Any]:
     """The columns of a batch without infinite numbers, each reported: they fall in no bin."""
-    from ..tables.text_reader import BadRow
+    from ..tables.text_reader import infinite
 
     out = dict(columns)
     for name, column in columns.items():
@@ -376,8 +376,7 @@ def _finite(stream: Stream, batch: Batch, columns: dict[str, Any]) -> dict[str, 
             continue
         endless = np.isinf(column)
         for row in np.flatnonzero(endless).tolist():
-            number, value = int(batch.numbers[row]), float(column[row])
-            stream.bad(batch.where, BadRow(number, "it is in no bin, and no level", "no level of it", name, value))
+            stream.bad(batch.where, infinite(int(batch.numbers[row]), name, float(column[row])))
         out[name] = np.where(endless, np.nan, column) if endless.any() else column
     return out
 

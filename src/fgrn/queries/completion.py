@@ -46,6 +46,8 @@ def filled(
 ) -> tuple[dict[str, list[Any]], np.ndarray]:
     """The columns with holes, filled by level or expected number; and how likely each value is, (rows, columns).
 
+    A level that was not seen in training stays as it is, and its probability is 0.
+
     Args:
         columns: the table as it was read.
         data: the same as codes.
@@ -60,7 +62,8 @@ def filled(
             continue
         column, belief, old = schema[name], found[name], frames.listed(columns[name])
         unknown = data[name].unknown
-        for row in np.flatnonzero(unknown).tolist():  # a level that was not seen in training is known all the same
+        sure[unknown, position] = 0.0
+        for row in np.flatnonzero(unknown).tolist():  # a level that was not seen in training stays
             unknown[row] = column.is_missing(old[row])
         best = belief.argmax(axis=1)
         sure[unknown, position] = belief[unknown, best[unknown]]

@@ -42,6 +42,17 @@ def tell_missing(found: Mapping[str, Column], values: Mapping[str, Any]) -> None
         )
 
 
+def words_among_numbers(counts: Mapping[Any, float]) -> list[str]:
+    """The values that are no numbers, in a column where nearly all are: at most one of twenty, by how often they are.
+
+    Args:
+        counts: the different known values of a column, and how often each is there.
+    """
+    words = [value for value in counts if isinstance(value, str) and not is_number(value)]
+    few = 20 * sum(counts[word] for word in words) <= sum(counts.values())
+    return words if few and len(counts) > len(words) + 1 else []
+
+
 def doubt_names(columns: Iterable[Column]) -> None:
     """Warn of names of columns that look like a row."""
     known = list(columns)

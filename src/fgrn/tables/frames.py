@@ -366,6 +366,24 @@ def plain(column: Any, name: object = "weights", by_value: bool = False) -> Any:
         return column  # one bare value of a type nobody expects: the evidence room refuses it with its name
 
 
+def has_column(data: Data, name: str) -> bool:
+    """Whether a table that is there has a column of this name; an array without names has none."""
+    if is_frame(data):
+        return name in narwhals_frame(data).columns
+    return name in (data if isinstance(data, Mapping) else getattr(getattr(data, "dtype", None), "names", None) or ())
+
+
+def column(data: Data, name: str) -> Any:
+    """One column of a table that is there, by value."""
+    one = narwhals_frame(data).select(name).to_native() if is_frame(data) else {name: data[name]}
+    return columns(one, by_value=True)[name]
+
+
+def without_column(data: Data, name: str) -> Data:
+    """A frame but for one column."""
+    return narwhals_frame(data).drop(name).to_native()
+
+
 def narwhals_frame(data: Any) -> Any:
     """A dataframe as narwhals has it; anything else is an error."""
     import narwhals.stable.v1 as nw

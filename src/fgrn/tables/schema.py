@@ -167,7 +167,7 @@ class Schema(Mapping[str, Column]):
             self[name]
         return Schema(column for column in self.values() if column.name not in names)
 
-    def codes(self, data: Any, unseen: str = "unknown") -> dict[str, Coded]:
+    def codes(self, data: Any, unseen: str = "unknown", kept: bool = False) -> dict[str, Coded]:
         """The columns of a table as codes; a value that is no level is unknown, with one warning.
 
         Columns without levels are left out.
@@ -175,6 +175,7 @@ class Schema(Mapping[str, Column]):
         Args:
             data: a mapping of columns or any dataframe; columns that the schema does not know are an error.
             unseen: "unknown", or "error" for a value that is no level.
+            kept: whether the warning says that such values stay in the table, as where others are filled in.
         """
         settings.choice("unseen", unseen, UNSEEN, SchemaError)
         columns = frames.columns(data, by_value=True)
@@ -192,7 +193,8 @@ class Schema(Mapping[str, Column]):
         if strange and unseen == "error":
             raise SchemaError(self.unseen_text(strange))
         if strange:
-            warn(self.unseen_text(strange) + " Treated as unknown; unseen='error' stops here.", UnseenLevelWarning)
+            what = "Kept as it is, and treated as unknown" if kept else "Treated as unknown"
+            warn(f"{self.unseen_text(strange)} {what}; unseen='error' stops here.", UnseenLevelWarning)
         return out
 
     def unseen_text(self, strange: Mapping[str, Mapping[Any, int]]) -> str:
@@ -278,7 +280,7 @@ def _inferred(
     weights: np.ndarray | None,
 ) -> Column:
     doubts.check_name(name)
-    rows = None
+    rows, given = None, column
     if isinstance(column, Distinct):
         rows, (column, weights) = column.rows, column.column
     if isinstance(column, np.ndarray) and column.ndim != 1 and column.size:
@@ -305,6 +307,14 @@ def _inferred(
             return _in_bins(name, numbers, used, bins, weights)
         return Column(name, tuple(sorted(_short(level, name) for level in levels)), missing=used, ordered=True)
     if len(levels) > max_levels:
+        odd = doubts.words_among_numbers(dict.fromkeys(levels, 1)) if categories is None else []
+        if odd:
+            row = "" if isinstance(given, Distinct) else f" in row {frames.listed(column).index(odd[0])}"
+            more = f" ({len(odd) - 1:,} more are none either)" if odd[1:] else ""
+            raise SchemaError(
+                f"Column {name!r}: {odd[0]!r}{row} is no number{more}; the other {len(levels) - len(odd):,} distinct "
+                "values are. Replace it, or leave it unknown. Add it to the missing codes if it stands for that."
+            )
         what = "distinct values" if categories is None else "categories"
         looks = " looks like an identifier" if len(levels) > rows / 2 else " are many levels"
         raise SchemaError(
@@ -374,8 +384,11 @@ def _distinct(column: Any, name: str, rows: bool) -> dict[Any, None]:
         doubts.check_text(apart, name, rows)
         found = dict.fromkeys(plain_value(value, name) for value in apart.found)
         found.pop(None, None)
-    if any(value in (inf, -inf) for value in found):
-        raise SchemaError(f"Column {name!r} holds infinity. Replace it, or leave it unknown.")
+    endless = next((value for value in found if value in (inf, -inf)), None)
+    if endless is not None:
+        row = frames.listed(column).index(endless) if rows else None
+        where = f"Column {name!r}" if row is None else f"Row {row}, {name!r}"
+        raise SchemaError(f"{where}: infinity is in no bin, and no level. Replace it, or leave it unknown.")
     return found
 
 

@@ -337,7 +337,8 @@ class Stream:
         first = 0 if share is None else share.first
         groups = None if share is None else list(share.groups)
         with ExitStack() as stack:
-            source = self._copied(name) if name == "-" or name.endswith(".gz") else stack.enter_context(opened(name))
+            at_once = Path(name).is_file() and not name.endswith(".gz")
+            source = stack.enter_context(opened(name)) if at_once else self._copied(name)
             try:
                 with parquet.ParquetFile(source) as found:
                     check_names(found.schema_arrow.names, called(name))
@@ -397,7 +398,7 @@ def _names_of(frame: Any) -> list[str]:
 
 def _found(name: str, kind: str | None) -> list[str]:
     """The files of a path, a folder or a glob, in the order of their names."""
-    if name == "-" or Path(name).is_file():
+    if name == "-" or (Path(name).exists() and not Path(name).is_dir()):  # a file, or a pipe with a name
         return [name]
     if Path(name).is_dir():
         inside = sorted(

@@ -56,6 +56,11 @@ class TextBatch(NamedTuple):
     numbers: Sequence[int]
 
 
+def infinite(row: int, column: str, value: float) -> BadRow:
+    """What is wrong with a row that holds an infinite number."""
+    return BadRow(row, "it is in no bin, and no level", "no level of it", column, value)
+
+
 def bad_row_error(where: str, bad: BadRow) -> TableFileError:
     """The error for a row that cannot be read."""
     line = "" if bad.line is None else f", line {bad.line}"

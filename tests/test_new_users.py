@@ -1,0 +1,303 @@
+"""What people met in their first hour with the command line and the estimators, each as it should be."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import fgrn
+from fgrn.cli import main
+from fgrn.tables import table_file
+
+QUICK = {"n_epochs": 3, "tol": 0.0, "random_state": 0}
+
+
+def shops(rows: int = 60) -> dict[str, list[Any]]:
+    """A small table: two columns of words, one of numbers, and who buys."""
+    buys = [("yes", "no")[row % 2] for row in range(rows)]
+    colour = [("red", "blue")[(row % 2) ^ (row % 7 == 0)] for row in range(rows)]
+    age = [30 + 20 * (row % 2) + row % 13 for row in range(rows)]
+    return {"colour": colour, "age": age, "buys": buys}
+
+
+def rain() -> fgrn.BayesianNetwork:
+    """Rain makes the street wet; nothing else does."""
+    return fgrn.BayesianNetwork(
+        {"rain": ["no", "yes"], "wet": ["no", "yes"]},
+        {"wet": ["rain"]},
+        tables={"rain": [0.7, 0.3], "wet": [[1.0, 0.0], [0.1, 0.9]]},
+    )
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str | Path, status: int = 0) -> tuple[str, str]:
+    capsys.readouterr()
+    found = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    assert found == status, err
+    assert "Traceback" not in err
+    return out, err
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table, people.csv, and a model of it, people.fgrn; not to be changed."""
+    place = tmp_path_factory.mktemp("shop")
+    table_file.write(shops(), place / "people.csv")
+    given = [str(place / "people.csv"), "-o", str(place / "people.fgrn"), "--target", "buys", "--hidden", "2"]
+    assert main(["fit", *given, "--starts", "1", "--json"]) == 0
+    return place
+
+
+@pytest.mark.parametrize("name", ["S", "S->colour", "S1", "S2"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        fgrn.LatentClassifier(n_hidden=2, n_init=1, **QUICK),
+        fgrn.NaiveBayesClassifier(**QUICK),
+        fgrn.DeepLatentClassifier(n_hidden=[2, 2], **QUICK),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_class_may_be_called_like_the_hidden_variable(name: str, model: Any, tmp_path: Path) -> None:
+    table = shops()
+    classes = table.pop("buys")
+    called = model.fit(table, {name: classes})
+    found = called.predict_proba(table)
+    assert called.network_.variable(name).cardinality == 2
+    np.testing.assert_array_equal(found, model.fit(table, {"buys": classes}).predict_proba(table))
+    model.fit(table, {name: classes}).save(tmp_path / "m.fgrn")
+    again = fgrn.load(tmp_path / "m.fgrn")
+    np.testing.assert_array_equal(again.predict_proba(table), found)
+    np.testing.assert_array_equal(again.embed(table), model.embed(table))
+
+
+@pytest.mark.parametrize("way", ["name", "link", "hard link", "folder", "glob"])
+@pytest.mark.parametrize("command", ["predict", "complete"])
+def test_no_command_writes_over_what_it_reads(
+    command: str, way: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "people.csv"
+    source.write_bytes((folder / "people.csv").read_bytes())
+    target = tmp_path / ("answers.csv" if "link" in way else "people.csv")
+    if way == "link":
+        target.symlink_to(source)
+    elif way == "hard link":
+        target.hardlink_to(source)
+    data = {"folder": str(tmp_path), "glob": str(tmp_path / "*.csv")}.get(way, str(source))
+    before = source.read_bytes()
+    _, err = said(capsys, command, folder / "people.fgrn", data, "-o", target, status=2)
+    assert "DATA and -o are one file" in err
+    assert source.read_bytes() == before
+
+
+def test_models_and_checkpoints_do_not_replace_the_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, model = folder / "people.csv", folder / "people.fgrn"
+    before = table.read_bytes(), model.read_bytes()
+    assert "DATA and -o" in said(capsys, "fit", table, "-o", table, status=2)[1]
+    assert "DATA and --ch" in said(capsys, "fit", table, "-o", folder / "m", "--checkpoint", table, status=2)[1]
+    assert "-o and --ch" in said(capsys, "fit", table, "-o", model, "--checkpoint", model, status=2)[1]
+    assert (table.read_bytes(), model.read_bytes()) == before
+
+
+def test_query_does_not_replace_its_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net, rows = tmp_path / "rain.bif", tmp_path / "rows.csv"
+    fgrn.write(rain(), net)
+    rows.write_text("wet\nyes\n")
+    assert "--evidence and -o" in said(capsys, "query", net, "--evidence", rows, "-o", rows, status=2)[1]
+    assert rows.read_text() == "wet\nyes\n"
+
+
+def test_a_folder_is_no_file_to_write(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "d.csv").mkdir()
+    _, err = said(capsys, "predict", folder / "people.fgrn", folder / "people.csv", "-o", tmp_path / "d.csv", status=2)
+    assert "is a folder" in err
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("command", ["predict", "complete", "inspect"])
+def test_pipes_with_a_name_are_read(
+    command: str, kind: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table_file.write(shops(), tmp_path / f"people.{kind}")
+    os.mkfifo(tmp_path / "pipe")
+    feeder = threading.Thread(
+        target=lambda: (tmp_path / "pipe").write_bytes((tmp_path / f"people.{kind}").read_bytes())
+    )
+    feeder.start()
+    model = [] if command == "inspect" else [folder / "people.fgrn"]
+    out, _ = said(capsys, command, *model, tmp_path / "pipe", "--format", kind)
+    feeder.join()
+    assert out == said(capsys, command, *model, tmp_path / f"people.{kind}")[0]
+
+
+def with_holes() -> dict[str, list[Any]]:
+    table = shops(12)
+    table["buys"][0] = table["buys"][3] = table["colour"][1] = table["age"][2] = None
+    return table
+
+
+def frames_of(table: dict[str, list[Any]]) -> dict[str, Any]:
+    return {
+        "mapping": table,
+        "pandas": pd.DataFrame(table),
+        "polars": pl.DataFrame(table),
+        "lazy": pl.LazyFrame(table),
+        "arrow": pa.table(table),
+    }
+
+
+def listed(table: Any) -> dict[str, list[Any]]:
+    table = table.collect() if isinstance(table, pl.LazyFrame) else table
+    table = table if isinstance(table, dict) else pa.table(table).to_pydict()
+    return {name: list(column) for name, column in table.items()}
+
+
+@pytest.mark.parametrize("kind", ["mapping", "pandas", "polars", "lazy", "arrow"])
+def test_the_class_is_completed_like_a_column(kind: str, folder: Path) -> None:
+    model, table = fgrn.load(folder / "people.fgrn"), with_holes()
+    full, sure = model.complete(frames_of(table)[kind], return_proba=True)
+    found = listed(full)
+    assert [one for row, one in enumerate(found["buys"]) if row not in (0, 3)] == shops(12)["buys"][1:3] + shops(12)[
+        "buys"
+    ][4:]
+    believed = model.predict_proba({name: table[name] for name in ("colour", "age")})
+    assert [found["buys"][row] for row in (0, 3)] == model.classes_[believed.argmax(axis=1)][[0, 3]].tolist()
+    np.testing.assert_allclose(sure[[0, 3], 2], believed.max(axis=1)[[0, 3]])
+    assert (sure[[1, 2, 4], 2] == 1).all()
+    seen = model.network_.propagate(
+        {"buys": [table["buys"][1]], "age": model.schema_.codes({"age": [table["age"][1]]})["age"]}
+    )
+    assert found["colour"][1] == model.schema_["colour"].levels[seen.marginal("colour")[0].argmax()]
+    assert sure[1, 0] == pytest.approx(seen.marginal("colour")[0].max())
+
+
+def test_rows_and_classes_alone_are_completed(folder: Path) -> None:
+    model = fgrn.load(folder / "people.fgrn")
+    row = pd.Series({"colour": "red", "age": 31.0, "buys": None}, name=7)
+    assert model.complete(row)["buys"] == model.predict({"colour": ["red"], "age": [31.0]})[0]
+    assert model.complete({"buys": [None, "yes"]})["buys"][1] == "yes"
+    with pytest.warns(fgrn.UnseenLevelWarning, match="Kept as it is"):
+        full, sure = model.complete({"colour": ["red"], "buys": ["maybe"]}, return_proba=True)
+    assert full["buys"] == ["maybe"]
+    assert sure[0].tolist()[0::2] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "json"])
+def test_complete_keeps_what_the_model_does_not_know(
+    form: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "odd.csv"
+    table.write_text("colour,age,buys\nred,31,\npink,45,yes\n,oops,no\nblue,,maybe\n")
+    model = fgrn.load(folder / "people.fgrn")
+    target = ["--json"] if form == "json" else ["--proba", "-o", tmp_path / f"full.{form}"]
+    out, err = said(capsys, "complete", folder / "people.fgrn", table, *target)
+    assert "'oops' in column 'age' is no number: taken as unknown for the other columns, and kept as it is" in err
+    assert "'pink'" in err
+    assert "Kept as it is" in err
+    if form == "json":
+        records = json.loads(out)
+        assert [set(one["filled"]) for one in records] == [{"buys"}, set(), {"colour"}, {"age"}]
+        rows = [one["values"] for one in records]
+    else:
+        rows = table_file.read(tmp_path / f"full.{form}").to_pylist()
+        assert [row["P(age)"] for row in rows[:3]] == [1, 1, 0]
+        assert [row["P(colour)"] for row in rows[:2]] == [1, 0]
+        assert [row["P(buys)"] for row in rows[1:]] == [1, 1, 0]
+    assert [row["age"] for row in rows[:3]] == ["31", "45", "oops"]
+    assert float(rows[3]["age"]) == pytest.approx(model.complete({"colour": ["blue"], "age": [None]})["age"][0])
+    assert [row["colour"] for row in rows[:2]] == ["red", "pink"]
+    assert rows[2]["colour"] == model.complete({"colour": [None], "age": [None], "buys": ["no"]})["colour"][0]
+    assert [row["buys"] for row in rows] == [model.predict({"colour": ["red"], "age": [31]})[0], "yes", "no", "maybe"]
+
+
+FITS = [
+    ["fit", "DATA", "--hidden", "2", "--starts", "1", "-o", "OUT"],
+    ["fit", "DATA", "--hidden", "2", "--starts", "1", "-o", "OUT", "--target", "buys"],
+    ["fit", "DATA", "--hidden", "2", "--starts", "1", "-o", "OUT", "--stream"],
+    ["fit", "DATA", "--hidden", "2", "--starts", "1", "-o", "OUT", "--stream", "--target", "buys"],
+    ["fit", "DATA", "--hidden", "2", "-o", "OUT", "--online", "--target", "buys"],
+    ["compare", "DATA", "--sizes", "1", "--starts", "1"],
+    ["predict", "MODEL", "DATA"],
+    ["predict", "MODEL", "DATA", "--json"],
+    ["complete", "MODEL", "DATA"],
+    ["complete", "MODEL", "DATA", "--json"],
+]
+
+
+@pytest.mark.parametrize("arguments", FITS, ids=" ".join)
+def test_infinite_numbers_have_one_fate(
+    arguments: list[str], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = shops()
+    rows["age"] = [age + 0.5 for age in rows["age"]]
+    rows["age"][4] = float("-inf")
+    table_file.write(rows, tmp_path / "odd.csv")
+    table_file.write(
+        {n: [v for r, v in enumerate(column) if r != 4] for n, column in rows.items()}, tmp_path / "ok.csv"
+    )
+    places = {"MODEL": folder / "people.fgrn", "OUT": tmp_path / "m.fgrn"}
+
+    def run(data: str, *more: str, status: int = 0) -> tuple[str, str]:
+        given = [str({**places, "DATA": tmp_path / data}.get(one, one)) for one in arguments]
+        return said(capsys, *given, *more, status=status)
+
+    _, err = run("odd.csv", status=1)
+    assert "row 4, column 'age', value -inf: it is in no bin, and no level." in err
+    assert "--on-bad skip" in err
+    assert not (tmp_path / "m.fgrn").exists()
+    out, err = run("odd.csv", "--on-bad", "skip")
+    assert err.count("1 row was left out: 1 (no level of it, column 'age')") == 1
+    assert out == run("ok.csv", "--on-bad", "skip")[0]
+
+
+def test_infinite_numbers_are_named_in_python() -> None:
+    with pytest.raises(fgrn.SchemaError, match=r"Row 1, 'age': infinity is in no bin"):
+        fgrn.Schema.infer({"age": [1.0, float("inf"), 2.0]})
+
+
+@pytest.mark.parametrize(
+    ("values", "told", "untold"),
+    [
+        (["1,234", "10,000", "999", "1,234,567"], "thousands separators", "--decimal"),
+        (["1,234", "10,000"], "thousands separators", "--decimal"),
+        (["1,5", "10,000"], "--decimal ,", "thousands"),
+        (["0,123", "10,000"], "--decimal ,", "thousands"),
+        ([str(row % 5) for row in range(40)] + ["oops"], "'oops' is no number, and all other", "thousands"),
+        ([f"{row}.5" for row in range(70)] + ["oops"] + ["80.5"] * 3, "'oops' in row 70 is no number", "identifier"),
+        (["a", "b", "c", "4"] * 5, "", "is no number"),
+    ],
+)
+def test_inspect_tells_what_numbers_look_like(
+    values: list[str], told: str, untold: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table_file.write(
+        {"x": values, "y": ["a", "b"] * (len(values) // 2) + ["a"] * (len(values) % 2)}, tmp_path / "t.csv"
+    )
+    out, _ = said(capsys, "inspect", tmp_path / "t.csv")
+    assert told in out
+    assert untold not in out
+
+
+def test_inspect_names_the_row_of_an_infinite_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table_file.write({"x": [2.5, 1.5, float("inf"), 1.5]}, tmp_path / "t.csv")
+    assert "x: Row 2: infinity" in said(capsys, "inspect", tmp_path / "t.csv")[0]
+
+
+def test_one_word_among_numbers_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {"x": [f"{row}.5" for row in range(300)], "y": ["a", "b"] * 150}
+    rows["x"][17] = "oops"
+    table_file.write(rows, tmp_path / "t.csv")
+    given = ["fit", tmp_path / "t.csv", "-o", tmp_path / "m.fgrn", "--hidden", "2"]
+    _, err = said(capsys, *given, status=1)
+    assert "'oops' in row 17 is no number; the other 299 distinct values are" in err
+    assert "--missing" in err
+    assert "'oops' is no number" in said(capsys, *given, "--stream", status=1)[1]
