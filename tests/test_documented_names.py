@@ -40,8 +40,8 @@ ANSWERS = [
     Candidate,
     MostProbable,
     Online,
-    fgrn.showcase.paper.Sheet,
-    fgrn.showcase.paper.Results,
+    fgrn.paper.Sheet,
+    fgrn.paper.Results,
 ]
 ANYTHING = [*CLASSES, *ANSWERS]
 

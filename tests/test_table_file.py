@@ -105,7 +105,7 @@ def test_one_column_is_one_column(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "option",
     [
-        *({"missing": bad} for bad in (object(), [b"-9"], [["-9"]], b"-9", {"a": 1}, [date(2020, 1, 1)])),
+        *({"missing": bad} for bad in (..., [b"-9"], [["-9"]], b"-9", {"a": 1}, [date(2020, 1, 1)])),
         *({"delimiter": bad} for bad in (5, "\0", "", b",", [","])),
         *({"decimal": bad} for bad in (5, "", ".,", None, ["."])),
         *({"encoding": bad} for bad in (5, b"utf-8", ["utf-8"])),
