@@ -133,6 +133,23 @@ def test_a_comment_may_be_glued_to_any_word(comment: str) -> None:
         assert bif.parse(text[:end] + comment + text[end:], "commented") == document, text[:end]
 
 
+def test_two_slashes_in_a_label_at_the_end_of_a_line_begin_no_comment() -> None:
+    """Taken for a comment, they would take the comma along, and what is left would make sense."""
+    end = "}; }\nprobability ( a ) { table 0.5, 0.5; }"
+    for states, labels in (
+        ("p//q,\n r", ("p//q", "r")),
+        ("p//q ,\r\n r", ("p//q", "r")),
+        ("p// q,\n r", ("p", "r")),
+        ("p, //q,\n r", ("p", "r")),
+        ("p//q\n r", ("p", "r")),
+        ("p//q, r,\n s", ("p", "s")),
+    ):
+        found = bif.parse(f"variable a {{ type discrete [ 2 ] {{ {states} {end}", "file")
+        assert found.states == {"a": labels}, states
+    text = f"variable a {{ type discrete [ 2 ] {{ p, r {end}".replace("0.5, ", "0.5//half,\n")
+    assert bif.parse(text, "file").states == {"a": ("p", "r")}
+
+
 def test_the_error_of_a_file_with_comments_is_that_of_the_reading_that_came_further() -> None:
     text = "variable a { type discrete [ 2 ] { x//y, z }; }\nprobability ( a ) { table 0.5, 0.4; }"
     with pytest.raises(NetworkFileError, match=r"line 2: the table of 'a' sums to 0\.9"):

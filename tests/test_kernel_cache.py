@@ -50,6 +50,24 @@ def test_a_kernel_is_kept_for_the_next_process(folder: Path) -> None:
     assert second(0.5) == 1.0 and len(list(folder.iterdir())) == 2  # another signature is another file
 
 
+def test_kernels_of_one_name_are_kept_apart(folder: Path) -> None:
+    def other(x):  # type: ignore[no-untyped-def]
+        return 3 * x
+
+    other.__name__ = twice.__name__
+    places = {cache.KernelCache(one)._file_name("signature", Codegen()) for one in (twice, other)}
+    other.__qualname__, other.__module__ = twice.__qualname__, "fgrn.engines.kernels.elsewhere"
+    places.add(cache.KernelCache(other)._file_name("signature", Codegen()))
+    assert len(places) == 3
+
+
+class Codegen:
+    """What compiles, as far as the names of files depend on it."""
+
+    def magic_tuple(self) -> tuple[str, ...]:
+        return ("machine",)
+
+
 @pytest.mark.parametrize(
     "damage",
     [

@@ -127,6 +127,25 @@ def test_a_variable_stands_for_its_name_where_networks_are_made() -> None:
         assert one == other
 
 
+def test_a_part_of_the_most_probable_assignment_says_so(network: fgrn.Network, bayesian: BayesianNetwork) -> None:
+    told = "part of the most probable joint assignment: MostProbable(labels={'a': "
+    known = {"b": 1, "c": "x"}
+    for model, row in ((bayesian, known), (network, {**known, "S": 0})):
+        whole = model.most_probable(row, names=["a"])
+        assert repr(whole).startswith("MostProbable(labels={'a': ")
+        for evidence in (None, {"b": 1}, {**row, "c": None}, {**row, "c": [[0.5, 0.5, 0.0]]}):
+            part = model.most_probable(evidence, names=["a"])
+            assert repr(part).startswith(told), evidence
+            labels, log_probability = part
+            assert labels is part.labels and log_probability is part.log_probability
+    assert repr(bayesian.most_probable()).startswith("MostProbable(")
+    assert repr(network.most_probable()).startswith(told)  # what is hidden is not in it
+    assert repr(network.most_probable(names=["S", "a", "b", "c"])).startswith("MostProbable(")
+    chain = fgrn.hmm({"a": ["no", "yes"]}, hidden=2)
+    assert repr(chain.most_probable({"a": ["no", "yes"]}, names=["S"])).startswith("MostProbable(")
+    assert repr(chain.most_probable({"a": ["no", None]}, names=["S"])).startswith("part of")
+
+
 WIDE = Variable("a", 5)
 MISTAKEN = {
     "variable": lambda m: m.variable(WIDE),

@@ -20,6 +20,7 @@ from ..core.exceptions import EvidenceError, FgrnError, WiringError, unknown_nam
 from ..core.labels import Labels
 from ..core.settings import Name
 from ..core.variable import Variable
+from ..flow.evidence import encode, known_names
 from ..flow.marginals import normalised
 from ..flow.messages import Messages
 from ..flow.parameters import Parameters, initial
@@ -27,7 +28,7 @@ from ..graph.blocks import Factor
 from ..graph.network import Network
 from ..graph.supervisor import specification_of
 from ..graph.wiring import check_ties
-from ..queries.questions import MostProbable, Queries
+from ..queries.questions import MostProbable, Queries, most_probable
 from ..tables import frames
 from .document import Document
 from .document import Factor as Written
@@ -254,7 +255,10 @@ class FactoredModel(Queries):
             names: which variables of that one assignment to return, all unless given: a part of it. The likeliest
                 states of some variables, whatever the others are, are another question: see `joint` and `posterior`.
         """
-        return self._tree_network().most_probable(self._checked(evidence), names=self._asked(names))
+        asked = self._asked(names)
+        found = self._tree_network().most_probable(self._checked(evidence), names=asked)
+        known = () if names is None else known_names(self, encode(self, self._checked(evidence)))
+        return most_probable(*found, self.names, known)
 
     def max_marginals(
         self, evidence: frames.Data = None, *, names: Collection[Name] | None = None

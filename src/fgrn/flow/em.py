@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from ..core import settings
 from ..core.arrays import frozen
 from ..core.exceptions import LearningError, shortened
+from ..plan.plan import Layout
 from .acceleration import Extrapolation
 from .counts import Counts
 from .parameters import Parameters, Smoothing, Specification, drawn, named_lines, uncounted, unmoved, updated
@@ -143,6 +144,9 @@ def record(
     }
 
 
+Outcome: TypeAlias = tuple[Parameters, History]
+"""What learning comes to."""
+
 Watcher = Callable[[int, int, float], object]
 """Called after every epoch with the number of the start, of the epoch, and the log-likelihood per row.
 
@@ -234,10 +238,15 @@ def learn(
                 keeper.keep(starts, ended=True)
     finals = [start.final for start in starts] if rule.starts > 1 else []
     best = int(np.argmax(np.array(finals, dtype=np.float64))) if finals else 0
+    return outcome(starts, best, finals, spec.layout)
+
+
+def outcome(starts: Sequence[Start], best: int, finals: Sequence[float | None], layout: Layout) -> Outcome:
+    """What learning comes to if one of the starts is the best, and these are their final objectives."""
     kept = starts[best]
     return kept.parameters, History(
         np.array(kept.likelihoods), np.array(kept.objectives), kept.weight, kept.converged, best,
-        np.array(finals, dtype=np.float64), named_lines(spec.layout, kept.uncounted),
+        np.array(finals, dtype=np.float64), named_lines(layout, kept.uncounted),
     )  # fmt: skip
 
 

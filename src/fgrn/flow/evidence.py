@@ -96,6 +96,12 @@ def encode(plan: Variables, data: frames.Data, rows: int | None = None) -> Evide
     return Evidence(codes, joined, slot, soft_offset, log_scale)
 
 
+def known_names(plan: Variables, evidence: Evidence) -> set[str]:
+    """The variables whose state is known in every row."""
+    known = set(np.flatnonzero((evidence.codes >= 0).all(axis=0)).tolist())
+    return {name for name, slot in zip(plan.names, evidence.slot.tolist(), strict=True) if slot in known}
+
+
 def _as_recorded(plan: Variables, data: Recorded | Spread) -> Evidence:
     """The evidence of codes that are in place, and stay there; those of rows that are elsewhere are not in it."""
     slot, nowhere = np.full((2, len(plan.names)), -1)

@@ -14,13 +14,13 @@ from ..core.labels import named
 from ..core.settings import Name
 from ..flow import em
 from ..flow.counts import InMemory
-from ..flow.evidence import encode
+from ..flow.evidence import encode, known_names
 from ..flow.messages import Messages, Round
 from ..flow.sequences import Chained, Link, Sequences, likeliest_path, marked_messages
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from ..queries.assignments import likeliest
-from ..queries.questions import MostProbable
+from ..queries.questions import MostProbable, most_probable
 from ..queries.sampling import sampled, walked
 from ..tables import frames
 from ..tables.encoded import Evidence
@@ -171,7 +171,8 @@ class Chain(Network):
         edges = {name: plan.edge(name) for name in asked}
         labels = {name: named(plan.labels[edge], states[:, edge]) for name, edge in edges.items()}
         scales = np.add.reduceat(encoded.log_scale, np.flatnonzero(encoded.begins)) if encoded.rows else np.zeros(0)
-        return MostProbable(labels, weight[encoded.begins] + scales)
+        every = [name for name in self._decided(plan) if name != output]
+        return most_probable(labels, weight[encoded.begins] + scales, every, known_names(plan, encoded))
 
     def sample(
         self,

@@ -26,15 +26,12 @@ from ..core import settings
 from ..core.distributions import ROW_SUM_TOLERANCE
 from ..core.exceptions import CheckpointError, CheckpointWarning, LearningError, warn
 from ..engines import NAMES
-from ..flow.em import History, Rule, Start
-from ..flow.parameters import Parameters, Specification, named_lines
+from ..flow.em import Outcome, Rule, Start, outcome
+from ..flow.parameters import Parameters, Specification
 from ..plan.plan import Layout
 from ..tables.encoded import Evidence, Spread
 
 Result = TypeVar("Result")
-
-Learnt: TypeAlias = tuple[Parameters, History]
-"""What learning comes to."""
 
 EVERY = 5
 """Epochs between two checkpoints, unless said otherwise."""
@@ -99,16 +96,11 @@ class Stage:
         tried = [number for number, start in enumerate(self.starts) if start.epochs]
         return max(tried, key=lambda number: _objective(self.starts[number]), default=None)
 
-    def so_far(self, layout: Layout) -> Learnt | None:
+    def so_far(self, layout: Layout) -> Outcome | None:
         """What learning would end with, did it end here; what is not estimated is known of a start that has ended."""
         if self.best is None:
             return None
-        kept = self.starts[self.best]
-        return kept.parameters, History(
-            np.array(kept.likelihoods), np.array(kept.objectives), kept.weight, kept.converged, self.best,
-            np.array([_objective(start) for start in self.starts if start.epochs]),
-            named_lines(layout, kept.uncounted),
-        )  # fmt: skip
+        return outcome(self.starts, self.best, [_objective(one) for one in self.starts if one.epochs], layout)
 
 
 def _objective(start: Start) -> float:
@@ -343,11 +335,11 @@ class StageKeeper:
         if self.stage is not None:
             self.journal.keep(self.stage, starts, ended)
 
-    def finished(self, learn: Callable[[], Learnt]) -> Learnt:
+    def finished(self, learn: Callable[[], Outcome]) -> Outcome:
         """What learning comes to, or has come to when it is interrupted: see `Journal.finished`."""
         return self.journal.finished(learn, self._so_far)
 
-    def _so_far(self) -> Learnt | None:
+    def _so_far(self) -> Outcome | None:
         return None if self.stage is None or self.layout is None else self.stage.so_far(self.layout)
 
 

@@ -14,6 +14,7 @@ from ..core import settings
 from ..core.exceptions import EvidenceError, FgrnError, ImpossibleEvidence, counted
 from ..core.labels import Label, named
 from ..core.settings import Name
+from ..flow.evidence import known_names
 from ..tables import frames
 from . import explanation
 from .assignments import likeliest, max_marginals, sampled_given
@@ -34,6 +35,27 @@ class MostProbable(NamedTuple):
 
     labels: dict[str, Any]
     log_probability: Any
+
+
+class PartOfMostProbable(MostProbable):
+    """Some variables of the states that are likeliest together; others, which are not known, are left out.
+
+    The states are likeliest with those of the others, and need not be the likeliest by themselves: see `posterior`. The
+    log-probability is that of the whole assignment.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"part of the most probable joint assignment: Most{super().__repr__().partition('Most')[2]}"
+
+
+def most_probable(
+    labels: dict[str, Any], logarithm: Any, every: Collection[str], known: Collection[str]
+) -> MostProbable:
+    """The answer, which says so if it is a part: if some of all variables are neither in it nor known."""
+    is_part = any(name not in labels and name not in known for name in every)
+    return (PartOfMostProbable if is_part else MostProbable)(labels, logarithm)
 
 
 class Queries:
@@ -147,7 +169,8 @@ class Queries:
             names: which variables of that one assignment to return, all that are observed unless given. It chooses
                 what is returned, and not what is maximised: the states of all variables are likeliest together. For the
                 likeliest state of one variable whatever the others are, take the largest of `posterior`; for that of a
-                few, of `BayesianNetwork.joint`.
+                few, of `BayesianNetwork.joint`. An answer that leaves out variables that are not known says, when it
+                is printed, that it is a part of the most probable joint assignment.
         """
         plan, encoded, programs = self._swept_plan(evidence)
         edges = {name: plan.edge(name) for name in self._asked(names)}
@@ -156,9 +179,17 @@ class Queries:
         except ImpossibleEvidence as error:
             raise self._explained(error, plan, programs, self._parameters.values, encoded) from None
         labels = {name: named(plan.labels[edge], codes[:, edge]) for name, edge in edges.items()}
+        every, known = self._decided(plan), known_names(plan, encoded)
         if frames.is_one_row(evidence):
-            return MostProbable({name: column.tolist()[0] for name, column in labels.items()}, float(found[0]))
-        return MostProbable(labels, found)
+            row = {name: column.tolist()[0] for name, column in labels.items()}
+            return most_probable(row, float(found[0]), every, known)
+        return most_probable(labels, found, every, known)
+
+    def _decided(self, plan: Plan) -> list[str]:
+        """The variables that an assignment decides: those of Sources and tables, and not the copies at Diverters."""
+        layout = self._spec.layout
+        named = (*layout.prior_names, *(name for group in layout.table_names for name in group), *self.observed)
+        return [name for name in named if name in plan.index]
 
     def max_marginals(
         self, evidence: frames.Data = None, *, names: Collection[Name] | None = None

@@ -59,7 +59,9 @@ class KernelCache(NullCache):  # type: ignore[misc]  # numba is not typed
     """The compiled versions of one kernel on disk, as numba's dispatcher asks for them."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._name = f"{function.__name__}.{sys.implementation.cache_tag}"
+        self._from = function.__module__, function.__qualname__
+        module = function.__module__.rpartition(".")[2]
+        self._name = f"{module}-{function.__name__}.{sys.implementation.cache_tag}"
         self._place: Path | None = None
 
     @property
@@ -92,7 +94,7 @@ class KernelCache(NullCache):  # type: ignore[misc]  # numba is not typed
             warn(advice, KernelCacheWarning)
 
     def _file_name(self, sig: Any, codegen: Any) -> str:
-        kind = hashlib.sha256(repr((sig, codegen.magic_tuple())).encode()).hexdigest()[:16]
+        kind = hashlib.sha256(repr((self._from, sig, codegen.magic_tuple())).encode()).hexdigest()[:16]
         return f"{self._name}.{kind}.nbc"
 
 

@@ -54,6 +54,7 @@ _COMMENT_APART = re.compile(rf'"[^"\n]*"|{_APART}(?://[^\n]*|{_CLOSED})', re.S)
 _COMMENT = re.compile(
     rf'"[^"\n]*"|(?P<property>(?<![^\s{{}};])property\b[^;"\n]*+(?:"[^"\n]*"[^;"\n]*+)*+;?)|//[^\n]*|{_CLOSED}', re.S
 )
+_TAKES_COMMA = re.compile(r'[^\s{};,()\[\]|"0-9/]//[^\s{};,()\[\]|"]{1,200}+[ \t]*+,[ \t\r]*+$', re.M)
 _TYPE = re.compile(r"(?s)type\s+([^\s\[]+)\s*\[\s*([0-9]+)\s*\]\s*\{(.*)\}\s*;")
 _ITEM = re.compile(r'"([^"\n]*)"|([^\s,"]+)')
 _QUOTED = re.compile(r'"[^"\n]*"')
@@ -85,18 +86,18 @@ def parse(text: str, file: str, rescale: float | None = RESCALE) -> Document:
 
     A comment may be glued to a word, `no// a remark`. Some programs write labels with two slashes in them without
     quotation marks, as `x//y`: a file that makes no sense with such comments taken out is read as if these were none.
+    Where a comma would go with the comment, as in `x//y,` at the end of a line, that is tried first: commas may be left
+    out, so that the file would make sense without.
     """
-    try:
-        return _parsed(text, Builder(file, len(text), rescale), _COMMENT)
-    except NetworkFileError as error:
-        if "//" not in text and "/*" not in text:
-            raise
-        problem = error
-    try:
-        return _parsed(text, Builder(file, len(text), rescale), _COMMENT_APART)
-    except NetworkFileError as error:  # which of the two came further is nearer to what was meant
-        further = error if (error.line or 0) > (problem.line or 0) else problem
-    raise further
+    problems = []
+    for comment in (_COMMENT_APART, _COMMENT) if _TAKES_COMMA.search(text) else (_COMMENT, _COMMENT_APART):
+        try:
+            return _parsed(text, Builder(file, len(text), rescale), comment)
+        except NetworkFileError as error:
+            if "//" not in text and "/*" not in text:
+                raise
+            problems.append(error)
+    raise max(problems, key=lambda error: error.line or 0)  # which came further is nearer to what was meant
 
 
 def _parsed(text: str, builder: Builder, comment: re.Pattern[str]) -> Document:
