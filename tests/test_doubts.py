@@ -149,6 +149,32 @@ def test_a_word_for_missing_is_no_class() -> None:
     assert model.partial_fit(X, y, classes=["?", "no", "yes"]).classes_.tolist() == ["?", "no", "yes"]
 
 
+def test_classes_in_a_tuple_are_those_in_a_list() -> None:
+    X, y = {"a": ["x", "y"] * 10}, ("no", "yes", "?", None) * 5
+    model = LatentClassifier(n_hidden=2, n_epochs=3, n_init=1, random_state=0)
+    with pytest.warns(TableWarning, match=r"'\?' in 5 rows taken as missing"):
+        assert model.fit(X, y).classes_.tolist() == ["no", "yes"]
+
+
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+@pytest.mark.parametrize("classes", [None, ["no", "yes"], ["?", "no", "yes"]])
+def test_words_for_missing_classes_of_a_stream_are_counted_in_rows(learn: str, classes: Any) -> None:
+    frame = {"a": ["x", "y"] * 60, "t": ["no", "yes", "?", "NA"] * 30}
+    model = LatentClassifier(n_hidden=2, n_epochs=3, n_init=1, random_state=0)
+    more = {} if classes is None or learn == "fit" else {"classes": classes}
+    rows = 30 if more and "?" in classes else 60
+    told = "'NA'" if rows == 30 else r"'\?', 'NA'"
+    for _ in range(2):  # the second time the classes are known
+        with pytest.warns(TableWarning, match=rf"Class 't': {told} in {rows} rows taken as missing") as caught:
+            getattr(model, learn)(fgrn.Stream(lambda: iter([frame]), rows=50), "t", **more)
+        assert len([one for one in caught if one.category is TableWarning]) == 1
+        assert model.classes_.tolist() == (["?", "no", "yes"] if rows == 30 else ["no", "yes"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fresh = LatentClassifier(n_hidden=2, n_epochs=3, n_init=1, tol=0, missing_values=["?", "NA"], random_state=0)
+        getattr(fresh, learn)(fgrn.Stream(lambda: iter([frame])), "t")
+
+
 def test_the_command_line_says_how_to_keep_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "work.parquet"
     parquet.write_table(pa.table(WORK), path)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.exceptions import FgrnWarning, LearningError, TableFileError, unknown_name, warn
+from ..core.labels import is_missing_word
 from ..core.progress import Steps, Told
 from ..learning.encoding import (
     BySchema,
@@ -77,9 +78,11 @@ def _take_classes(model: LatentEstimator, found: dict[str, Any], target: Any, cl
     if target not in found:
         raise unknown_name("column", target, found)
     values = found.pop(target).values
-    if not values:
+    if model._missing_codes() is None:  # how many rows have such a word is told when all have been read
+        values = [value for value in values if not is_missing_word(value)]
+    if not values and classes is None:
         raise ValueError(f"The class of no row is known: column {target!r} is empty.")
-    model._know(model._classes({target: values if classes is None else list(classes)}))
+    model._know(model._classes({target: values if classes is None else list(classes)}, classes))
 
 
 def _take_columns(model: LatentEstimator, names: Sequence[str], found: dict[str, Any], target: str | None) -> None:
@@ -96,6 +99,7 @@ def _coding(model: LatentEstimator, target: str | None, strict: bool = False) ->
     `strict`: there is no other class.
     """
     columns = [column for column in model.schema_.values() if column.levels]
+    counted: list[str] = []
     kept = {column.name: column.name for column in columns}
     if target is not None:
         classes = model._class_labels()
@@ -103,7 +107,8 @@ def _coding(model: LatentEstimator, target: str | None, strict: bool = False) ->
         words = tuple(word for word in codes or () if word not in classes)
         columns.append(Column(target, tuple(classes), missing=words, missing_words=codes is None))
         kept[target] = model._class_name()
-    coder = BySchema(Schema(columns), model.unseen, [target] if strict and target is not None else [])
+        counted = [target] if codes is None else []
+    coder = BySchema(Schema(columns), model.unseen, [target] if strict and target is not None else [], counted)
     return Coding(kept, {column.name: len(column.levels) for column in columns}, coder), coder
 
 
