@@ -175,6 +175,24 @@ def test_words_for_missing_classes_of_a_stream_are_counted_in_rows(learn: str, c
         getattr(fresh, learn)(fgrn.Stream(lambda: iter([frame])), "t")
 
 
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+def test_a_path_is_read_with_the_codes_of_the_estimator(learn: str, tmp_path: Path) -> None:
+    path = tmp_path / "work.csv"
+    pd.DataFrame({**WORK, "age": [1, None, 2, -9] * 5}).to_csv(path, index=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TableWarning)
+        found = getattr(small(missing_values=()), learn)(path).schema_
+        assert found["work"].levels == ("?", "private", "state")
+        assert found["age"].levels == (-9, 1, 2)  # an empty cell is missing in any file
+        assert getattr(small(missing_values=-9), learn)(path).schema_["age"].levels == (1, 2)
+        mine = getattr(small(missing_values=()), learn)(fgrn.Stream(path, missing=["?", ""]))
+        assert mine.schema_["work"].levels == ("private", "state")
+    small(missing_values=[-9]).fit(path).save(tmp_path / "m.fgrn")
+    assert (
+        main(["predict", str(tmp_path / "m.fgrn"), str(path), "--unseen", "error", "-o", str(tmp_path / "o.csv")]) == 0
+    )
+
+
 def test_the_command_line_says_how_to_keep_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "work.parquet"
     parquet.write_table(pa.table(WORK), path)

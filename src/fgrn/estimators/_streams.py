@@ -55,7 +55,8 @@ def _recorded(
     model: LatentEstimator, X: Any, sample_weight: Any, target: Any, executor: Any, told: Told
 ) -> Recorded | Spread:
     look_first = model.schema is None or target is not None
-    rows, weights = rows_of(X, executor, look_first, told), checked_weight_name(sample_weight)
+    weights = checked_weight_name(sample_weight)
+    rows = rows_of(X, executor, look_first, told, model._missing_codes())
     found: dict[str, Any] = dict(rows.distinct(weights)) if look_first else {}
     _take_classes(model, found, target)
     coders: list[BySchema] = []
@@ -120,7 +121,7 @@ def online_batches(
     The first of them decides what the columns are of a model that has not learnt anything, and its classes, unless
     these are given.
     """
-    stream, weights = stream_of(X), checked_weight_name(sample_weight)
+    stream, weights = stream_of(X, model._missing_codes()), checked_weight_name(sample_weight)
     rows = weighted_batches(stream.once(), stream, weights, without_zero=True)
     head: list[WeightedBatch] = []
     count = 0

@@ -92,12 +92,26 @@ class Rows(Protocol):
         """The codes of all rows; `without_zero`: of those whose weight is not 0."""
 
 
-def rows_of(data: Any, executor: Any = None, again: bool = False, told: Told | None = None) -> Rows:
-    """The rows of a source, read here, or by the workers of a cluster; `again`: more than once."""
+def rows_of(
+    data: Any,
+    executor: Any = None,
+    again: bool = False,
+    told: Told | None = None,
+    missing: Sequence[Any] | None = None,
+) -> Rows:
+    """The rows of a source, read here, or by the workers of a cluster.
+
+    Args:
+        data: the source.
+        executor: the client of a cluster, whose workers read Parquet files and frames; or None.
+        again: whether they are read more than once.
+        told: who is told how far reading has come.
+        missing: what stands for unknown in text files, see `stream_of`.
+    """
     if executor is None:
         from ..tables.stream import stream_of
 
-        stream = stream_of(data)
+        stream = stream_of(data, missing)
         return Here(stream.again() if again else stream)
     from .remote.cluster import There
 
