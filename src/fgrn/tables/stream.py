@@ -104,8 +104,7 @@ class Stream:
         self._source, self.rows, self.cache, self.on_bad = source, rows, cache, on_bad
         self._columns = None if columns is None else settings.names("columns", columns)
         self._drop = frozenset(settings.names("drop", drop))
-        if format is not None:
-            settings.choice("format", format, table_file.KINDS, TableFileError)
+        settings.choice("format", format, (None, *table_file.KINDS), TableFileError)
         self.format = format
         self._text = TextOptions(missing, header, delimiter, encoding, decimal)
         self._spool: Spool | None = None
