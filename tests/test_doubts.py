@@ -202,6 +202,19 @@ def test_the_command_line_says_how_to_keep_words(tmp_path: Path, capsys: pytest.
     assert fgrn.load(tmp_path / "m.fgrn").schema_["work"].levels == ("?", "private", "state")
 
 
+def test_inspect_says_what_is_taken_as_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "work.csv"
+    pd.DataFrame(WORK).to_csv(path, index=False)
+    assert main(["inspect", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "50.0%" in out
+    assert "Taken as missing: empty cells, '?', 'NA'" in out
+    assert main(["inspect", str(path), "--missing", "f"]) == 0
+    assert "Taken as missing: 'f'. --missing" in capsys.readouterr().out
+    assert main(["inspect", str(path), "--missing", "-9"]) == 0
+    assert "Taken as missing" not in capsys.readouterr().out
+
+
 # A row as names
 
 
