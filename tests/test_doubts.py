@@ -149,6 +149,50 @@ def test_a_word_for_missing_is_no_class() -> None:
     assert model.partial_fit(X, y, classes=["?", "no", "yes"]).classes_.tolist() == ["?", "no", "yes"]
 
 
+def test_classes_in_a_tuple_are_those_in_a_list() -> None:
+    X, y = {"a": ["x", "y"] * 10}, ("no", "yes", "?", None) * 5
+    model = LatentClassifier(n_hidden=2, n_epochs=3, n_init=1, random_state=0)
+    with pytest.warns(TableWarning, match=r"'\?' in 5 rows taken as missing"):
+        assert model.fit(X, y).classes_.tolist() == ["no", "yes"]
+
+
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+@pytest.mark.parametrize("classes", [None, ["no", "yes"], ["?", "no", "yes"]])
+def test_words_for_missing_classes_of_a_stream_are_counted_in_rows(learn: str, classes: Any) -> None:
+    frame = {"a": ["x", "y"] * 60, "t": ["no", "yes", "?", "NA"] * 30}
+    model = LatentClassifier(n_hidden=2, n_epochs=3, n_init=1, random_state=0)
+    more = {} if classes is None or learn == "fit" else {"classes": classes}
+    rows = 30 if more and "?" in classes else 60
+    told = "'NA'" if rows == 30 else r"'\?', 'NA'"
+    for _ in range(2):  # the second time the classes are known
+        with pytest.warns(TableWarning, match=rf"Class 't': {told} in {rows} rows taken as missing") as caught:
+            getattr(model, learn)(fgrn.Stream(lambda: iter([frame]), rows=50), "t", **more)
+        assert len([one for one in caught if one.category is TableWarning]) == 1
+        assert model.classes_.tolist() == (["?", "no", "yes"] if rows == 30 else ["no", "yes"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fresh = LatentClassifier(n_hidden=2, n_epochs=3, n_init=1, tol=0, missing_values=["?", "NA"], random_state=0)
+        getattr(fresh, learn)(fgrn.Stream(lambda: iter([frame])), "t")
+
+
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+def test_a_path_is_read_with_the_codes_of_the_estimator(learn: str, tmp_path: Path) -> None:
+    path = tmp_path / "work.csv"
+    pd.DataFrame({**WORK, "age": [1, None, 2, -9] * 5}).to_csv(path, index=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TableWarning)
+        found = getattr(small(missing_values=()), learn)(path).schema_
+        assert found["work"].levels == ("?", "private", "state")
+        assert found["age"].levels == (-9, 1, 2)  # an empty cell is missing in any file
+        assert getattr(small(missing_values=-9), learn)(path).schema_["age"].levels == (1, 2)
+        mine = getattr(small(missing_values=()), learn)(fgrn.Stream(path, missing=["?", ""]))
+        assert mine.schema_["work"].levels == ("private", "state")
+    small(missing_values=[-9]).fit(path).save(tmp_path / "m.fgrn")
+    assert (
+        main(["predict", str(tmp_path / "m.fgrn"), str(path), "--unseen", "error", "-o", str(tmp_path / "o.csv")]) == 0
+    )
+
+
 def test_the_command_line_says_how_to_keep_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "work.parquet"
     parquet.write_table(pa.table(WORK), path)
@@ -156,6 +200,19 @@ def test_the_command_line_says_how_to_keep_words(tmp_path: Path, capsys: pytest.
     assert "set --missing ''" in capsys.readouterr().err
     assert main(["fit", str(path), "--hidden", "2", "--missing", "", "-o", str(tmp_path / "m.fgrn")]) == 0
     assert fgrn.load(tmp_path / "m.fgrn").schema_["work"].levels == ("?", "private", "state")
+
+
+def test_inspect_says_what_is_taken_as_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "work.csv"
+    pd.DataFrame(WORK).to_csv(path, index=False)
+    assert main(["inspect", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "50.0%" in out
+    assert "Taken as missing: empty cells, '?', 'NA'" in out
+    assert main(["inspect", str(path), "--missing", "f"]) == 0
+    assert "Taken as missing: 'f'. --missing" in capsys.readouterr().out
+    assert main(["inspect", str(path), "--missing", "-9"]) == 0
+    assert "Taken as missing" not in capsys.readouterr().out
 
 
 # A row as names

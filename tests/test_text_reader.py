@@ -9,6 +9,7 @@ import csv
 import gzip
 import io
 import random
+import re
 import warnings
 from collections.abc import Iterator
 from itertools import pairwise
@@ -66,8 +67,10 @@ RAW = st.lists(PIECES, max_size=24).map(b"".join)
 ROWS = st.lists(
     st.sampled_from([b"1,a", b"2,b", b',""', b'"3","x\ny"', b"", b"4", b"5,6,7", b'8" ,z', b"\xff,1"]), max_size=12
 )
+BLANK_LINES = st.lists(st.sampled_from([b"\n", b"\r", b"\r\n", b" \n", b"\t\r", b" "]), max_size=8).map(b"".join)
 TEXTS = st.one_of(
     RAW,
+    st.tuples(BLANK_LINES, st.sampled_from([b"1", b"1,2", b"p\n"]), BLANK_LINES, RAW).map(b"".join),
     st.tuples(st.sampled_from([b"p,q", b"\n\n p,q", b'"p\r\n",q', b"p"]), RAW).map(b"\n".join),
     st.tuples(ROWS, st.sampled_from([b"\n", b"\r", b"\r\n"])).map(lambda case: case[1].join([b"p,q", *case[0]])),
 )
@@ -101,6 +104,8 @@ def in_memory(place: Path, **options: Any) -> Any:
 @example(text=b"p\n1\n\n2\n\n\n", block=1, rows=1)  # empty lines of a table of one column are rows
 @example(text=b"p,q\n1,2\n\n\r\n3,4\n", block=4, rows=1)
 @example(text=b"p,q\r1,2\r\r3,4\r", block=4, rows=2)
+@example(text=b"\r\r\n\n\r\n1\n", block=1, rows=2)
+@example(text=b"p,q\n1,2\n \t\n3,4\n  ", block=3, rows=2)
 @example(text=b'"p\nq",r\n1,2\n', block=3, rows=1)
 @example(text=b"\n\r\n \np,q\n1,2\n", block=2, rows=1)
 @example(text=b"p,q\n\xef\xbb\xbf1,2\n\xef\xbb\xbf1,2\n", block=4, rows=1)
@@ -171,10 +176,10 @@ def test_blocks_are_the_whole_text_and_know_their_lines(text: bytes, block: int)
     except fgrn.TableFileError as error:
         assert "not closed" in str(error)
         return
-    data = b"".join(block.data for block in blocks)
-    assert by_python(data.replace(b"\r\n", b"\r")) == by_python(text.replace(b"\r\n", b"\r"))
+    parts = [re.sub(rb"\r\Z", b"\r\n", one.data) for one in blocks]  # a return that ends a block ends a line there
+    assert by_python(b"".join(parts).replace(b"\r\n", b"\r")) == by_python(text.replace(b"\r\n", b"\r"))
     for number, block_ in enumerate(blocks):
-        before = b"".join(one.data for one in blocks[:number])
+        before = b"".join(parts[:number])
         assert block_.line == 1 + len(io.StringIO(before.decode("latin-1"), newline="").readlines())
 
 
@@ -192,6 +197,32 @@ def test_without_names_empty_lines_before_the_first_value_are_rows_too(place: Pa
     place.write_bytes(b"\n\n3\n")
     assert table_file.read(place, header=False).to_pydict() == {"x0": [None, None, 3]}
     assert [table.to_pydict() for table in Stream(place, header=False)] == [{"x0": [None, None, 3]}]
+
+
+def test_empty_lines_before_the_first_value_are_counted_whatever_ends_them(place: Path) -> None:
+    place.write_bytes(b"\r\r\n\n\r\n1\n")
+    for block in (1, 2, 3, 2**20):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(text_reader, "BLOCK_BYTES", block)
+            assert table_file.read(place, header=False)["x0"].to_pylist() == [None] * 4 + [1], block
+
+
+@pytest.mark.parametrize("blank", [b"", b" ", b" \t ", b"   "])
+def test_a_line_of_blanks_is_an_empty_line(blank: bytes, place: Path) -> None:
+    place.write_bytes(b"p,q\n1,2\n%s\n%s\r\n3,4\n%s" % (blank, blank, blank))
+    stream = Stream(place, on_bad="skip")
+    assert table_file.read(place).to_pylist() == next(iter(stream)).to_pylist() == [{"p": 1, "q": 2}, {"p": 3, "q": 4}]
+    assert not stream.left_out
+    place.write_bytes(b"p\n1\n%s\n2\n" % blank)
+    assert table_file.read(place)["p"].to_pylist() == [1, None, 2]
+    place.write_bytes(b"p,q\n1,2\n%s\n3\n" % blank)
+    with pytest.raises(fgrn.TableFileError, match="row 1, line 4"):
+        table_file.read(place)
+
+
+def test_blanks_between_values_that_blanks_separate_are_values(place: Path) -> None:
+    place.write_bytes(b"p q\n1 2\n \n3 4\n")
+    assert table_file.read(place, delimiter=" ")["p"].to_pylist() == [1, None, 3]
 
 
 def test_a_wide_header_and_long_names_are_read(place: Path) -> None:

@@ -241,7 +241,8 @@ def stream_for(model: LatentEstimator, data: str, **options: Any) -> Stream:
 def _as_learnt_options(model: LatentEstimator, options: dict[str, Any]) -> dict[str, Any]:
     codes = model._missing_codes()
     if not options["missing"] and codes is not None:
-        options["missing"] = tuple(map(str, codes)) or ("",)
+        is_level = any("" in column.levels for column in model.schema_.values())
+        options["missing"] = (*map(str, codes), *([] if is_level and codes else [""]))
     return options
 
 

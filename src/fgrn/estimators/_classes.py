@@ -11,12 +11,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted, column_or_1d
 
-from ..core.exceptions import SchemaError, TableWarning, counted, shortened, warn
+from ..core.exceptions import SchemaError
 from ..core.labels import MISSING, Label, is_missing_word, is_text
 from ..queries.explanation import Explanation
 from ..queries.prototypes import Prototypes
 from ..tables import frames
 from ..tables.columns import Column
+from ..tables.doubts import tell_missing_classes
 from ..tables.frames import Coded
 from ..tables.schema import Schema
 from ._base import LatentEstimator
@@ -148,9 +149,9 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
             raise ValueError(f"The class of rows that are not in memory is one of their columns: y='name'. Got {got}.")
         return y
 
-    def _classes(self, y: Any) -> Classes:
-        """The classes of a whole table."""
-        name, labels, known = self._labels(y)
+    def _classes(self, y: Any, every: np.ndarray | None = None) -> Classes:
+        """The classes of a whole table; what is among `every` one is a class, whatever the word."""
+        name, labels, known = self._labels(y, every)
         return Classes(name, np.unique(labels[known]), labels, known)
 
     def _labels(self, y: Any, every: np.ndarray | None = None) -> tuple[str, np.ndarray, np.ndarray]:
@@ -171,6 +172,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
                 raise ValueError(f"The class is one column. Got {len(more) + 1} of them.")
         else:
             name = str(getattr(y, "name", None) or "class")
+            y = list(y) if isinstance(y, tuple) else y
             values = frames.plain(y, "y") if hasattr(y, "to_numpy") or isinstance(y, list) else y
         values = self._unless_missing(values, name, every)
         if isinstance(values, np.ndarray) and values.dtype.kind in "Mm":
@@ -204,12 +206,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         if bad is not None:
             raise SchemaError(f"Row {given.index(bad)}: the class {bad!r} is no text, so no file can hold it.")
         if found and codes is None:
-            told = shortened([repr(one) for one in found], 4)
-            warn(
-                f"Class {name!r}: {told} in {counted(found.total(), 'row')} taken as missing. To keep it as a class, "
-                "set missing_values=().",
-                TableWarning,
-            )
+            tell_missing_classes(name, found)
         return [None if isinstance(one, str) and one in found else one for one in given] if found else values
 
     def _know(self, classes: Classes) -> None:

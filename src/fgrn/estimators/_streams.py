@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.exceptions import FgrnWarning, LearningError, TableFileError, unknown_name, warn
+from ..core.labels import is_missing_word
 from ..core.progress import Steps, Told
 from ..learning.encoding import (
     BySchema,
@@ -54,7 +55,8 @@ def _recorded(
     model: LatentEstimator, X: Any, sample_weight: Any, target: Any, executor: Any, told: Told
 ) -> Recorded | Spread:
     look_first = model.schema is None or target is not None
-    rows, weights = rows_of(X, executor, look_first, told), checked_weight_name(sample_weight)
+    weights = checked_weight_name(sample_weight)
+    rows = rows_of(X, executor, look_first, told, model._missing_codes())
     found: dict[str, Any] = dict(rows.distinct(weights)) if look_first else {}
     _take_classes(model, found, target)
     coders: list[BySchema] = []
@@ -77,9 +79,11 @@ def _take_classes(model: LatentEstimator, found: dict[str, Any], target: Any, cl
     if target not in found:
         raise unknown_name("column", target, found)
     values = found.pop(target).values
-    if not values:
+    if model._missing_codes() is None:  # how many rows have such a word is told when all have been read
+        values = [value for value in values if not is_missing_word(value)]
+    if not values and classes is None:
         raise ValueError(f"The class of no row is known: column {target!r} is empty.")
-    model._know(model._classes({target: values if classes is None else list(classes)}))
+    model._know(model._classes({target: values if classes is None else list(classes)}, classes))
 
 
 def _take_columns(model: LatentEstimator, names: Sequence[str], found: dict[str, Any], target: str | None) -> None:
@@ -96,6 +100,7 @@ def _coding(model: LatentEstimator, target: str | None, strict: bool = False) ->
     `strict`: there is no other class.
     """
     columns = [column for column in model.schema_.values() if column.levels]
+    counted: list[str] = []
     kept = {column.name: column.name for column in columns}
     if target is not None:
         classes = model._class_labels()
@@ -103,7 +108,8 @@ def _coding(model: LatentEstimator, target: str | None, strict: bool = False) ->
         words = tuple(word for word in codes or () if word not in classes)
         columns.append(Column(target, tuple(classes), missing=words, missing_words=codes is None))
         kept[target] = model._class_name()
-    coder = BySchema(Schema(columns), model.unseen, [target] if strict and target is not None else [])
+        counted = [target] if codes is None else []
+    coder = BySchema(Schema(columns), model.unseen, [target] if strict and target is not None else [], counted)
     return Coding(kept, {column.name: len(column.levels) for column in columns}, coder), coder
 
 
@@ -115,7 +121,7 @@ def online_batches(
     The first of them decides what the columns are of a model that has not learnt anything, and its classes, unless
     these are given.
     """
-    stream, weights = stream_of(X), checked_weight_name(sample_weight)
+    stream, weights = stream_of(X, model._missing_codes()), checked_weight_name(sample_weight)
     rows = weighted_batches(stream.once(), stream, weights, without_zero=True)
     head: list[WeightedBatch] = []
     count = 0

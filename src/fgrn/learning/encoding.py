@@ -28,7 +28,7 @@ from ..core.exceptions import (
     warn,
 )
 from ..flow.evidence import UNKNOWN, Variables, code_type, encode
-from ..tables import distinct, frames
+from ..tables import distinct, doubts, frames
 from ..tables.disk import Disk, unnamed, written
 from ..tables.encoded import Recorded, Spread
 
@@ -92,12 +92,26 @@ class Rows(Protocol):
         """The codes of all rows; `without_zero`: of those whose weight is not 0."""
 
 
-def rows_of(data: Any, executor: Any = None, again: bool = False, told: Told | None = None) -> Rows:
-    """The rows of a source, read here, or by the workers of a cluster; `again`: more than once."""
+def rows_of(
+    data: Any,
+    executor: Any = None,
+    again: bool = False,
+    told: Told | None = None,
+    missing: Sequence[Any] | None = None,
+) -> Rows:
+    """The rows of a source, read here, or by the workers of a cluster.
+
+    Args:
+        data: the source.
+        executor: the client of a cluster, whose workers read Parquet files and frames; or None.
+        again: whether they are read more than once.
+        told: who is told how far reading has come.
+        missing: what stands for unknown in text files, see `stream_of`.
+    """
     if executor is None:
         from ..tables.stream import stream_of
 
-        stream = stream_of(data)
+        stream = stream_of(data, missing)
         return Here(stream.again() if again else stream)
     from .remote.cluster import There
 
@@ -289,6 +303,7 @@ def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder,
     if not isinstance(found, frames.Factored):
         raise type(error)(f"{batch.where}: {error}") from error
     reasons: dict[int, str] = {}
+    code = code.fresh() if isinstance(code, BySchema) else code  # what is tried here is not counted
     for place, (value, count) in enumerate(zip(found.values, found.counts.tolist(), strict=True)):
         try:
             code(name, [value] if count else [None])
@@ -339,30 +354,41 @@ def _read(file: Any, size: int) -> bytearray:
 class BySchema:
     """The codes of columns by their schema; what is no level is counted, and told of at the end.
 
-    It is an error where `unseen` says so, and in the `strict` columns.
+    It is an error where `unseen` says so, and in the `strict` columns. In the columns of `classes` words that are taken
+    as missing values are counted, and told of, too.
     """
 
-    def __init__(self, schema: Schema, unseen: str, strict: Iterable[str] = ()) -> None:
-        self.schema, self.unseen, self.strict = schema, unseen, frozenset(strict)
+    def __init__(self, schema: Schema, unseen: str, strict: Iterable[str] = (), classes: Iterable[str] = ()) -> None:
+        self.schema, self.unseen = schema, unseen
+        self.strict, self.classes = frozenset(strict), frozenset(classes)
         self.strange: dict[str, Counter[Any]] = {}
 
     def fresh(self) -> BySchema:
         """The same, which has counted nothing yet."""
-        return BySchema(self.schema, self.unseen, self.strict)
+        return BySchema(self.schema, self.unseen, self.strict, self.classes)
 
     def __call__(self, name: str, values: Any) -> np.ndarray:
         """See `Coder`."""
         codes, found = self.schema[name].codes(values)
         if found and (self.unseen == "error" or name in self.strict):
             raise SchemaError(self.schema.unseen_text({name: found}))
+        if name in self.classes:
+            found = {**found, **doubts.missing_words(values, self.schema[name])}
         if found:
             self.strange.setdefault(name, Counter()).update(found)
         return codes
 
     def tell(self) -> None:
-        """Warn of what was no level."""
-        if self.strange:
-            text = self.schema.unseen_text(self.strange)
+        """Warn of what was no level, and of classes that were taken as missing values."""
+        unseen: dict[str, dict[Any, int]] = {}
+        for name, found in self.strange.items():
+            missing = {value: count for value, count in found.items() if self.schema[name].is_missing(value)}
+            if missing:
+                doubts.tell_missing_classes(name, missing)
+            if len(missing) < len(found):
+                unseen[name] = {value: count for value, count in found.items() if value not in missing}
+        if unseen:
+            text = self.schema.unseen_text(unseen)
             warn(text + " Treated as unknown; unseen='error' stops here.", UnseenLevelWarning)
 
 

@@ -53,6 +53,24 @@ def words_among_numbers(counts: Mapping[Any, float]) -> list[str]:
     return words if few and len(counts) > len(words) + 1 else []
 
 
+def tell_missing_classes(name: str, found: Mapping[Any, int]) -> None:
+    """Say which words of a column of classes were taken for missing values, in how many rows, and how to keep them."""
+    warn(
+        f"Class {name!r}: {shortened([repr(word) for word in found], 4)} in {counted(sum(found.values()), 'row')} "
+        "taken as missing. To keep it as a class, set missing_values=().",
+        TableWarning,
+    )
+
+
+def missing_words(values: Any, column: Column) -> dict[Any, int]:
+    """The words of a column that were taken for missing values, and how often each is there."""
+    if frames.is_numbers(values):
+        return {}
+    apart = told_apart(values, column.name)
+    counts = zip(apart.values, apart.counts.tolist(), strict=True)
+    return {word: n for word, n in counts if n and is_missing_word(word) and column.is_missing(word)}
+
+
 def doubt_names(columns: Iterable[Column]) -> None:
     """Warn of names of columns that look like a row."""
     known = list(columns)

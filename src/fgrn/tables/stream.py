@@ -104,8 +104,7 @@ class Stream:
         self._source, self.rows, self.cache, self.on_bad = source, rows, cache, on_bad
         self._columns = None if columns is None else settings.names("columns", columns)
         self._drop = frozenset(settings.names("drop", drop))
-        if format is not None:
-            settings.choice("format", format, table_file.KINDS, TableFileError)
+        settings.choice("format", format, (None, *table_file.KINDS), TableFileError)
         self.format = format
         self._text = TextOptions(missing, header, delimiter, encoding, decimal)
         self._spool: Spool | None = None
@@ -385,9 +384,11 @@ def is_many(name: str) -> bool:
     return name != "-" and (Path(name).is_dir() or (glob.has_magic(name) and not Path(name).exists()))
 
 
-def stream_of(data: Any) -> Stream:
-    """The stream of a source."""
-    return data if isinstance(data, Stream) else Stream(data)
+def stream_of(data: Any, missing: Iterable[Label] | None = None) -> Stream:
+    """The stream of a source; `missing` stands for unknown in text, with the empty cell, unless it is a stream."""
+    if isinstance(data, Stream):
+        return data
+    return Stream(data, missing=None if missing is None else [*missing, ""])
 
 
 def _names_of(frame: Any) -> list[str]:

@@ -46,8 +46,7 @@ def kind_of(path: str) -> str | None:
 
 def format_of(path: str, given: str | None = None) -> str:
     """The format of a file, by what is given or by the end of its name; CSV for a pipe."""
-    if given is not None:
-        settings.choice("format", given, KINDS, TableFileError)
+    settings.choice("format", given, (None, *KINDS), TableFileError)
     found = given or kind_of(path)
     if found is None:
         if Path(path).is_dir():

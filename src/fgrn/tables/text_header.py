@@ -34,7 +34,7 @@ def delimiter_of(text: str) -> str:
     for delimiter in DELIMITERS:
         with suppress(csv.Error):
             rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-            widths = [len(row) for row in islice(rows, SAMPLE_LINES) if row]
+            widths = [len(row) for row in islice(rows, SAMPLE_LINES) if row[1:] or "".join(row).strip()]
             alike = widths.count(widths[0]) / len(widths) if widths and widths[0] > 1 else 0.0
             if alike > most:
                 best, most = delimiter, alike

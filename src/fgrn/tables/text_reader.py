@@ -2,7 +2,7 @@
 
 Blocks of whole records (`text_records`) are parsed by Arrow, each value as text (`text_types` finds numbers). Values
 are trimmed. In a table of one column an empty line is a row whose value is missing; in others empty lines are skipped,
-as are those before the line of names.
+as are those before the line of names. A line of blanks is an empty line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from ..core.exceptions import TableFileError
 from .text_header import column_names, seen_delimiter
 from .text_options import TextOptions
-from .text_records import LONGEST_ROW, Block, chosen_records, record_blocks, record_ends, records_of
+from .text_records import LONGEST_ROW, Block, blanks_beside, chosen_records, record_blocks, record_ends, records_of
 from .text_source import TextSource, line_ends, opened
 from .text_types import ColumnTypes, encode, missing_values
 
@@ -147,12 +147,12 @@ def _from_first_record(blocks: Iterator[Block], where: str, delimiter: str, head
         begun = end < len(block.data)
         if begun:
             yield Block(data, line)
-        before = data
+        before = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")  # \r and the \n of the next block are two ends
 
 
 def _blank_end(data: bytes, delimiter: str) -> int:
     """Where the blank lines end with which a block begins."""
-    blanks = b" \t".replace(delimiter.encode(), b"")
+    blanks = blanks_beside(delimiter)
     found = re.match(rb"(?:[%s]*(?:\r\n|\r|\n))*" % blanks, data)
     end = 0 if found is None else found.end()
     return end if data[end:].strip(blanks) else len(data)

@@ -124,13 +124,19 @@ class Records(NamedTuple):
     widths: np.ndarray
 
 
+def blanks_beside(delimiter: str) -> bytes:
+    """The blanks of which an empty line may consist: all but the delimiter."""
+    return b" \t".replace(delimiter.encode(), b"")
+
+
 def records_of(data: bytes, delimiter: str, with_empty: bool) -> Records:
-    """The records of a block; empty lines are among them only if that is asked for."""
+    """The records of a block; empty lines, and those of blanks, are among them only if that is asked for."""
     ends = record_ends(data, delimiter)
     begins = np.concatenate([[0], ends[:-1]])
     places = np.searchsorted(RecordScanner(delimiter).delimiters(data), ends)
     widths = 1 + np.diff(places, prepend=0)
-    is_row = with_empty | ~np.isin(np.frombuffer(data, dtype=np.uint8)[begins], (LINE_FEED, RETURN))
+    is_blank = np.isin(np.frombuffer(data, dtype=np.uint8), list(blanks_beside(delimiter) + b"\r\n"))
+    is_row = with_empty | ~np.logical_and.reduceat(is_blank, begins)
     return Records(begins[is_row], ends[is_row], widths[is_row])
 
 
