@@ -301,3 +301,43 @@ def test_one_word_among_numbers_is_named(tmp_path: Path, capsys: pytest.CaptureF
     assert "'oops' in row 17 is no number; the other 299 distinct values are" in err
     assert "--missing" in err
     assert "'oops' is no number" in said(capsys, *given, "--stream", status=1)[1]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_samples_stay_beside_their_evidence(as_json: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net, rows = tmp_path / "rain.bif", tmp_path / "rows.csv"
+    fgrn.write(rain(), net)
+    for text, given in (("no,yes\nyes,yes\nno,no\n", [None, "yes", "no"]), ("no,yes\n", [None])):
+        rows.write_text(f"rain,wet\n{text}")
+        arguments = ["query", net, "--evidence", rows, "--sample", "2"]
+        if as_json:
+            found = [row["wet"] for row in json.loads(said(capsys, *arguments, "--json")[0])]
+        else:
+            said(capsys, *arguments, "-o", tmp_path / "drawn.csv")
+            found = table_file.read(tmp_path / "drawn.csv")["wet"].to_pylist()
+        assert found == [one for one in given for _ in range(2)]
+
+
+@pytest.mark.parametrize("option", ["--smoothing", "--tolerance"])
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_numbers_that_are_none_are_refused_by_their_option(
+    option: str, value: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, err = said(capsys, "fit", folder / "people.csv", "-o", tmp_path / "m.fgrn", option, value, status=2)
+    assert option in err
+    assert "LatentClass" not in err
+
+
+def test_classes_are_shown_as_they_are_written(folder: Path) -> None:
+    model = fgrn.load(folder / "people.fgrn")
+    with pytest.raises(ValueError, match="The class 'maybe' is not among"):
+        model.partial_fit({"colour": ["red"], "age": [31]}, ["maybe"])
+    with pytest.raises(ValueError, match="There is no class 'maybe'"):
+        model.explain({"colour": "red"}, np.str_("maybe"))
+
+
+def test_too_many_hidden_states_are_called_so(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["fit", folder / "people.csv", "-o", tmp_path / "m.fgrn", "--hidden", "100000000"]
+    _, err = said(capsys, *given, status=1)
+    assert "cannot have as many as 100,000,000 states" in err
+    assert "product space" not in err

@@ -169,7 +169,8 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
     "--criterion", type=click.Choice(["bic", "aic", "held_out"]), default="bic", show_default=True, help="What decides."
 )
 @click.option("--epochs", type=click.IntRange(1), help="The most epochs of learning. [1000]")
-@click.option("--smoothing", type=click.FloatRange(0), help="Count added to every cell of every table. [0.01]")
+@click.option("--smoothing", type=common.FiniteRange(0, common.MOST_SMOOTHING),
+              help="Count added to every cell of every table. [0.01]")  # fmt: skip
 @click.option("--starts", type=click.IntRange(1), help="Random initialisations of each; the best is kept. [4]")
 @common.schema
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
