@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import threading
@@ -341,3 +342,18 @@ def test_too_many_hidden_states_are_called_so(folder: Path, tmp_path: Path, caps
     _, err = said(capsys, *given, status=1)
     assert "cannot have as many as 100,000,000 states" in err
     assert "product space" not in err
+
+
+def test_a_model_is_no_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "is a model of a table" in said(capsys, "inspect", folder / "people.fgrn", status=1)[1]
+
+
+def test_a_packed_table_without_its_ending_is_called_packed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.csv").write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    assert "is packed by gzip" in said(capsys, "inspect", tmp_path / "t.csv", status=1)[1]
+
+
+def test_the_formats_of_tables_are_named_by_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.doc").write_text("a\n1\n")
+    assert "with --format: csv, tsv or parquet." in said(capsys, "inspect", tmp_path / "t.doc", status=1)[1]
+    assert "Of DATA" not in said(capsys, "query", "--help")[0]

@@ -64,7 +64,7 @@ def reading(command: Command) -> Command:
     """The options of every command that reads a table."""
     options = [
         click.option(
-            "--format", "format_", type=click.Choice(["csv", "tsv", "parquet"]), help="Of DATA; else by its name."
+            "--format", "format_", type=click.Choice(["csv", "tsv", "parquet"]), help="Of the table; else by its name."
         ),
         click.option(
             "--delimiter",

@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from ..core import printing
-from ..core.exceptions import FgrnWarning, SchemaError, counted, shortened, visible
+from ..core.exceptions import FgrnError, FgrnWarning, SchemaError, counted, shortened, visible
 from ..tables import frames
 from ..tables.doubts import names_are_values, words_among_numbers
 from ..tables.stream import is_many
@@ -48,6 +48,10 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
         networks.summary(data, as_json, rescale)
         return
 
+    if data.endswith(".fgrn") and options["format_"] is None:
+        raise FgrnError(
+            f"{data!r} is a model of a table, and no table. `fgrn prototypes` and `fgrn draw` show what it has learnt."
+        )
     table = common.read(data, **options)
     rows = table.num_rows
     codes = tuple(options["missing"]) or None
