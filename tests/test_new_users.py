@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -357,3 +359,25 @@ def test_the_formats_of_tables_are_named_by_the_option(tmp_path: Path, capsys: p
     (tmp_path / "t.doc").write_text("a\n1\n")
     assert "with --format: csv, tsv or parquet." in said(capsys, "inspect", tmp_path / "t.doc", status=1)[1]
     assert "Of DATA" not in said(capsys, "query", "--help")[0]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_people_at_a_terminal_are_told_once_that_kernels_are_compiled(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from fgrn import cli
+    from fgrn.engines.kernels import cache
+
+    context = SimpleNamespace(refresh=lambda: None, codegen=lambda: SimpleNamespace(magic_tuple=lambda: ()))
+    monkeypatch.setattr(cache, "folders", lambda: [tmp_path])
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+
+    def compile_two(_: Any) -> int:
+        assert cache.KernelCache(rain).load_overload("signature", context) is None
+        assert cache.KernelCache(shops).load_overload("signature", context) is None
+        return 0
+
+    monkeypatch.setattr(cli, "_run", compile_two)
+    assert "compiling" not in capsys.readouterr().err
+    assert main([]) == 0
+    assert capsys.readouterr().err.count("compiling, once on this machine") == int(terminal)
