@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -301,3 +304,80 @@ def test_one_word_among_numbers_is_named(tmp_path: Path, capsys: pytest.CaptureF
     assert "'oops' in row 17 is no number; the other 299 distinct values are" in err
     assert "--missing" in err
     assert "'oops' is no number" in said(capsys, *given, "--stream", status=1)[1]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_samples_stay_beside_their_evidence(as_json: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net, rows = tmp_path / "rain.bif", tmp_path / "rows.csv"
+    fgrn.write(rain(), net)
+    for text, given in (("no,yes\nyes,yes\nno,no\n", [None, "yes", "no"]), ("no,yes\n", [None])):
+        rows.write_text(f"rain,wet\n{text}")
+        arguments = ["query", net, "--evidence", rows, "--sample", "2"]
+        if as_json:
+            found = [row["wet"] for row in json.loads(said(capsys, *arguments, "--json")[0])]
+        else:
+            said(capsys, *arguments, "-o", tmp_path / "drawn.csv")
+            found = table_file.read(tmp_path / "drawn.csv")["wet"].to_pylist()
+        assert found == [one for one in given for _ in range(2)]
+
+
+@pytest.mark.parametrize("option", ["--smoothing", "--tolerance"])
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_numbers_that_are_none_are_refused_by_their_option(
+    option: str, value: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, err = said(capsys, "fit", folder / "people.csv", "-o", tmp_path / "m.fgrn", option, value, status=2)
+    assert option in err
+    assert "LatentClass" not in err
+
+
+def test_classes_are_shown_as_they_are_written(folder: Path) -> None:
+    model = fgrn.load(folder / "people.fgrn")
+    with pytest.raises(ValueError, match="The class 'maybe' is not among"):
+        model.partial_fit({"colour": ["red"], "age": [31]}, ["maybe"])
+    with pytest.raises(ValueError, match="There is no class 'maybe'"):
+        model.explain({"colour": "red"}, np.str_("maybe"))
+
+
+def test_too_many_hidden_states_are_called_so(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["fit", folder / "people.csv", "-o", tmp_path / "m.fgrn", "--hidden", "100000000"]
+    _, err = said(capsys, *given, status=1)
+    assert "cannot have as many as 100,000,000 states" in err
+    assert "product space" not in err
+
+
+def test_a_model_is_no_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "is a model of a table" in said(capsys, "inspect", folder / "people.fgrn", status=1)[1]
+
+
+def test_a_packed_table_without_its_ending_is_called_packed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.csv").write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    assert "is packed by gzip" in said(capsys, "inspect", tmp_path / "t.csv", status=1)[1]
+
+
+def test_the_formats_of_tables_are_named_by_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.doc").write_text("a\n1\n")
+    assert "with --format: csv, tsv or parquet." in said(capsys, "inspect", tmp_path / "t.doc", status=1)[1]
+    assert "Of DATA" not in said(capsys, "query", "--help")[0]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_people_at_a_terminal_are_told_once_that_kernels_are_compiled(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from fgrn import cli
+    from fgrn.engines.kernels import cache
+
+    context = SimpleNamespace(refresh=lambda: None, codegen=lambda: SimpleNamespace(magic_tuple=lambda: ()))
+    monkeypatch.setattr(cache, "folders", lambda: [tmp_path])
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+
+    def compile_two(_: Any) -> int:
+        assert cache.KernelCache(rain).load_overload("signature", context) is None
+        assert cache.KernelCache(shops).load_overload("signature", context) is None
+        return 0
+
+    monkeypatch.setattr(cli, "_run", compile_two)
+    assert "compiling" not in capsys.readouterr().err
+    assert main([]) == 0
+    assert capsys.readouterr().err.count("compiling, once on this machine") == int(terminal)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -120,7 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("always", FgrnWarning)  # said each time, and never an error
         warnings.showwarning = _told
-        with terminable():
+        with terminable(), _compilation_told():
             return _run(arguments)
 
 
@@ -128,6 +129,35 @@ def _told(message: Warning | str, *_: Any, **__: Any) -> None:
     from .wording import spoken, tell
 
     tell(spoken(message))
+
+
+@contextmanager
+def _compilation_told() -> Iterator[None]:
+    """Say once, to people at a terminal, that kernels are compiled, which takes up to half a minute."""
+    import logging
+
+    class Once(logging.Handler):
+        """Tells of the first kernel alone."""
+
+        told = False
+
+        def emit(self, record: logging.LogRecord) -> None:
+            """Say it, unless that has been done."""
+            if not self.told and sys.stderr.isatty():
+                self.told = True
+                say("compiling, once on this machine; this takes up to half a minute", err=True)
+
+    from .wording import say
+
+    log, handler = logging.getLogger("fgrn.kernels"), Once()
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)
 
 
 def _nobody_reads() -> int:

@@ -198,10 +198,14 @@ class Answer:
             self._tell(seen, "exact", common.aligned([*names, "probability", ""], rows_, left=len(names), bars=True))
 
     def sample(self, count: int, seed: int, names: Sequence[str]) -> None:
-        """Rows drawn given what is known."""
-        _, evidence = self._answerable()
-        drawn = self.model.sample(count, evidence, seed, names=names)
-        columns = {name: column.tolist() for name, column in drawn.items()}
+        """Rows drawn given what is known, as many for each row of it; those of an impossible row are empty."""
+        possible, evidence = self._answerable()
+        each = None if possible is None else np.repeat(possible, count)
+        if possible is None or possible.any():
+            drawn = self.model.sample(count, evidence, seed, names=names)
+            columns = {name: self._all_rows(each, column.tolist()) for name, column in drawn.items()}
+        else:
+            columns = {name: [None] * (count * len(possible)) for name in names}
         if self.as_json:
             common.as_json([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
         else:

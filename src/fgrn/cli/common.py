@@ -27,6 +27,19 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+MOST_SMOOTHING = 1e100
+"""More of it leaves nothing of the counts, and is refused by the estimators, too."""
+
+
+class FiniteRange(click.FloatRange):
+    """A finite number of a range; click lets NaN through."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or an error that names the option."""
+        found = super().convert(value, param, ctx)
+        return found if isfinite(found) else self.fail(f"{value} is no finite number.", param, ctx)
+
+
 DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
 """Delimiters by names that a shell does not take apart."""
 
@@ -51,7 +64,7 @@ def reading(command: Command) -> Command:
     """The options of every command that reads a table."""
     options = [
         click.option(
-            "--format", "format_", type=click.Choice(["csv", "tsv", "parquet"]), help="Of DATA; else by its name."
+            "--format", "format_", type=click.Choice(["csv", "tsv", "parquet"]), help="Of the table; else by its name."
         ),
         click.option(
             "--delimiter",

@@ -63,15 +63,15 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 )
 @click.option(
     "--smoothing",
-    type=click.FloatRange(0),
+    type=common.FiniteRange(0, common.MOST_SMOOTHING),
     help="Count added to every cell of every table. [0.5, or 0.01 for clusters]",
 )
 @click.option("--starts", type=click.IntRange(1),
               help="Random initialisations; the best is kept. [3, or 4 for clusters]")  # fmt: skip
-@click.option("--tolerance", type=click.FloatRange(0),
+@click.option("--tolerance", type=common.FiniteRange(0),
               help="Converged when three epochs gain less log-likelihood per row. [1e-8 for clusters, else 1e-5]",
               )  # fmt: skip
-@click.option("--test", type=click.FloatRange(0, 1, max_open=True), default=0.0, show_default=True,
+@click.option("--test", type=common.FiniteRange(0, 1, max_open=True), default=0.0, show_default=True,
               help="Share of the rows, drawn by the seed, kept back to test on.")  # fmt: skip
 @click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
 @common.schema
@@ -86,7 +86,7 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.option("--online", is_flag=True, help="Read the rows once, and learn from each batch of them as it comes.")
 @click.option("--batch", type=click.IntRange(1), metavar="ROWS", help="Rows of a batch, with --online or --stream; "
               f"the first one that is read --online decides what the columns mean. [{BATCH}]")  # fmt: skip
-@click.option("--effective-size", type=click.FloatRange(0, min_open=True), metavar="ROWS",
+@click.option("--effective-size", type=common.FiniteRange(0, min_open=True), metavar="ROWS",
               help="With --online: let old rows fade until all stand for this many of today.")  # fmt: skip
 @click.option("--dask", metavar="ADDRESS", help="Learn on the workers of this cluster, such as tcp://host:8786.")
 @common.reading

@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from ..core import labels, printing
-from ..core.exceptions import FgrnWarning, SchemaError, counted, shortened, visible
+from ..core.exceptions import FgrnError, FgrnWarning, SchemaError, counted, shortened, visible
 from ..tables import frames
 from ..tables.doubts import names_are_values, words_among_numbers
 from ..tables.stream import is_many
@@ -48,6 +48,10 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
         networks.summary(data, as_json, rescale)
         return
 
+    if data.endswith(".fgrn") and options["format_"] is None:
+        raise FgrnError(
+            f"{data!r} is a model of a table, and no table. `fgrn prototypes` and `fgrn draw` show what it has learnt."
+        )
     table = common.read(data, **options)
     rows = table.num_rows
     codes = tuple(options["missing"]) or None
@@ -173,7 +177,8 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
     "--criterion", type=click.Choice(["bic", "aic", "held_out"]), default="bic", show_default=True, help="What decides."
 )
 @click.option("--epochs", type=click.IntRange(1), help="The most epochs of learning. [1000]")
-@click.option("--smoothing", type=click.FloatRange(0), help="Count added to every cell of every table. [0.01]")
+@click.option("--smoothing", type=common.FiniteRange(0, common.MOST_SMOOTHING),
+              help="Count added to every cell of every table. [0.01]")  # fmt: skip
 @click.option("--starts", type=click.IntRange(1), help="Random initialisations of each; the best is kept. [4]")
 @common.schema
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")

@@ -79,7 +79,9 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         name = name if first else self._y_name
         strange = np.setdiff1d(labels[known], every)
         if len(strange):
-            raise ValueError(f"The class {strange[0]!r} is not among those of the first call, {every.tolist()}.")
+            raise ValueError(
+                f"The class {strange[:1].tolist()[0]!r} is not among those of the first call, {every.tolist()}."
+            )
         return self._partial_fit(X, sample_weight, Classes(name, every, labels, known))
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -139,7 +141,8 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
     def _code(self, target: Any) -> int:
         found = np.flatnonzero(self.classes_ == target)
         if not len(found):
-            raise ValueError(f"There is no class {target!r}. Known: {self.classes_.tolist()}.")
+            shown = target.item() if isinstance(target, np.generic) else target
+            raise ValueError(f"There is no class {shown!r}. Known: {self.classes_.tolist()}.")
         return int(found[0])
 
     def _column(self, y: Any) -> str:

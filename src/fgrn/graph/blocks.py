@@ -337,6 +337,11 @@ class Diverter(_Block):
         object.__setattr__(self, "space", parts)
         object.__setattr__(self, "legs", tuple(carried))
         sizes = " x ".join(str(size) for _, size in parts)
+        if self.size > PRODUCT_SPACE_LIMIT and len(parts) == 1:
+            raise WiringError(
+                f"{self._title}: a variable cannot have as many as {self.size:,} states; the limit is "
+                f"{PRODUCT_SPACE_LIMIT:,}. Give it fewer."
+            )
         if self.size > PRODUCT_SPACE_LIMIT:
             raise WiringError(
                 f"{self._title}: the product space of its inputs has {sizes} = {self.size:,} states; the limit is "

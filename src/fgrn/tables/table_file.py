@@ -53,7 +53,7 @@ def format_of(path: str, given: str | None = None) -> str:
             raise TableFileError(f"{path!r} is a folder, not a table.")
         raise TableFileError(
             f"{path!r}: the format of a table is told by the end of its name ({', '.join(FORMATS)}, each also .gz). "
-            "Rename it, or say format='csv', 'tsv' or 'parquet'."
+            "Rename it, or say which with format=: csv, tsv or parquet."
         )
     return found
 

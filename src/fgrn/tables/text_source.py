@@ -23,6 +23,9 @@ MARKS = (
 )
 """Byte order marks; those of UTF-32 first, as one of them begins like one of UTF-16."""
 
+GZIP = b"\x1f\x8b\x08"
+"""How a file begins that gzip has packed."""
+
 SAMPLE_BYTES = 100_000
 """How much of a file is looked at to find its encoding and what stands between its values."""
 
@@ -140,6 +143,8 @@ class TextSource:
         raw: ByteSource = io.BufferedReader(file) if isinstance(file, io.RawIOBase) and not live else file
         bytes_ = _Guarded(raw, where)
         head = _first_bytes(bytes_, live)
+        if head.startswith(GZIP):
+            raise TableFileError(f"{where} is packed by gzip. Unpack it first, or give it a name that ends in .gz.")
         mark, kind = _encoding_of(head, where, encoding)
         rest: ByteSource = _Joined(head.removeprefix(mark), bytes_, live)
         if kind != "utf-8":

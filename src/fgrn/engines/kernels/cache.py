@@ -9,6 +9,7 @@ date is made again. Where nothing can be written, every process compiles its ker
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import pickle
 import sys
@@ -30,6 +31,9 @@ from numba.misc.appdirs import AppDirs
 from ...core.exceptions import KernelCacheWarning, warn
 
 DIGEST_BYTES = 32
+
+LOG = logging.getLogger("fgrn.kernels")
+"""Told of each kernel that is about to be compiled, so that programs can say why the first answer takes long."""
 
 
 def folders() -> list[Path]:
@@ -82,6 +86,7 @@ class KernelCache(NullCache):  # type: ignore[misc]  # numba is not typed
                     return found
             except Exception:  # whatever is wrong with a file, the kernel can be compiled again
                 continue
+        LOG.info("compiling the kernel %s", self._name)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
