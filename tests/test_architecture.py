@@ -420,7 +420,7 @@ def test_an_update_returns_new_parameters_and_leaves_the_old_ones(step: str, mon
 
     monkeypatch.setattr(fgrn.flow.em, step, watched)
     net = chain()
-    net.learn({"Y1": [0, 1, 1], "Y3": [1, None, 0]}, epochs=3, cycles=2, starts=2)
+    net.learn({"Y1": [0, 1, 1], "Y2": [1, 1, 0], "Y3": [1, None, 0]}, epochs=3, cycles=2, starts=2)
     assert len(calls) >= 2
     assert any(net._parameters == result for result in calls) or step == "drawn"
 

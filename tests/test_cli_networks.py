@@ -375,7 +375,7 @@ def test_what_new_users_found(tmp_path: Path, capsys: Any) -> None:
     joint = json.loads(said(capsys, "query", path, "--evidence", rows, "--joint", "a,b", "--json"))
     assert joint[1]["joint"] is None
     drawn = json.loads(said(capsys, "query", path, "--evidence", rows, "--sample", "2", "--json"))
-    assert [row["a"] for row in drawn] == ["x", "x", "y", "y"]
+    assert [row["a"] for row in drawn] == ["x", "x", None, None, "y", "y"]
     blank = tmp_path / "blank.csv"
     blank.write_text("a\nx\n\ny\n", encoding="utf-8")
     assert len(json.loads(said(capsys, "query", path, "--evidence", blank, "--json"))) == 3

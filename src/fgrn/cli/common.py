@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import numpy as np
 
-from ..core import printing
-from ..core.exceptions import EvidenceError, FgrnError, SchemaError, TableFileError, counted, visible
+from ..core import labels, printing
+from ..core.exceptions import EvidenceError, FgrnError, SchemaError, TableFileError, counted, shortened, visible
 from ..tables import table_file
 from .wording import say, tell
 
@@ -426,3 +426,10 @@ def _plain(value: Any) -> Any:
 def those_given(**settings: Any) -> dict[str, Any]:
     """The settings that were given at the command line; the others are as the estimator has them."""
     return {name: value for name, value in settings.items() if value is not None}
+
+
+def missing_told(codes: Sequence[str] | None) -> str:
+    """Which words of a text file are taken as missing values, and how to choose them."""
+    words = codes or [*dict.fromkeys({word.lower(): word for word in reversed(labels.MISSING)}.values())][::-1]
+    shown = [repr(word) if word else "empty cells" for word in words]
+    return visible(f"Taken as missing: {shortened(shown)}. --missing CODE chooses.")

@@ -306,7 +306,8 @@ def _accuracy(estimator: Any, rows: Any, target: str | None) -> dict[str, Any]:
 
 
 def _told(estimator: Any, report: dict[str, Any]) -> str:
-    lines = [repr(estimator.schema_), ""]
+    codes = None if estimator.missing_values is None else [str(code) for code in estimator.missing_values]
+    lines = [repr(estimator.schema_), common.missing_told(codes), ""]
     if hasattr(estimator, "selection_"):
         lines += [str(estimator.selection_), ""]
     how = "converged" if report["converged"] else "interrupted" if report["interrupted"] else "not converged"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from ..core import labels, printing
+from ..core import printing
 from ..core.exceptions import FgrnError, FgrnWarning, SchemaError, counted, shortened, visible
 from ..tables import frames
 from ..tables.doubts import names_are_values, words_among_numbers
@@ -77,9 +77,7 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
     ]
     say(common.aligned(["column", "kind", "levels", "distinct", "missing"], lines, left=3))
     if any(record["missing"] for record in found):
-        words = codes or {word.lower(): word for word in reversed(labels.MISSING)}.values()
-        shown = [repr(word) if word else "empty cells" for word in words]
-        say("\n" + visible(f"Taken as missing: {shortened(shown if codes else shown[::-1])}. --missing CODE chooses."))
+        say("\n" + common.missing_told(codes))
     remarks = [visible(f"  {record['column']}: {remark}") for record in found for remark in record["remarks"]]
     if doubt:
         names = visible(shortened([record["column"] for record in found], 4))

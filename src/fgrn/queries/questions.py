@@ -93,8 +93,7 @@ class Queries:
 
     def complete(self, data: frames.Data, *, engine: str = "auto") -> Any:
         """The same table with every unknown or partly known value replaced by its likeliest label."""
-        if isinstance(data, Mapping):
-            self._columns(data)
+        self._check_keys(data)
         return completed(
             data,
             self._beside,
@@ -247,10 +246,13 @@ class Queries:
 
     def _columns(self, data: frames.Data) -> dict[str, Any]:
         """The columns of a table by name; those that are named by Variables have the states these have here."""
-        columns = frames.columns(data)
+        self._check_keys(data)
+        return frames.columns(data)
+
+    def _check_keys(self, data: frames.Data) -> None:
+        """Refuse Variables that are not those of the model; columns are not looked at: some can be read only once."""
         for key in data if isinstance(data, Mapping) else ():
             settings.name_of(key, self.variable)
-        return columns
 
     def _swept_plan(self, evidence: frames.Data) -> tuple[Plan, Evidence, Programs]:
         """The plan, if two sweeps are exact on it, with the evidence for it."""

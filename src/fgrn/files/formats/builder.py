@@ -151,7 +151,7 @@ class Builder:
         """Something else that was said of a variable, or of the network, "", which is carried along."""
         self._properties.setdefault(name, {})[key] = value
 
-    def rename(self, names: Mapping[str, str], labels: Mapping[str, Mapping[str, str]]) -> None:
+    def use_names(self, names: Mapping[str, str], labels: Mapping[str, Mapping[str, str]]) -> None:
         """Give variables, and states of each of them, the names that those of the file stand for."""
         states, lines = self.states, self._lines
         self.states, self._lines = {}, {}

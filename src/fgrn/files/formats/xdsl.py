@@ -56,7 +56,7 @@ def parse(text: str, file: str, rescale: float | None = RESCALE) -> Document:
         for genie in extension.all("genie"):
             _drawn(builder, genie, names)
             title = genie.attributes.get("name", title)
-    builder.rename(names, labels)
+    builder.use_names(names, labels)
     return builder.finish(title)
 
 
