@@ -160,6 +160,7 @@ def frames_of(table: dict[str, list[Any]]) -> dict[str, Any]:
 
 def listed(table: Any) -> dict[str, list[Any]]:
     table = table.collect() if isinstance(table, pl.LazyFrame) else table
+    table = table.to_arrow() if isinstance(table, pl.DataFrame) else table
     table = table if isinstance(table, dict) else pa.table(table).to_pydict()
     return {name: list(column) for name, column in table.items()}
 
