@@ -430,6 +430,6 @@ def those_given(**settings: Any) -> dict[str, Any]:
 
 def missing_told(codes: Sequence[str] | None) -> str:
     """Which words of a text file are taken as missing values, and how to choose them."""
-    words = codes or [*dict.fromkeys({word.lower(): word for word in reversed(labels.MISSING)}.values())][::-1]
+    words = codes or [*{word.lower(): word for word in reversed(labels.MISSING)}.values()][::-1]
     shown = [repr(word) if word else "empty cells" for word in words]
     return visible(f"Taken as missing: {shortened(shown)}. --missing CODE chooses.")
