@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The best number of hidden states
 def fitted() -> fgrn.LatentClassifier:
     rng = np.random.default_rng(0)
     table = {"colour": rng.choice(["red", "blue"], 60).tolist(), "age": rng.normal(50, 10, 60).tolist()}
-    model = fgrn.LatentClassifier(n_hidden="auto", max_hidden=3, n_epochs=5, random_state=0, engine="reference")
+    model = fgrn.LatentClassifier("auto", criterion="held_out", max_hidden=3, n_epochs=5, random_state=0, engine="reference")
     return model.fit(table, {"buys": ["no", "yes"] * 30})
 
 

@@ -33,7 +33,7 @@ from .core.variable import Variable
 from .graph.blocks import SISO, Diverter, Factor, Source
 from .graph.chain import Chain
 from .graph.network import Network
-from .graph.structures import dica, hmm, lvm, naive_bayes, sequences, stack
+from .graph.structures import class_mixture, dica, hmm, lvm, naive_bayes, sequences, stack
 from .learning.checkpoints import Checkpoint
 from .tables.columns import Column
 from .tables.frames import Not, states
@@ -100,6 +100,7 @@ __all__ = [
     "WiringError",
     "__version__",
     "chow_liu",
+    "class_mixture",
     "dica",
     "hmm",
     "load",

@@ -54,6 +54,9 @@ FORMAT_VERSION = 1
 COUNTED = "what was counted in batches"
 """What the tensor of running counts is called in messages."""
 
+DECIDING = "its tables that were refined for the class"
+"""What the tensor of the tables that tell the class is called in messages."""
+
 HEAD = {"version": FORMAT_VERSION, "fgrn": __version__}
 
 
@@ -84,15 +87,24 @@ def _bytes_of(model: Network | FactoredModel | LatentEstimator) -> bytes:
         return packed(*factored_file.encoded(model, HEAD))
     if isinstance(model, Network):
         return _encoded(model, {})
-    return _encoded(model.network_, {"estimator": described(model)})
+    decision = getattr(model, "decision_network_", None)
+    if decision is None:
+        return _encoded(model.network_, {"estimator": described(model)})
+    beside = {"estimator": described(model), "decision": {"tensor": "decision"}}
+    return _encoded(model.network_, beside, {"decision": decision._parameters.values})
 
 
 def _read(file: Readable) -> Network | FactoredModel | LatentEstimator:
     container = Container(file, _check_version)
     if "model" in container.document:
         return factored_file.decoded(container)
-    network = _decoded(container)
-    return restored(container.document, network) if "estimator" in container.document else network
+    network, decision = _decoded(container)
+    if "estimator" not in container.document:
+        return network
+    estimator = restored(container.document, network)
+    if decision is not None:
+        estimator.decision_network_ = decision
+    return estimator
 
 
 def _same(again: Any, model: Any) -> bool:
@@ -100,7 +112,8 @@ def _same(again: Any, model: Any) -> bool:
         return bool(again == model)
     if isinstance(model, Network):
         return bool(again == model and again.online_state == model.online_state)
-    return _same(again.network_, model.network_) and described(again) == described(model)
+    deciding = [getattr(one, "decision_network_", one.network_) for one in (again, model)]
+    return _same(again.network_, model.network_) and _same(*deciding) and described(again) == described(model)
 
 
 def load(path: str | os.PathLike[str]) -> Network | FactoredModel | LatentEstimator:
@@ -123,10 +136,10 @@ def load(path: str | os.PathLike[str]) -> Network | FactoredModel | LatentEstima
 # From a network to bytes
 
 
-def _encoded(network: Network, beside: Mapping[str, object]) -> bytes:
+def _encoded(network: Network, beside: Mapping[str, object], arrays: Mapping[str, np.ndarray] | None = None) -> bytes:
     document, tensors = network_parts(network, network._parameters)
     more, counts = online_parts(network.online_state)
-    return packed({**document, **more, **beside}, {**tensors, **counts})
+    return packed({**document, **more, **beside}, {**tensors, **counts, **(arrays or {})})
 
 
 def online_parts(state: Online | None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -192,8 +205,11 @@ def _block_record(block: Block, number: int, tensors: dict[str, np.ndarray]) -> 
 # From bytes to a network
 
 
-def _decoded(container: Container) -> Network:
-    """The network; first what the file claims, then how it is wired, at last the numbers."""
+def _decoded(container: Container) -> tuple[Network, Network | None]:
+    """The network, and the one with tables refined for the class, if there is one.
+
+    First what the file claims, then how it is wired, at last the numbers.
+    """
     document = container.document
     variables = variables_of(document)
     records = records_of(document, "blocks")
@@ -207,6 +223,8 @@ def _decoded(container: Container) -> Network:
     priors, undrawn_priors = _want_current(container, "priors", [(name,) for name in layout.prior_names], shapes)
     if "online" in document:
         container.want(_online_record(document)["tensor"], COUNTED, "F64", (layout.size,))
+    if "decision" in document:
+        container.want(_decision_tensor(document), DECIDING, "F64", (layout.size,))
     arrays = container.tensors(_check_numbers)
     with wiring_errors():
         given = [_with_given(block, record, arrays) for block, record in zip(blocks, records, strict=True)]
@@ -216,7 +234,25 @@ def _decoded(container: Container) -> Network:
     network._trained = tuple(records_of(document, "trained")) if "trained" in document else ()
     if "online" in document:
         network._counted = network._parameters, _online(_online_record(document), arrays)
-    return network
+    return network, _deciding(network, arrays[_decision_tensor(document)]) if "decision" in document else None
+
+
+def _decision_tensor(document: dict[str, Any]) -> str:
+    return value_of(str, value_of(dict, document, "decision", "its description"), "tensor", DECIDING)
+
+
+def _deciding(network: Network, values: np.ndarray) -> Network:
+    """The network with other tables, if they are tables that it can have."""
+    spec = network._spec
+    if values[~spec.supported].any() or (values[~spec.learnt] != network._parameters.values[~spec.learnt]).any():
+        raise Refused(f"{DECIDING} differ where nothing is learnt.")
+    if spec.layout.size and not np.allclose(np.add.reduceat(values, spec.layout.lines), 1.0, atol=1e-6):
+        raise Refused(f"{DECIDING} are no distributions.")
+    if not isinstance(network, Chain):
+        other = network.copy()
+        other._parameters = Parameters(values)
+        return other
+    raise Refused("it is a chain, which tells no class.")
 
 
 def _online_record(document: dict[str, Any]) -> dict[str, Any]:
@@ -236,7 +272,7 @@ def _online(record: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Online:
 
 def _check_numbers(rows: np.ndarray, first: int, what: str) -> None:
     """Refuses counts that are none, and rows of tables that are no distributions."""
-    if what != COUNTED:
+    if what not in (COUNTED, DECIDING):
         check_rows(rows, first, what)
     elif not (np.isfinite(rows) & (rows >= 0)).all():
         raise Refused(f"{what} holds numbers that are no counts.")
