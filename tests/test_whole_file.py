@@ -199,7 +199,7 @@ def test_links_are_followed_as_open_does(tmp_path: Path) -> None:
         NET.save(circle)
     chained = tmp_path / "chained"
     chained.symlink_to(link)
-    whole_file.write(chained, b"through two")
+    whole_file.write_whole(chained, b"through two")
     assert real.read_bytes() == b"through two"
 
 
@@ -259,7 +259,7 @@ def test_what_is_being_written_is_no_leftover(tmp_path: Path) -> None:
     with whole_file.replacing(tmp_path / "slow") as slow:
         (part,) = tmp_path.iterdir()
         os.utime(part, (0, 0))  # however long ago
-        whole_file.write(tmp_path / "quick", b"data")
+        whole_file.write_whole(tmp_path / "quick", b"data")
         slow.write(b"slow")
     assert names_in(tmp_path) == ["quick", "slow"]
 
@@ -272,7 +272,7 @@ def test_of_which_a_lock_tells_nothing_is_left_over_after_a_day(
         (tmp_path / left).write_bytes(b"half")
         now = (tmp_path / left).stat().st_mtime
         os.utime(tmp_path / left, (now - ago, now - ago))
-        whole_file.write(tmp_path / "m", b"data")
+        whole_file.write_whole(tmp_path / "m", b"data")
         return names_in(tmp_path)
 
     mine, others = f".fgrn-{whole_file.MACHINE}-1-ab.part", ".fgrn-00000000-1-ab.part"
@@ -299,7 +299,7 @@ def without_locks(*_: Any) -> None:
 @posix
 def test_a_part_that_was_taken_for_a_leftover_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the moment it is made and the one it is locked another writer may come."""
-    plain, seen = whole_file._locked, []
+    plain, seen = whole_file._try_lock, []
 
     def late(number: int) -> bool | None:
         if not seen:
@@ -308,8 +308,8 @@ def test_a_part_that_was_taken_for_a_leftover_is_made_again(tmp_path: Path, monk
                 path.unlink()
         return plain(number)
 
-    monkeypatch.setattr(whole_file, "_locked", late)
-    whole_file.write(tmp_path / "m", b"data")
+    monkeypatch.setattr(whole_file, "_try_lock", late)
+    whole_file.write_whole(tmp_path / "m", b"data")
     assert seen
     assert (tmp_path / "m").read_bytes() == b"data"
     assert names_in(tmp_path) == ["m"]
@@ -321,7 +321,7 @@ def test_a_file_system_that_does_not_know_files_again_can_be_written(
     monkeypatch.setattr(os.path, "samestat", lambda *_: False)
     monkeypatch.setattr(whole_file, "PATIENCE", 0.0)
     with whole_file.locked(tmp_path / "m"):
-        whole_file.write(tmp_path / "m", b"data")
+        whole_file.write_whole(tmp_path / "m", b"data")
     assert (tmp_path / "m").read_bytes() == b"data"
     assert [name for name in names_in(tmp_path) if name.endswith(".part")] == []
 
@@ -393,8 +393,8 @@ def test_two_runs_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_lock_that_is_looked_at_for_an_instant_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "run.ckpt"
     answers = iter([False, False])
-    plain = whole_file._locked
-    monkeypatch.setattr(whole_file, "_locked", lambda number: next(answers, None) is not False and plain(number))
+    plain = whole_file._try_lock
+    monkeypatch.setattr(whole_file, "_try_lock", lambda number: next(answers, None) is not False and plain(number))
     with whole_file.locked(place):
         assert names_in(tmp_path) == [".run.ckpt.fgrn-lock"]
     assert not names_in(tmp_path)

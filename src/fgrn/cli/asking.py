@@ -315,7 +315,7 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
                     telling = belief * np.log(lift)  # what the value adds to the divergence from the baseline
                     lines.append((telling, (name, str(level)), [f"{belief:.1%}", f"{lift:.2f}"]))
         lines.sort(key=lambda line: -line[0])
-        room = printing.room()
+        room = printing.terminal_width()
         names = printing.equations([pair for _, pair, _ in lines[:most]], None if room is None else room - BESIDE)
         shown = [[name, *cells] for name, (_, _, cells) in zip(names, lines[:most], strict=True)]
         say(common.aligned(["value", "here", "times the baseline"], shown, indent=2) + "\n")

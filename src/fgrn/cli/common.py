@@ -396,7 +396,7 @@ def aligned(
     heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, indent: int = 0, bars: bool = False
 ) -> str:
     """Columns for people, no wider than the terminal."""
-    return printing.aligned(heads, rows, left, indent, printing.room(), bars)
+    return printing.text_table(heads, rows, left, indent, printing.terminal_width(), bars)
 
 
 def confirm(path: str, rows: int | None = None) -> None:

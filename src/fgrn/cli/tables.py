@@ -133,7 +133,8 @@ def _levels(levels: list[Any]) -> str:
     """As many of the levels as there is room for."""
     texts = (shortened(levels, most) for most in range(5, 0, -1))
     return next(
-        (text for text in texts if len(text) <= MOST_CELLS), printing.fitted([shortened(levels, 1)], MOST_CELLS)[0]
+        (text for text in texts if len(text) <= MOST_CELLS),
+        printing.shortened_to_cells([shortened(levels, 1)], MOST_CELLS)[0],
     )
 
 

@@ -30,7 +30,7 @@ import numpy as np
 from .._version import __version__
 from ..core import whole_file
 from ..core.exceptions import CheckpointError
-from ..core.whole_file import reason
+from ..core.whole_file import reason_of
 from ..flow.acceleration import Extrapolation
 from ..flow.em import Start
 from ..flow.parameters import Parameters
@@ -67,9 +67,9 @@ def write(place: Path, stages: list[Stage], over: bool, tidy: bool = True) -> No
     if size > container.FILE_LIMIT // 2:
         raise CheckpointError(f"{failed}: it would have {size:,} bytes, and could not be read again.")
     try:
-        whole_file.write(place, packed(document, tensors), tidy)
+        whole_file.write_whole(place, packed(document, tensors), tidy)
     except (OSError, RuntimeError, ValueError) as error:  # the last two: links in a circle, a zero in the name
-        raise CheckpointError(f"{failed}: {reason(error)}. An older file is as it was.") from error
+        raise CheckpointError(f"{failed}: {reason_of(error)}. An older file is as it was.") from error
 
 
 def read(place: Path) -> tuple[list[Stage], bool]:
@@ -81,7 +81,7 @@ def read(place: Path) -> tuple[list[Stage], bool]:
     except Refused as problem:
         raise CheckpointError(f"{failed}: {problem.args[0]} {remedy}") from problem.__cause__
     except OSError as error:
-        raise CheckpointError(f"{failed}: {reason(error)}. Check the name and the permissions.") from error
+        raise CheckpointError(f"{failed}: {reason_of(error)}. Check the name and the permissions.") from error
     except MemoryError as error:
         raise CheckpointError(f"{failed}: there is too little memory for it. Use a larger machine.") from error
 

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from safetensors import numpy as safetensors
 
-from ..core.whole_file import reason
+from ..core.whole_file import reason_of
 
 FILE_LIMIT = 2**32
 """Most bytes of a file: half a billion probabilities. Set it higher for a file that is larger and trusted."""
@@ -300,7 +300,7 @@ def opened(place: Path) -> io.BufferedReader:
     try:
         mode = place.stat().st_mode
     except ValueError as error:
-        raise Refused(f"{reason(error)}.", "Check the name.") from error
+        raise Refused(f"{reason_of(error)}.", "Check the name.") from error
     if stat.S_ISDIR(mode):
         raise Refused("it is a folder.", "Give the name of a file in it.")
     if not stat.S_ISREG(mode):

@@ -32,7 +32,7 @@ from .._version import __version__
 from ..bayes.factored import FactoredModel
 from ..core.exceptions import ModelFileError
 from ..core.variable import Variable
-from ..core.whole_file import reason, write
+from ..core.whole_file import reason_of, write_whole
 from ..flow.online import Online
 from ..flow.parameters import Parameters
 from ..graph.blocks import PRODUCT_SPACE_LIMIT, SISO, Block, Diverter, Factor, Source
@@ -72,10 +72,10 @@ def save(model: Network | FactoredModel | LatentEstimator, path: str | os.PathLi
     except Refused as problem:
         raise ModelFileError(f"{failed}: {problem.args[0]}") from problem
     try:
-        write(place, data)
+        write_whole(place, data)
     except (OSError, RuntimeError, ValueError) as error:  # the last two: links in a circle, a zero in the name
         raise ModelFileError(
-            f"{failed}: {reason(error)}. Save it somewhere else; an older file is as it was."
+            f"{failed}: {reason_of(error)}. Save it somewhere else; an older file is as it was."
         ) from error
 
 
@@ -115,7 +115,7 @@ def load(path: str | os.PathLike[str]) -> Network | FactoredModel | LatentEstima
     except FileNotFoundError as error:
         raise ModelFileError(f"There is no model file {str(place)!r}. Check the name and the folder.") from error
     except OSError as error:
-        raise ModelFileError(f"{failed}: {reason(error)}. Check the name and the permissions.") from error
+        raise ModelFileError(f"{failed}: {reason_of(error)}. Check the name and the permissions.") from error
     except MemoryError as error:
         raise ModelFileError(f"{failed}: there is too little memory for it. Use a larger machine.") from error
 

@@ -134,12 +134,12 @@ def opened(
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
     """Be the only run that writes this checkpoint, in this process and in all others."""
-    from ..core.whole_file import Taken, locked
+    from ..core.whole_file import FileLocked, locked
 
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(path))
-        except Taken as holder:
+        except FileLocked as holder:
             raise CheckpointError(
                 f"The checkpoint {str(path)!r} is being written by {holder}. Wait until that has ended, or name "
                 "another checkpoint for this run."

@@ -33,7 +33,7 @@ from ..tables.disk import Disk, unnamed, written
 from ..tables.encoded import Recorded, Spread
 
 if TYPE_CHECKING:
-    from ..core.progress import Told
+    from ..core.progress import ProgressReporter
     from ..tables.schema import Schema
     from ..tables.spool import Batch
     from ..tables.stream import Stream
@@ -96,7 +96,7 @@ def rows_of(
     data: Any,
     executor: Any = None,
     again: bool = False,
-    told: Told | None = None,
+    told: ProgressReporter | None = None,
     missing: Sequence[Any] | None = None,
 ) -> Rows:
     """The rows of a source, read here, or by the workers of a cluster.

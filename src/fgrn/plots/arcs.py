@@ -250,7 +250,7 @@ def picture(
         )
     settings.whole("row", row, 0)
     settings.choice("detail", detail, DETAILS)
-    shown = model.names if variables is None else settings.names("variables", variables)
+    shown = model.names if variables is None else settings.variable_names("variables", variables)
     for name in shown:
         model.variable(name)
     if len(shown) > MOST or not shown:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import settings
 from ..core.exceptions import FgrnError, counted
-from ..core.printing import told_apart
+from ..core.printing import without_common_prefix
 from ..queries.explanation import CERTAIN, added
 from .style import (
     AGAINST,
@@ -268,7 +268,7 @@ def _values(names: Sequence[str], values: Mapping[str, object], width: float) ->
     """What is known, in one line each of at most this many inches, that stay apart."""
     ends = [f" = {fitted(values.get(name, '?'), 0.45 * width, 8)}" for name in names]
     narrow = width - max((width_of(end, 8) for end in ends), default=0.0)
-    apart = told_apart([readable(name) for name in names], lambda name: fitted(name, narrow, 8))
+    apart = without_common_prefix([readable(name) for name in names], lambda name: fitted(name, narrow, 8))
     return [fitted(name, width - width_of(end, 8), 8) + end for name, end in zip(apart, ends, strict=True)]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import settings
 from ..core.exceptions import FgrnError
-from ..core.printing import told_apart
+from ..core.printing import without_common_prefix
 from ..core.variable import Variable
 from ..graph.blocks import Block, Diverter, Factor, Source
 from ..graph.chain import Chain
@@ -102,7 +102,7 @@ class Sketch:
         """Decide what variables are called: those that would look alike lose what their names have in common."""
         narrowest = self.card - 0.24 - width_of("P( |", self.size)
         texts = [readable(name) for name in names]
-        apart = told_apart(texts, lambda text: fitted(text, narrowest, self.size))
+        apart = without_common_prefix(texts, lambda text: fitted(text, narrowest, self.size))
         self.called = dict(zip(names, apart, strict=True))
 
     def measure(self, layers: list[list[Node]]) -> None:
@@ -274,7 +274,7 @@ def picture(
     settings.whole("row", row, 0)
     settings.whole("most", most, 1)
     columns, kinds, at = one_row(net, evidence, row)
-    first = [net.variable(name).name for name in settings.names("always", always)]
+    first = [net.variable(name).name for name in settings.variable_names("always", always)]
     blocks, gone = shown_blocks(net, most, [*first, *kinds])
     names = [variable.name for variable in net.variables if variable.name not in gone]
     seen = net.propagate(columns, keep=names)

@@ -10,9 +10,23 @@ import numpy as np
 
 from ..core import settings
 from ..core.exceptions import FgrnError, shortened
-from ..core.printing import told_apart
+from ..core.printing import without_common_prefix
 from ..queries.prototypes import by_level, weighted
-from .style import GREY, INK, PAPER, fitted, panels, percent, readable, room, styled, title, width_of, wrapped, write
+from .style import (
+    GREY,
+    INK,
+    PAPER,
+    fitted,
+    panels,
+    percent,
+    readable,
+    room,
+    styled,
+    title,
+    width_of,
+    wrapped,
+    write_in_cell,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -127,7 +141,9 @@ def _draw_profiles(axes: Axes, shown: Mapping[str, Levels], gutter: float, besid
     norm, shades = _colours(next(iter(shown.values())).general is not None)
     y, count = 0.0, 0
     ticks: list[tuple[float, str]] = []
-    apart = told_apart([readable(name) for name in shown], lambda name: tuple(wrapped(name, beside, 8, 2, "bold")))
+    apart = without_common_prefix(
+        [readable(name) for name in shown], lambda name: tuple(wrapped(name, beside, 8, 2, "bold"))
+    )
     for (name, table), called in zip(shown.items(), apart, strict=True):
         count = table.values.shape[1]
         cells = table.values if table.general is None else _lift(table.values, table.general)
@@ -140,9 +156,9 @@ def _draw_profiles(axes: Axes, shown: Mapping[str, Levels], gutter: float, besid
         dark = shades(norm(cells))[..., :3] @ (0.3, 0.59, 0.11) < 0.55
         for at, row in enumerate(table.values):
             for state, value in enumerate(row):
-                write(axes, state + 0.5, edges[at] + 0.5, percent(value), PAPER if dark[at, state] else INK)
+                write_in_cell(axes, state + 0.5, edges[at] + 0.5, percent(value), PAPER if dark[at, state] else INK)
             if table.general is not None:
-                write(axes, count + 0.6, edges[at] + 0.5, percent(table.general[at]), GREY)
+                write_in_cell(axes, count + 0.6, edges[at] + 0.5, percent(table.general[at]), GREY)
         heading = "\n".join(wrapped(called, beside, 8, min(len(table.labels), 3), "bold"))
         axes.annotate(
             heading, (0, y + len(table.labels) / 2), (-72 * gutter - 16, 0), ("axes fraction", "data"), "offset points",

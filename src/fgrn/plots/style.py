@@ -19,7 +19,7 @@ import numpy as np
 
 from ..core.exceptions import FgrnError
 from ..core.labels import shown_number
-from ..core.printing import told_apart
+from ..core.printing import without_common_prefix
 from .placement import Node, spread
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def fitted(value: object, width: float, size: float, weight: str = "normal") -> 
 
 def fitted_names(names: Sequence[object], width: float, size: float, weight: str = "normal") -> list[str]:
     """Names in one line of at most this many inches each, that stay apart."""
-    apart = told_apart([readable(name) for name in names], lambda name: fitted(name, width, size, weight))
+    apart = without_common_prefix([readable(name) for name in names], lambda name: fitted(name, width, size, weight))
     return [fitted(name, width, size, weight) for name in apart]
 
 
@@ -199,8 +199,8 @@ def plain_numbers(axis: Axis) -> None:
     axis.set_major_formatter(FuncFormatter(shown))
 
 
-def write(axes: Axes, x: float, y: float, text: str, color: str, size: float = 7.5) -> None:
-    """Text in the middle of a cell."""
+def write_in_cell(axes: Axes, x: float, y: float, text: str, color: str, size: float = 7.5) -> None:
+    """Draw a text centred at a point of the axes."""
     axes.text(x, y, text, ha="center", va="center", fontsize=size, color=color)
 
 
@@ -234,7 +234,7 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 150) -> P
     """
     import matplotlib
 
-    from ..core.whole_file import reason, write
+    from ..core.whole_file import reason_of, write_whole
     from .figure import letters_told
 
     place = Path(path)
@@ -248,11 +248,11 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 150) -> P
         try:
             figure.savefig(buffer, format=kind[1:], dpi=dpi, metadata=undated)
         except (ValueError, MemoryError) as error:
-            raise FgrnError(f"{failed}: {reason(error)}. Draw less, or lower dpi={dpi:g}.") from error
+            raise FgrnError(f"{failed}: {reason_of(error)}. Draw less, or lower dpi={dpi:g}.") from error
     try:
-        write(place, buffer.getvalue())
+        write_whole(place, buffer.getvalue())
     except (OSError, RuntimeError, ValueError) as error:
-        raise FgrnError(f"{failed}: {reason(error)}. Save it somewhere else; an older file is as it was.") from error
+        raise FgrnError(f"{failed}: {reason_of(error)}. Save it somewhere else; an older file is as it was.") from error
     return place
 
 

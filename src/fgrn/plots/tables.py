@@ -26,7 +26,7 @@ from .style import (
     styled,
     title,
     width_of,
-    write,
+    write_in_cell,
 )
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def confusion(
     for row, column in np.argwhere(counts) if cells.size else ():
         share = f"\n{percent(shares[row, column])}" if cells.shares else ""
         shade = PAPER if colors[row, column] > 0.6 else INK
-        write(axes, column + 0.5, row + 0.5, f"{counts[row, column]:,}{share}", shade, cells.size)
+        write_in_cell(axes, column + 0.5, row + 0.5, f"{counts[row, column]:,}{share}", shade, cells.size)
     every = max(int(np.ceil(0.16 / cells.side)), 1)
     at = np.arange(0, len(names), every) + 0.5
     axes.set_xticks(at, short[::every], rotation=90 if turned else 0)

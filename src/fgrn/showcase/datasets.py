@@ -255,13 +255,13 @@ def _check(table: _Table, data: bytes, where: str, remedy: str) -> None:
 
 def _keep(file: str, data: bytes) -> None:
     """Write a file into the cache, whole or not at all; where that is not allowed it is downloaded again next time."""
-    from ..core.whole_file import write
+    from ..core.whole_file import write_whole
 
     cache = _cache()
     if cache is not None:
         with suppress(OSError):
             cache.mkdir(parents=True, exist_ok=True)
-            write(cache / file, data)
+            write_whole(cache / file, data)
 
 
 _CELLS = (

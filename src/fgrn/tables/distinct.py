@@ -24,8 +24,8 @@ ENOUGH = 2**16
 class Distinct:
     """The different values of one column, with their weights, as seen so far.
 
-    Up to MOST_NUMBERS different numbers nothing is lost. Beyond that two neighbours become one with the weight of both
-    and their mean, again and again, so that borders of bins move by about a hundred-thousandth of the rows.
+    Up to MOST_NUMBERS distinct numbers are kept exactly. Of more, pairs of neighbours are merged to their weighted
+    mean, repeatedly, which moves the edges of bins by about a hundred-thousandth of the rows.
     """
 
     def __init__(self, name: str) -> None:

@@ -228,7 +228,7 @@ class Schema(Mapping[str, Column]):
                 [column.name, f"{len(column.levels):3}", kind, shortened(column.levels, 6) or "(nothing known)", codes]
             )
         heading = f"Schema of {counted(len(self), 'column')}"
-        return "\n".join([heading, *([printing.aligned([], rows, 5, 2, printing.room())] if rows else [])])
+        return "\n".join([heading, *([printing.text_table([], rows, 5, 2, printing.terminal_width())] if rows else [])])
 
     def _repr_html_(self) -> str:
         from html import escape

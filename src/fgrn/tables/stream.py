@@ -102,8 +102,8 @@ class Stream:
                 f"frames, or a function that returns one. Got {type(source).__name__} instead."
             )
         self._source, self.rows, self.cache, self.on_bad = source, rows, cache, on_bad
-        self._columns = None if columns is None else settings.names("columns", columns)
-        self._drop = frozenset(settings.names("drop", drop))
+        self._columns = None if columns is None else settings.variable_names("columns", columns)
+        self._drop = frozenset(settings.variable_names("drop", drop))
         settings.choice("format", format, (None, *table_file.KINDS), TableFileError)
         self.format = format
         self._text = TextOptions(missing, header, delimiter, encoding, decimal)

@@ -136,14 +136,14 @@ def write(columns: Mapping[str, Any] | Any, path: str | os.PathLike[str], *, for
 def put(name: str, data: bytes, failure: type[FgrnError] = TableFileError) -> None:
     """Write bytes to a file: all of them or, where that fails, nothing."""
     try:
-        whole_file.write(Path(name), data)
+        whole_file.write_whole(Path(name), data)
     except (OSError, RuntimeError, ValueError) as error:
         raise unwritable(name, error, failure) from error
 
 
 def unwritable(name: str, error: Exception, failure: type[FgrnError] = TableFileError) -> FgrnError:
     """The error for a file that cannot be written."""
-    return failure(f"{name!r} cannot be written: {whole_file.reason(error)}. An older file is as it was.")
+    return failure(f"{name!r} cannot be written: {whole_file.reason_of(error)}. An older file is as it was.")
 
 
 def as_text_would_be(table: Any) -> Any:

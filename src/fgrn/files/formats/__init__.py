@@ -20,7 +20,7 @@ from typing import Any
 from ...bayes.document import Document
 from ...core.exceptions import FgrnError, NetworkFileError
 from ...core.settings import choice, number
-from ...core.whole_file import reason
+from ...core.whole_file import reason_of
 from ...tables.table_file import put
 from ..container import Refused, opened
 from .builder import RESCALE as RESCALE
@@ -197,7 +197,7 @@ def _bytes(place: Path) -> bytes:
     except FileNotFoundError as error:
         raise NetworkFileError(f"There is no file {str(place)!r}. Check the name and the folder.") from error
     except OSError as error:
-        raise _failed(place, f"{reason(error)}. Check the name and the permissions.") from error
+        raise _failed(place, f"{reason_of(error)}. Check the name and the permissions.") from error
 
 
 def _limited(place: Path, data: bytes) -> bytes:

@@ -24,7 +24,7 @@ import numpy as np
 
 from ..._version import __version__
 from ...core.exceptions import FgrnError, FgrnWarning, LearningError, TableFileError, first_line, unknown_name, warn
-from ...core.progress import Told
+from ...core.progress import ProgressReporter
 from ...flow.counts import Counts, InMemory
 from ...flow.evidence import Variables
 from ...flow.tally import Tally
@@ -174,7 +174,9 @@ class Cluster:
             items = [self.client.submit(add, *group, key=_key(add.__name__)) for group in groups]
         return items[0]
 
-    def finish(self, futures: Sequence[Any], names: Sequence[str], what: str = "", told: Told | None = None) -> None:
+    def finish(
+        self, futures: Sequence[Any], names: Sequence[str], what: str = "", told: ProgressReporter | None = None
+    ) -> None:
         """Wait for all of them; one that fails is an error, by its name."""
         from distributed import as_completed
 
@@ -261,7 +263,7 @@ def _key(what: str) -> str:
 class There:
     """Rows that are read by the workers of a cluster: see `streams.Rows`."""
 
-    def __init__(self, data: Any, executor: Any, told: Told | None = None) -> None:
+    def __init__(self, data: Any, executor: Any, told: ProgressReporter | None = None) -> None:
         self.cluster, self._told = Cluster(executor), told
         if told is not None:
             told.note(f"{self.cluster!r}")
