@@ -705,7 +705,7 @@ def test_a_file_that_is_cut_short_is_an_error(cut: int, tmp_path: Path) -> None:
 
 
 def test_many_numbers_keep_their_quantiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fgrn.tables.distinct, "MOST_NUMBERS", 2**10)
+    monkeypatch.setattr(fgrn.tables.distinct, "MOST_EXACT_NUMBERS", 2**10)
     values = np.random.default_rng(0).normal(size=200_000)
     found = Distinct("x")
     for part in np.split(values, 50):

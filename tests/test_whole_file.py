@@ -34,7 +34,7 @@ TABLE = {"a": ["x", "y"] * 50, "b": ["u", "v", "v", "u"] * 25}
 
 
 def in_batches(path: Path) -> None:
-    with table_writer.writing(path) as out:
+    with table_writer.table_writer(path) as out:
         for _ in range(3):
             out.write(TABLE)
 
@@ -132,7 +132,7 @@ class Full(io.BufferedWriter):
 def test_errors_of_the_caller_are_not_those_of_the_file(tmp_path: Path) -> None:
     for name in ("t.csv", "t.csv.gz", "t.parquet"):
         for error in (OSError(5, "Input/output error"), ValueError("a"), KeyboardInterrupt(), fgrn.SchemaError("s")):
-            with pytest.raises(type(error)) as caught, table_writer.writing(tmp_path / name) as out:
+            with pytest.raises(type(error)) as caught, table_writer.table_writer(tmp_path / name) as out:
                 out.write(TABLE)
                 raise error
             assert caught.value is error
@@ -319,7 +319,7 @@ def test_a_file_system_that_does_not_know_files_again_can_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os.path, "samestat", lambda *_: False)
-    monkeypatch.setattr(whole_file, "PATIENCE", 0.0)
+    monkeypatch.setattr(whole_file, "LOCK_PATIENCE", 0.0)
     with whole_file.locked(tmp_path / "m"):
         whole_file.write_whole(tmp_path / "m", b"data")
     assert (tmp_path / "m").read_bytes() == b"data"
@@ -356,7 +356,7 @@ def learn(place: Path, **options: Any) -> None:
 @posix
 def test_two_processes_on_one_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one is told who has it; when that is killed the checkpoint is free."""
-    monkeypatch.setattr(whole_file, "PATIENCE", 0)
+    monkeypatch.setattr(whole_file, "LOCK_PATIENCE", 0)
     place, link = tmp_path / "run.ckpt", tmp_path / "link"
     link.symlink_to(place)
     with holding(place) as process:
@@ -371,7 +371,7 @@ def test_two_processes_on_one_checkpoint(tmp_path: Path, monkeypatch: pytest.Mon
 
 @posix
 def test_two_runs_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole_file, "PATIENCE", 0)
+    monkeypatch.setattr(whole_file, "LOCK_PATIENCE", 0)
     place = tmp_path / "run.ckpt"
 
     def watch(*_: Any) -> None:

@@ -326,9 +326,9 @@ def _files_of(source: str | None) -> list[str]:
 def check_picture(path: str | None) -> None:
     """Refuse, before anything is done, a picture that cannot be saved there."""
     if path is not None:
-        from ..plots.style import check_name
+        from ..plots.style import check_picture_path
 
-        check_name(path)
+        check_picture_path(path)
 
 
 def taken_out(table: Any, column: str | None) -> tuple[Any, list[Any] | None]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self, TypeAlias
 
 from .exceptions import visible
 
-Stop: TypeAlias = Callable[[], bool] | None
+StopCondition: TypeAlias = Callable[[], bool] | None
 """Called after every epoch; learning ends when it returns True."""
 
 NOTEBOOK_PAUSE = 0.1
@@ -112,7 +112,7 @@ class ReadingProgress:
 class LearningProgress:
     """Context manager and watcher of learning: a bar on stderr if that is a terminal, or a notebook line."""
 
-    def __init__(self, epochs: int, starts: int, what: str, stop: Stop = None) -> None:
+    def __init__(self, epochs: int, starts: int, what: str, stop: StopCondition = None) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
@@ -134,7 +134,7 @@ class LearningProgress:
 
     @staticmethod
     def of(
-        verbose: int | bool, epochs: int, starts: int, what: str = "", stop: Stop = None
+        verbose: int | bool, epochs: int, starts: int, what: str = "", stop: StopCondition = None
     ) -> LearningProgress | SilentProgress:
         """Return a progress display, or a silent one if `verbose` is false."""
         return LearningProgress(epochs, starts, what, stop) if verbose else SilentProgress(stop)
@@ -164,7 +164,7 @@ class LearningProgress:
 class SilentProgress:
     """Watcher of learning that shows nothing."""
 
-    def __init__(self, stop: Stop = None) -> None:
+    def __init__(self, stop: StopCondition = None) -> None:
         self._stop = stop
 
     def __enter__(self) -> Self:

@@ -382,7 +382,7 @@ class LatentEstimator(TableEstimator):
             return (series, likely) if return_proba else series
         plain = frames.columns(X) if isinstance(X, Mapping) else {}
         filled, sure = self._filled(*self._completable(plain or X))
-        out = array_like(X, filled, self._names()) if is_array(X) else outputs.replaced(X, plain, filled)
+        out = array_like(X, filled, self._names()) if is_array(X) else outputs.with_columns_replaced(X, plain, filled)
         return (out, sure) if return_proba else out
 
     def _completable(self, X: Any) -> tuple[Columns, dict[str, Coded], Schema]:

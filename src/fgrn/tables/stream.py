@@ -274,7 +274,7 @@ class Stream:
             rows = len(batch.numbers)
             return pa.table({n: pa.nulls(rows) if n in lacking else batch.frame[n] for n in names})
         columns = frames.columns(batch.frame)
-        return {n: frames.nothing(len(batch.numbers)) if n in lacking else columns[n] for n in names}
+        return {n: frames.missing_column(len(batch.numbers)) if n in lacking else columns[n] for n in names}
 
     def _tell(self, what: str) -> None:
         if self._part is None:
@@ -308,7 +308,7 @@ class Stream:
     def _of_frames(self, source: Any, called: str = "") -> Iterator[Batch]:
         for number, frame in enumerate(source):
             if isinstance(frame, Mapping):
-                frame = {name: frames.plain(column, name) for name, column in frame.items()}
+                frame = {name: frames.as_column(column, name) for name, column in frame.items()}
             frame = frames.gathered(frame)
             rows = len(frame) if frames.is_frame(frame) else frames.row_count(frames.columns(frame))
             if not rows:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.exceptions import TableFileError
-from .text_header import column_names, seen_delimiter
+from .text_header import column_names, detect_delimiter
 from .text_options import TextOptions
 from .text_records import LONGEST_ROW, Block, blanks_beside, chosen_records, record_blocks, record_ends, records_of
 from .text_source import TextSource, line_ends, opened
@@ -113,7 +113,7 @@ def read_batches(
     """
     with opened(name, in_memory) as file:
         source = TextSource(file, where, options.encoding, live=name == "-" and not in_memory)
-        delimiter = options.delimiter or seen_delimiter(source.sample, where)
+        delimiter = options.delimiter or detect_delimiter(source.sample, where)
         blocks = record_blocks(source, where, delimiter, block_bytes or BLOCK_BYTES)
         missing = missing_values(options.missing)
         parser, first = None, 0
