@@ -77,9 +77,8 @@ class GraphSketch:
             heads = [len(node.title) for node in layer if isinstance(node.item, Variable)]
             for node in layer:
                 if isinstance(node.item, Variable) and self.detail != "names":
-                    node.title += [""] * (
-                        max(heads) - len(node.title)
-                    )  # bars of neighbouring cards begin at the same height
+                    # bars of neighbouring cards begin at the same height
+                    node.title += [""] * (max(heads) - len(node.title))
                     node.height = card_height(node.item, len(node.title), self.compact)
 
     def _measure_variable(self, node: Node, variable: Variable) -> None:

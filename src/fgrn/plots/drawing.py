@@ -129,9 +129,8 @@ class NetworkSketch:
             lines = max(len(node.title) for node in layer)
             for node in layer:
                 if isinstance(node.item, Variable) and self.has_card(node.item):
-                    node.title += [""] * (
-                        lines - len(node.title)
-                    )  # bars of neighbouring cards begin at the same height
+                    # bars of neighbouring cards begin at the same height
+                    node.title += [""] * (lines - len(node.title))
                     node.height += card_height(node.item, lines, self.compact)
 
     def has_card(self, variable: Variable) -> bool:

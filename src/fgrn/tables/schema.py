@@ -114,7 +114,7 @@ class Schema(Mapping[str, Column]):
             what = "it" if len(empty) == 1 else "them"
             warn(f"{_columns_have(empty)} no known value, so nothing is learnt of {what}.", EmptyColumnWarning)
         if codes is None:
-            table_warnings.warn_of_missing_words(found, columns)
+            table_warnings.warn_of_missing_words(table_warnings.words_as_missing(found, columns))
         table_warnings.warn_of_names_like_values(found.values())
         return found
 

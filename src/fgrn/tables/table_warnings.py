@@ -16,23 +16,17 @@ MOST_LISTED = 3
 """The most columns that one warning lists."""
 
 
-def warn_of_missing_words(found: Mapping[str, Column], values: Mapping[str, Any]) -> None:
-    """Warn which words were taken as missing values, in how many rows, and how to keep them.
+def warn_of_missing_words(words: Mapping[str, Mapping[Any, int | None]]) -> None:
+    """Warn which words were taken as missing values, in how many rows, and how to keep them as levels.
 
     Args:
-        found: the columns of a schema.
-        values: the same columns as they were read.
+        words: by column the words, and the number of rows of each, None if not known.
     """
     parts = []
-    for name, column in found.items():
-        if not column.missing:
-            continue
-        rows = ""
-        if not isinstance(values[name], Distinct):
-            apart = checked_dictionary(values[name], name)
-            counts = zip(apart.values, apart.counts.tolist(), strict=True)
-            rows = f" in {counted(sum(n for value, n in counts if value in column.missing), 'row')}"
-        parts.append(f"column {name!r}: {shortened([repr(code) for code in column.missing], 4)}{rows}")
+    for name, rows in words.items():
+        known = [count for count in rows.values() if count is not None]
+        where = f" in {counted(sum(known), 'row')}" if known else ""
+        parts.append(f"column {name!r}: {shortened([repr(word) for word in rows], 4)}{where}")
     if parts:
         more = [counted(len(parts) - MOST_LISTED, "more column")] if len(parts) > MOST_LISTED else []
         warn(
@@ -40,6 +34,24 @@ def warn_of_missing_words(found: Mapping[str, Column], values: Mapping[str, Any]
             "missing=() (of an estimator, missing_values=()).",
             TableWarning,
         )
+
+
+def words_as_missing(found: Mapping[str, Column], values: Mapping[str, Any]) -> dict[str, dict[Any, int | None]]:
+    """Return by column the words taken as missing values, and the number of rows of each, None if not known.
+
+    Args:
+        found: the columns of the schema.
+        values: the same columns as they were read.
+    """
+    words: dict[str, dict[Any, int | None]] = {}
+    for name, column in found.items():
+        if column.missing:
+            rows: dict[Any, int] = {}
+            if not isinstance(values[name], Distinct):
+                apart = checked_dictionary(values[name], name)
+                rows = dict(zip(apart.values, apart.counts.tolist(), strict=True))
+            words[name] = {word: rows.get(word) for word in column.missing}
+    return words
 
 
 def words_among_numbers(counts: Mapping[Any, float]) -> list[str]:
@@ -87,9 +99,8 @@ def names_are_values(columns: Iterable[Column]) -> bool:
     """Return whether the name of every column looks like one of its values, as if a row was read as names."""
     known = [column for column in columns if column.levels]
     numbers = [int(column.name) for column in known if column.name.strip().isdecimal()]
-    numbered = (
-        len(numbers) == len(known) and len({b - a for a, b in pairwise(numbers)}) <= 1
-    )  # 1, 2, 3, ... or years are names
+    # names such as 1, 2, 3, ... or years are not values
+    numbered = len(numbers) == len(known) and len({b - a for a, b in pairwise(numbers)}) <= 1
     return len(known) > 1 and not numbered and all(map(_is_value_of_itself, known))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,19 +19,22 @@ class TextOptions:
 
     Attributes:
         missing: the words that mean a missing value; given as a word, a number, a list, or None for the usual words.
+        missing_by_default: whether it was None, so that a warning lists the words that occurred.
         header: whether the first line has the names of the columns.
         delimiter: the character between values; None to find it in the first lines.
         encoding: the encoding of the text; None for that of the byte order mark, or UTF-8.
         decimal: the decimal mark of numbers.
     """
 
-    missing: Any = MISSING
+    missing: Any = None
     header: bool = True
     delimiter: str | None = None
     encoding: str | None = None
     decimal: str = "."
+    missing_by_default: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "missing_by_default", self.missing is None)
         object.__setattr__(self, "missing", _missing_as_words(self.missing))
         if not isinstance(self.header, (bool, np.bool_)):
             raise TableFileError(

@@ -97,9 +97,8 @@ def parse(text: str, file: str, rescale: float | None = RESCALE) -> Document:
             if "//" not in text and "/*" not in text:
                 raise
             problems.append(error)
-    raise max(
-        problems, key=lambda error: error.line or 0
-    )  # the reading that got further is more likely to be the intended one
+    # the reading that got further is more likely to be the intended one
+    raise max(problems, key=lambda error: error.line or 0)
 
 
 def _parse_with_comments(text: str, builder: Builder, comment: re.Pattern[str]) -> Document:
@@ -112,9 +111,8 @@ def _parse_with_comments(text: str, builder: Builder, comment: re.Pattern[str]) 
     for block in blocks["network"]:
         for token in _tokens(block):
             if token.type == "NAME":
-                name = (
-                    "" if token == "unknown" else token.strip('"')
-                )  # written by programs for a network without a name
+                # "unknown" is written by programs for a network without a name
+                name = "" if token == "unknown" else token.strip('"')
             else:
                 _read_property(builder, "", token)
     for block in blocks["variable"]:
