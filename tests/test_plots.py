@@ -379,7 +379,7 @@ def test_what_is_spread_is_as_near_as_can_be(wanted: list[tuple[float, float, fl
 
     boxes: list[Any] = [Box(width) for _, width, _ in wanted]
     places, weights = (
-        np.array([place_nodes for place_nodes, _, _ in wanted]),
+        np.array([place for place, _, _ in wanted]),
         np.array([weight for _, _, weight in wanted]),
     )
     place_in_order(boxes, places.tolist(), weights.tolist())

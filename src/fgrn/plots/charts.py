@@ -110,11 +110,11 @@ def _cut_off_first_epochs(axes: Axes) -> list[str]:
         return []
     later = np.concatenate([line[line[:, 0] > min(begin, line[-1, 0] - 1)] for line in lines])
     low, (lowest, high) = later[:, 1].min(), _span(np.concatenate(lines)[:, 1])
-    width_for_names = (high - low) or 0.1 * (high - lowest)
-    if 4 * width_for_names >= high - lowest:
+    height = (high - low) or 0.1 * (high - lowest)
+    if 4 * height >= high - lowest:
         return []
-    bottom = low - 0.35 * width_for_names
-    axes.set_ylim(bottom, high + 0.08 * width_for_names)
+    bottom = low - 0.35 * height
+    axes.set_ylim(bottom, high + 0.08 * height)
     below = max(int(line[line[:, 1] < bottom, 0].max(initial=0)) for line in lines)
     first = "Epoch 1 is" if below == 1 else f"Epochs 1 to {below:,} are"
     return [f"{first} below the axis; the lowest value is {signed(lowest, '.4g')}."]
@@ -205,8 +205,8 @@ def _set_ticks(axes: Axes, sizes: Sequence[int], chosen: int) -> None:
     places = {size: (float(np.log(size) if logarithmic else size) - low) / (high - low) * wide for size in sizes}
     kept: list[int] = []
     for size in dict.fromkeys([chosen, sizes[-1], *sizes]):
-        width_for_names = [(width_of(f"{size:,}", 8) + width_of(f"{other:,}", 8)) / 2 + 0.06 for other in kept]
-        if all(abs(places[size] - places[other]) >= gap for other, gap in zip(kept, width_for_names, strict=True)):
+        gaps = [(width_of(f"{size:,}", 8) + width_of(f"{other:,}", 8)) / 2 + 0.06 for other in kept]
+        if all(abs(places[size] - places[other]) >= gap for other, gap in zip(kept, gaps, strict=True)):
             kept.append(size)
     axes.set_xticks(sizes, [f"{size:,}" if size in kept else "" for size in sizes])
 

@@ -183,12 +183,12 @@ def reduce_crossings(layers: list[list[Node]]) -> list[list[Node]]:
         if not least:
             break
         layers = [list(layer) for layer in layers]
-        place_nodes = {node: float(at) for layer in layers for at, node in enumerate(layer)}
+        position = {node: float(at) for layer in layers for at, node in enumerate(layer)}
         for layer in layers if sweep % 2 else layers[::-1]:
             near = {node: node.above if sweep % 2 else node.below for node in layer}
-            wanted = {n: np.mean([place_nodes[o] for o in near[n]]) if near[n] else place_nodes[n] for n in layer}
+            wanted = {n: np.mean([position[o] for o in near[n]]) if near[n] else position[n] for n in layer}
             layer.sort(key=wanted.__getitem__)
-            place_nodes.update((node, float(at)) for at, node in enumerate(layer))
+            position.update((node, float(at)) for at, node in enumerate(layer))
         if (count := _crossings(layers)) < least:
             best, least = layers, count
     return _swap_neighbours(best) if least else best
@@ -197,7 +197,7 @@ def reduce_crossings(layers: list[list[Node]]) -> list[list[Node]]:
 def _swap_neighbours(layers: list[list[Node]]) -> list[list[Node]]:
     """Return the layers with neighbours swapped while crossings decrease."""
     layers = [list(layer) for layer in layers]
-    place_nodes = {node: at for layer in layers for at, node in enumerate(layer)}
+    position = {node: at for layer in layers for at, node in enumerate(layer)}
     better, left = True, 50
     while better and left:
         better, left = False, left - 1
@@ -205,14 +205,14 @@ def _swap_neighbours(layers: list[list[Node]]) -> list[list[Node]]:
             for at in range(len(layer) - 1):
                 one, other = layer[at], layer[at + 1]
                 pairs = [
-                    (place_nodes[a], place_nodes[b])
+                    (position[a], position[b])
                     for side in ("above", "below")
                     for a in getattr(one, side)
                     for b in getattr(other, side)
                 ]
                 if sum(a > b for a, b in pairs) > sum(a < b for a, b in pairs):
                     layer[at], layer[at + 1] = other, one
-                    place_nodes[one], place_nodes[other] = at + 1, at
+                    position[one], position[other] = at + 1, at
                     better = True
     return layers
 
@@ -221,8 +221,8 @@ def _crossings(layers: list[list[Node]]) -> int:
     """Return the number of wires that cross."""
     count = 0
     for upper, lower in pairwise(layers):
-        place_nodes = {node: at for at, node in enumerate(lower)}
-        ends = [at for node in upper for at in sorted(place_nodes[other] for other in node.below)]
+        position = {node: at for at, node in enumerate(lower)}
+        ends = [at for node in upper for at in sorted(position[other] for other in node.below)]
         array = np.array(ends)
         count += int(np.triu(array[:, None] > array[None, :]).sum())
     return count

@@ -168,12 +168,10 @@ def set_title(figure: Figure, axes: Axes, text: str, notes: Sequence[str], own: 
     if not own:
         axes.set_title("\n".join([text, *notes]), pad=pad)
         return
-    width_for_names = figure.get_figwidth() - 0.2
-    figure.suptitle(
-        "\n".join(wrap_to_width(text, width_for_names, 10, 2, "bold")), x=0.01, ha="left", fontsize=10, weight="bold"
-    )
+    width = figure.get_figwidth() - 0.2
+    figure.suptitle("\n".join(wrap_to_width(text, width, 10, 2, "bold")), x=0.01, ha="left", fontsize=10, weight="bold")
     if notes:
-        lines = [line for note in notes for line in wrap_to_width(note, width_for_names, 7.5, 3)]
+        lines = [line for note in notes for line in wrap_to_width(note, width, 7.5, 3)]
         figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=7.5, color=GREY)
 
 

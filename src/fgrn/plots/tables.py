@@ -119,16 +119,14 @@ class Cells(NamedTuple):
 def _cells(counts: np.ndarray, normalise: bool, ax: Axes | None) -> Cells:
     """Return cells as large as the longest number needs; without numbers if there are too many labels for them."""
     count = len(counts)
-    width_for_names = (
-        np.inf if ax is None else 0.75 * min(ax.bbox.width, ax.bbox.height) / ax.figure.dpi / max(count, 1)
-    )
+    room = np.inf if ax is None else 0.75 * min(ax.bbox.width, ax.bbox.height) / ax.figure.dpi / max(count, 1)
     written = [f"{counts.max(initial=0):,}"]
     for size, least, most in ((7.5, 0.52, 12), (7.0, 0.4, SHARES_UP_TO), (6.0, 0.26, COUNTS_UP_TO)):
         shares = normalise and most <= SHARES_UP_TO
         needed = max(width_of(text, size) for text in [*written, *(["100%"] if shares else [])]) + 0.08
-        if count <= most and needed <= width_for_names:
-            return Cells(min(max(least, needed), width_for_names), size, shares)
-    return Cells(min(0.2, width_for_names, 8 / max(count, 1)), 0.0, False)
+        if count <= most and needed <= room:
+            return Cells(min(max(least, needed), room), size, shares)
+    return Cells(min(0.2, room, 8 / max(count, 1)), 0.0, False)
 
 
 def _mistakes(counts: np.ndarray, names: Sequence[Any]) -> str:
