@@ -64,7 +64,7 @@ def decode_factored(container: Container) -> FactoredModel:
     if kind not in ("bayesian", "markov"):
         raise Refused(f"its model is of the kind {short_repr(kind)}.", NEWER)
     tables = list_of_records(record, "tables")
-    scopes = [_read_scope(one, variables) for one in tables]
+    scopes = [_scope_of_table(one, variables) for one in tables]
     for number, (one, scope) in enumerate(zip(tables, scopes, strict=True)):
         sizes = tuple(variables[name].cardinality for name in scope)
         flat = (prod(sizes[:-1]), sizes[-1] if sizes else 1)
@@ -73,7 +73,7 @@ def decode_factored(container: Container) -> FactoredModel:
                 what = f"the {'table' if key == 'tensor' else key} of number {number}"
                 container.want(value_of(str, one, key, what), what, dtype, flat)
     arrays = container.tensors(check_distributions if kind == "bayesian" else _check_factor_values)
-    named = (value_of(str, record, "name", "its model"), _read_properties(record))
+    named = (value_of(str, record, "name", "its model"), _checked_properties(record))
     with refusing_invalid_models():
         model = _build_bayesian if kind == "bayesian" else _build_markov
         found = model(variables, tables, scopes, arrays, *named)
@@ -131,7 +131,7 @@ def _build_markov(
     return MarkovNetwork(variables.values(), factors, name=name, properties=properties)
 
 
-def _read_scope(record: dict[str, Any], variables: Mapping[str, Variable]) -> tuple[str, ...]:
+def _scope_of_table(record: dict[str, Any], variables: Mapping[str, Variable]) -> tuple[str, ...]:
     """Return the names of the variables of a table; `Refused` for unknown or repeated ones, or too many cells."""
     names = value_of(list, record, "scope", "a table")
     for name in names:
@@ -144,7 +144,7 @@ def _read_scope(record: dict[str, Any], variables: Mapping[str, Variable]) -> tu
     return tuple(names)
 
 
-def _read_properties(record: dict[str, Any]) -> dict[str, dict[str, str]]:
+def _checked_properties(record: dict[str, Any]) -> dict[str, dict[str, str]]:
     """Return the properties by variable; `Refused` unless all are texts."""
     found = value_of(dict, record, "properties", "its model")
     for name, texts in found.items():
