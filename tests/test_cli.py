@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import signal
@@ -270,6 +271,22 @@ def test_doctor_and_bench(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"kernels", "all kernels", "kernel cache"} <= {one["what"] for one in found}
     text = said(capsys, "bench", "--rows", "2000", "--epochs", "2")
     assert "rows per second" in text
+
+
+def test_doctor_goes_on_where_a_package_cannot_be_imported(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.import_module
+
+    def without_a_folder(name: str, package: str | None = None) -> Any:
+        if name == "matplotlib":
+            raise OSError("Matplotlib requires access to a writable cache directory")
+        return real(name, package)
+
+    monkeypatch.setattr(importlib, "import_module", without_a_folder)
+    assert main(["doctor", "--json"]) == 1
+    found = {one["what"]: one for one in json.loads(capsys.readouterr().out)}
+    assert not found["matplotlib"]["fine"]
+    assert "writable cache directory" in found["matplotlib"]["says"]
+    assert found["kernels"]["fine"]
 
 
 def test_a_table_is_read_as_the_model_learnt_it(tmp_path: Path, capsys: Any) -> None:
