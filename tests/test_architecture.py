@@ -69,9 +69,8 @@ SAME_NAME = {
 """Functions and classes of one name in several modules that mean the same, or are public under that name."""
 
 SAME_NAME_STILL = (
-    "Held", "Part", "_encoded", "_found", "_joined", "_known", "_marked", "_parted", "_plain", "_read", "_restored",
-    "_run", "_states", "_told", "_value", "_words", "added", "check_names", "counted", "digest", "drawn", "encode",
-    "filled", "gathered", "kind_of", "opened", "parted", "record", "recorded", "recount", "rows_of", "shown",
+    "Held", "_joined", "_known", "_parted", "_plain", "_read", "_restored", "_run", "_states", "_told", "_value",
+    "_words", "added", "counted", "digest", "drawn", "filled", "record", "recorded", "recount", "rows_of", "shown",
     "summary", "sweep", "weighted", "whole", "written",
 )  # fmt: skip
 """Names that mean different things in different modules, and are still to be changed. Add none."""

@@ -291,7 +291,7 @@ def test_any_text_means_the_same_in_batches(
     place = tmp_path_factory.mktemp("text") / "a.csv"
     place.write_text(text, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fgrn.tables.text_reader, "BLOCK_BYTES", block)
+        patch.setattr(fgrn.tables.text_reader, "PARSED_BYTES", block)
         expected = outcome(lambda: table_file.read(place))
         found = outcome(lambda: pa.concat_tables(Stream(place, rows=rows)))
         if not isinstance(expected, pa.Table):

@@ -99,7 +99,7 @@ def test_few_rows_of_pandas_are_read_as_many_are(
 ) -> None:
     def read() -> tuple[list[Any], list[bool], type]:
         (column,) = frames.columns(pd.DataFrame({"x": series}), by_value=by_value).values()
-        values = frames.listed(column)
+        values = frames.as_list(column)
         return (
             [(type(one), one) for one in values if not frames.is_unknown(one)],
             [*map(frames.is_unknown, values)],
@@ -107,7 +107,7 @@ def test_few_rows_of_pandas_are_read_as_many_are(
         )
 
     few = read()
-    monkeypatch.setattr(frames, "FEW", 0)
+    monkeypatch.setattr(frames, "FEW_ROWS_OF_PANDAS", 0)
     assert read() == few
 
 

@@ -218,7 +218,7 @@ def test_a_link_the_system_does_not_follow_is_not_followed(tmp_path: Path, monke
 
     monkeypatch.setattr(Path, "stat", refusing)
     with pytest.raises(fgrn.FgrnError, match="permission denied"):
-        table_file.put(str(link), b"other")
+        table_file.write_file(str(link), b"other")
     assert target.read_bytes() == b"mine"
 
 
@@ -229,7 +229,7 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
         places.append(tmp_path / "pipe")
     for place in places:
         with pytest.raises(fgrn.TableFileError, match=f"{place.name}.*something that is not a file"):
-            table_file.put(str(place), b"data")
+            table_file.write_file(str(place), b"data")
 
 
 # What killed writers leave
@@ -250,7 +250,7 @@ def test_what_a_killed_writer_left_goes_with_the_next_write(tmp_path: Path) -> N
     assert done.returncode == -signal.SIGKILL
     (left,) = tmp_path.iterdir()
     assert left.suffix == ".part"
-    table_file.put(str(tmp_path / "other"), b"data")
+    table_file.write_file(str(tmp_path / "other"), b"data")
     assert names_in(tmp_path) == ["other"]
 
 

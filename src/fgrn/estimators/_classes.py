@@ -123,7 +123,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         return self._prototypes(self._class_name(), self.classes_)
 
     def _completable(self, X: Any) -> tuple[Columns, dict[str, Coded], Schema]:
-        X = frames.gathered(X)
+        X = frames.collected(X)
         name = self._y_name if frames.has_column(X, self._y_name) and self._class_name() == self._y_name else None
         if name is None or name in self._names():
             return super()._completable(X)

@@ -67,14 +67,14 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
     def _columns(self, X: Any, *, reset: bool) -> Columns:
         """The columns of a table by name and by value; those of an array are called x0, x1, ..."""
         row = None if reset else frames.named_row(X)
-        X = frames.gathered(X) if row is None else row
+        X = frames.collected(X) if row is None else row
         if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # some sparse matrices are mappings
             return self._mapping(X, reset)
         if isinstance(X, np.ndarray) and X.dtype.names:
             return self._mapping({name: X[name] for name in X.dtype.names}, reset)
         _refuse_flat(X)
         if frames.is_frame(X):
-            frames.check_names(X)
+            frames.check_unique_columns(X)
             validate_data(self, X, reset=reset, skip_check_array=True)
             if hasattr(self, "feature_names_in_"):
                 columns = frames.columns(X, by_value=True)

@@ -108,7 +108,7 @@ def columns(data: Data, *, by_value: bool = False) -> dict[str, Any]:
     elif isinstance(data, np.ndarray) and data.dtype.names:
         found = {name: np.asanyarray(data[name]) for name in data.dtype.names}
     elif kind_of(data) == "pandas" and len(data) <= FEW_ROWS_OF_PANDAS:
-        check_names(data)
+        check_unique_columns(data)
         found = {checked_name(name): _few_values(series, by_value) for name, series in data.items()}
     else:
         frame = narwhals_frame(data)
@@ -116,8 +116,8 @@ def columns(data: Data, *, by_value: bool = False) -> dict[str, Any]:
     return {name: dictionary_encoded(column) for name, column in found.items()} if by_value else found
 
 
-def gathered(data: Data) -> Data:
-    """A frame that is there: a lazy one is collected, and a batch of Arrow is a table of one batch."""
+def collected(data: Data) -> Data:
+    """Return a frame in memory: a lazy one is collected, and an Arrow record batch becomes a table."""
     if is_batch(data):
         import pyarrow as pa
 
@@ -207,9 +207,9 @@ def is_source(data: Any) -> bool:
     return any(hasattr(data, name) for name in ("batches", "get_fragments", "read_next_batch"))
 
 
-def check_names(data: Data) -> None:
-    """Refuse a frame with two columns of one name."""
-    names = getattr(data, "column_names", None) or data.columns  # the columns of a table of Arrow are not their names
+def check_unique_columns(data: Data) -> None:
+    """Raise EvidenceError if two columns of a frame have the same name."""
+    names = getattr(data, "column_names", None) or data.columns  # `columns` of an Arrow table are not names
     twice = sorted(repr(name) for name, count in Counter(names).items() if count > 1)
     if twice:
         raise EvidenceError(f"There are several columns called {', '.join(twice)}. Rename them, or leave some out.")
@@ -396,9 +396,9 @@ def narwhals_frame(data: Any) -> Any:
     """Return a dataframe as one of narwhals; EvidenceError for anything else."""
     import narwhals.stable.v1 as nw
 
-    data = gathered(data)
+    data = collected(data)
     if is_frame(data):
-        check_names(data)
+        check_unique_columns(data)
     try:
         frame = nw.from_native(data)
     except TypeError:

@@ -72,12 +72,12 @@ def column_names(names: Sequence[str], where: str) -> list[str]:
             f"{'it' if len(new) == 1 else 'them'} out. If the first line is a row, say header=False.",
             FgrnWarning,
         )
-    check_names(out, where)
+    check_unique_names(out, where)
     return out
 
 
-def check_names(names: Sequence[str], where: str) -> None:
-    """Refuse two columns of one name."""
+def check_unique_names(names: Sequence[str], where: str) -> None:
+    """Raise TableFileError if two columns have the same name."""
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise TableFileError(

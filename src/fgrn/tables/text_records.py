@@ -21,7 +21,7 @@ LONGEST_ROW = 2**24
 LINE_FEED, RETURN, QUOTE = b'\n\r"'
 
 
-class Block(NamedTuple):
+class RecordBlock(NamedTuple):
     """The bytes of whole records, and the number of the line they begin on, counted from 1."""
 
     data: bytes
@@ -129,7 +129,7 @@ def blanks_beside(delimiter: str) -> bytes:
     return b" \t".replace(delimiter.encode(), b"")
 
 
-def records_of(data: bytes, delimiter: str, with_empty: bool) -> Records:
+def split_records(data: bytes, delimiter: str, with_empty: bool) -> Records:
     """Return the records of a block, including empty lines and those of blanks only if `with_empty`."""
     ends = record_ends(data, delimiter)
     begins = np.concatenate([[0], ends[:-1]])
@@ -151,7 +151,7 @@ def chosen_records(data: bytes, records: Records, which: np.ndarray) -> bytes:
     return copy[np.cumsum(changes[:-1], dtype=np.int8) > 0].tobytes()
 
 
-def record_blocks(source: ByteSource, where: str, delimiter: str, block_bytes: int) -> Iterator[Block]:
+def record_blocks(source: ByteSource, where: str, delimiter: str, block_bytes: int) -> Iterator[RecordBlock]:
     """Yield the text of a source in blocks of whole records, each as soon as it is complete.
 
     Args:
@@ -177,7 +177,7 @@ def record_blocks(source: ByteSource, where: str, delimiter: str, block_bytes: i
         if not last:
             begun += piece
             continue
-        yield Block(data := bytes(begun) + piece[:last], line)
+        yield RecordBlock(data := bytes(begun) + piece[:last], line)
         line += line_ends(data)
         begun = bytearray(piece[last:])
     if begun and scanner.is_quoted:
@@ -186,4 +186,4 @@ def record_blocks(source: ByteSource, where: str, delimiter: str, block_bytes: i
             "Mend the file there."
         )
     if begun:
-        yield Block(bytes(begun), line)
+        yield RecordBlock(bytes(begun), line)

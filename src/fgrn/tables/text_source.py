@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Protocol
 
 from ..core.exceptions import FgrnError, TableFileError
 
-MARKS = (
+BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -41,7 +41,7 @@ class ByteSource(Protocol):
         """Return at most `size` bytes, as soon as there are any; none at the end."""
 
 
-def opened(name: str, in_memory: bool = False) -> BinaryIO:
+def open_table(name: str, in_memory: bool = False) -> BinaryIO:
     """Open a file for reading, decompressed if its name ends in .gz; "-" is standard input.
 
     Args:
@@ -141,7 +141,7 @@ class TextSource:
 
     def __init__(self, file: BinaryIO, where: str, encoding: str | None, live: bool) -> None:
         raw: ByteSource = io.BufferedReader(file) if isinstance(file, io.RawIOBase) and not live else file
-        bytes_ = _Guarded(raw, where)
+        bytes_ = _WithNamedErrors(raw, where)
         head = _first_bytes(bytes_, live)
         if head.startswith(GZIP):
             raise TableFileError(f"{where} is packed by gzip. Unpack it first, or give it a name that ends in .gz.")
@@ -173,7 +173,7 @@ def _first_bytes(source: ByteSource, live: bool) -> bytes:
     return head
 
 
-class _Guarded:
+class _WithNamedErrors:
     """A source of bytes whose errors name the file."""
 
     def __init__(self, source: ByteSource, where: str) -> None:
@@ -203,7 +203,7 @@ class _Joined:
 
 def _encoding_of(data: bytes, where: str, encoding: str | None) -> tuple[bytes, str]:
     """Return the byte order mark of a text and its encoding: by that mark, as given, or UTF-8."""
-    mark, marked = next(((mark, name) for mark, name in MARKS if data.startswith(mark)), (b"", None))
+    mark, marked = next(((mark, name) for mark, name in BYTE_ORDER_MARKS if data.startswith(mark)), (b"", None))
     try:
         kind = codecs.lookup(marked or encoding or "utf-8").name
         io.TextIOWrapper(io.BytesIO(), kind)  # some codecs are not for text

@@ -21,7 +21,7 @@ from ...bayes.document import Document
 from ...core.exceptions import FgrnError, NetworkFileError
 from ...core.settings import choice, number
 from ...core.whole_file import reason_of
-from ...tables.table_file import put
+from ...tables.table_file import write_file
 from ..container import Refused, open_regular_file
 from .builder import RESCALE as RESCALE
 from .builder import check_document
@@ -137,7 +137,7 @@ def write_document(document: Document, path: str | os.PathLike[str], format: str
     check_document(document)
     data = _module(kind).serialise(document).encode("utf-8")
     # the same document gives the same bytes at any time
-    put(str(place), gzip.compress(data, mtime=0) if _is_packed_name(place) else data, NetworkFileError)
+    write_file(str(place), gzip.compress(data, mtime=0) if _is_packed_name(place) else data, NetworkFileError)
 
 
 def read_evidence(path: str | os.PathLike[str]) -> Mapping[str, Any]:
