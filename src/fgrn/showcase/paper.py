@@ -68,7 +68,7 @@ class Way(NamedTuple):
     rest: float = 1e-10
 
 
-BATCH, REST, INCREMENTAL = f"batch, {CYCLES} cycles", "batch, cycles until at rest", "incremental"
+BATCH, REST, INCREMENTAL = f"batch, {CYCLES} cycles", "batch, cycles until converged", "incremental"
 SMOOTH = f"smoothing {SMOOTHING:g}"
 CHOSEN, BINNED, RECOMMENDED = f"{SMOOTH}, states chosen", f"{SMOOTH}, states chosen, numbers in bins", "recommended"
 WAYS_OF_LEARNING = {
@@ -190,7 +190,7 @@ class Results:
             f"Accuracy in percent as in the paper: {HIDDEN} hidden states, {EPOCHS} epochs, hidden prior not learnt",
             list(PAPER_COLUMN),
             "Mean ± standard deviation of runs, and test rows of probability zero in the mean. The paper does not say "
-            f"how many cycles it had; at rest: no table moves by more than {AT_REST:g}, after {MOST_CYCLES} at most.",
+            f"how many cycles it had; converged: no table changes by more than {AT_REST:g}, after {MOST_CYCLES} at most.",
         )
         yield self._accuracies(
             "Accuracy in percent with better settings, and of other methods, beside the better figure of the paper",
