@@ -32,7 +32,7 @@ from ..tables.frames import Coded, states
 from ..tables.schema import MOST_NUMBERS, Schema
 from . import datasets
 
-HIDDEN, EPOCHS, CYCLES, MOST_CYCLES, AT_REST = 20, 20, 5, 10, 1e-3
+HIDDEN, EPOCHS, CYCLES, MOST_CYCLES, CONVERGED = 20, 20, 5, 10, 1e-3
 SMOOTHING, BINS, CHOICES, FOLDS = 1.0, 6, (2, 4, 8, 12, 20), 3
 STARTS, SLOW_STARTS = 5, 2
 ROW_ORDERS = {"file": "by file order", "random": "over random splits"}
@@ -73,7 +73,7 @@ SMOOTH = f"smoothing {SMOOTHING:g}"
 CHOSEN, BINNED, RECOMMENDED = f"{SMOOTH}, states chosen", f"{SMOOTH}, states chosen, numbers in bins", "recommended"
 WAYS_OF_LEARNING = {
     BATCH: Way(CYCLES),
-    REST: Way(MOST_CYCLES, rest=AT_REST),
+    REST: Way(MOST_CYCLES, rest=CONVERGED),
     INCREMENTAL: Way(),
     f"{BATCH}, {SMOOTH}": Way(CYCLES, SMOOTHING),
     f"{INCREMENTAL}, {SMOOTH}": Way(smoothing=SMOOTHING),
@@ -190,7 +190,7 @@ class Results:
             f"Accuracy in percent as in the paper: {HIDDEN} hidden states, {EPOCHS} epochs, hidden prior not learnt",
             list(PAPER_COLUMN),
             "Mean ± standard deviation of runs, and test rows of probability zero in the mean. The paper does not say "
-            f"how many cycles it had; converged: no table changes by more than {AT_REST:g}, after {MOST_CYCLES} at most.",
+            f"how many cycles it had; converged: no table changes by over {CONVERGED:g}, after {MOST_CYCLES} at most.",
         )
         yield self._accuracies(
             "Accuracy in percent with better settings, and of other methods, beside the better figure of the paper",
