@@ -8,14 +8,14 @@ that pays; each begins with EM, which makes the rows likely, and goes on with ta
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..core.progress import Told
+from ..core.progress import ProgressReporter
 from ..graph.network import Network
 from ..learning.conditional import Conditional, Penalty
 from ..learning.criteria import ClassCandidate
@@ -35,11 +35,11 @@ after about 7 s on two cores, and always at the same candidate."""
 STRENGTHS = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
 """Of the penalty, in the order they are tried."""
 
-ITERATIONS, LAST_ITERATIONS = 40, 150
+ITERATIONS, LAST_ITERATIONS = 30, 150
 """Of refining a candidate, and the model that was chosen."""
 
-EPOCHS, TOLERANCE = 60, 1e-4
-"""Of learning a candidate: the most epochs, and when it has converged."""
+EPOCHS, TOLERANCE = 60, 1e-5
+"""Of learning a candidate: the most epochs, and the gain per row at which it, and refining it, has converged."""
 
 LEAST_ROWS = 5
 """Rows of a class for each of its hidden states: a class with fewer has fewer states."""
@@ -60,7 +60,7 @@ class Refinement:
 
 
 @dataclass(frozen=True)
-class Rows:
+class DistinctRows:
     """The different rows of a table, how much each weighs, and in which parts it is kept back.
 
     Equal rows with the class are one, with their weight: copies of a row are the same as a row of that weight, and the
@@ -74,7 +74,7 @@ class Rows:
     """(parts, rows): the share of the weight of each row that is kept back in a part."""
 
     @classmethod
-    def of(cls, data: Mapping[str, Coded], target: str, weights: np.ndarray | None, seed: int) -> Rows:
+    def of(cls, data: Mapping[str, Coded], target: str, weights: np.ndarray | None, seed: int) -> DistinctRows:
         """The rows of a table, dealt out to the parts class by class."""
         codes, weight, copies = _distinct(data, target, weights)
         names = list(data)
@@ -102,14 +102,14 @@ class Rows:
         """The class of each row, -1 where it is unknown."""
         return self.data[self.target].codes
 
-    def part(self, number: int) -> tuple[Part, Part]:
+    def part(self, number: int) -> tuple[WeightedRows, WeightedRows]:
         """The rows to learn from, and those kept back."""
         back = self.kept_back[number] * self.weights
         return self._some(self.weights - back), self._some(back)
 
-    def _some(self, weights: np.ndarray) -> Part:
+    def _some(self, weights: np.ndarray) -> WeightedRows:
         rows = np.flatnonzero(weights > 1e-12 * self.weights)
-        return Part({name: Coded(column.codes[rows]) for name, column in self.data.items()}, weights[rows])
+        return WeightedRows({name: Coded(column.codes[rows]) for name, column in self.data.items()}, weights[rows])
 
     def states(self, size: int, classes: int) -> list[int]:
         """How many states each class gets, `size` at most: no more than its rows can tell apart."""
@@ -124,7 +124,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Part:
+class WeightedRows:
     """Some rows with their weights."""
 
     data: Mapping[str, Coded]
@@ -173,14 +173,14 @@ class Choice:
         stopped: asked whether to end.
     """
 
-    rows: Rows
+    rows: DistinctRows
     network: Callable[[int], Network]
     smoothing: Any
     ordered: Sequence[str]
     engine: str
     seed: int
     seconds: float | None
-    told: Told
+    told: ProgressReporter
     stopped: Callable[[], bool]
     tried: list[ClassCandidate] = field(default_factory=list)
     spent: float = 0.0
@@ -201,7 +201,7 @@ class Choice:
         """The candidate of the least log-loss; the first of equal ones."""
         return min(self.tried, key=lambda one: one.log_loss)
 
-    def search(self, sizes: Iterator[int], refine: bool, structure: str) -> None:
+    def search(self, sizes: Iterable[int], refine: bool, structure: str) -> None:
         """Try sizes until one does not tell the class better than those before, each with all that may refine it."""
         failed = 0
         for size in sizes:
@@ -252,9 +252,7 @@ class Choice:
             float(np.average(one, weights=its)) for one, its in zip(losses, weights, strict=True)
         ]
         parameters = trials[0].network.free_parameters
-        self.tried.append(
-            ClassCandidate(structure, size, states, how.towards, how.strength, mean, spread, parameters)
-        )
+        self.tried.append(ClassCandidate(structure, size, states, how.towards, how.strength, mean, spread, parameters))
         return mean
 
 
@@ -267,7 +265,7 @@ class _Trial:
         self.network = choice.network(size)
         self._z: dict[str, np.ndarray] = {}
         history = self.network.learn(
-            self._learnt.data, epochs=EPOCHS, tolerance=TOLERANCE, accelerate=True, smoothing=choice.smoothing,
+            self._learnt.data, epochs=EPOCHS, tolerance=10 * TOLERANCE, accelerate=True, smoothing=choice.smoothing,
             weights=self._learnt.weights, seed=choice.seed, engine=choice.engine,
         )  # fmt: skip
         self._work = len(self._learnt.weights) * len(choice.rows.data) * (self.states + 8)
@@ -289,7 +287,7 @@ class _Trial:
         if how.towards:
             penalty = Penalty(how.strength, how.towards, self._choice.ordered)
             before = self._task.evaluations
-            z = self._task.maximised(penalty, ITERATIONS, self._z.get(how.towards), self._choice.stopped)
+            z = self._task.maximised(penalty, ITERATIONS, TOLERANCE, self._z.get(how.towards), self._choice.stopped)
             self._choice.spent += 2 * (self._task.evaluations - before) * self._work
             self._z[how.towards] = z
             network = self._task.network(z)
@@ -316,5 +314,5 @@ def refined(
     some = np.arange(0, rows, max(1, rows // REFINED_ROWS))
     chosen = {name: Coded(np.ascontiguousarray(column.codes[some])) for name, column in data.items()}
     task = Conditional(network, chosen, target, None if weights is None else weights[some], engine)
-    found: Network = task.network(task.maximised(penalty, LAST_ITERATIONS, stopped=stopped))
+    found: Network = task.network(task.maximised(penalty, LAST_ITERATIONS, 0.01 * TOLERANCE, stopped=stopped))
     return found

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..core.exceptions import FgrnWarning, warn
-from ..core.progress import Steps
+from ..core.progress import ReadingProgress
 from ..flow.em import History
 from ..graph import structures
 from ..graph.network import Network
@@ -20,7 +20,7 @@ from ..tables import frames
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
 from ._choosing import Choosing
-from ._class_choice import Choice, Rows, refined
+from ._class_choice import Choice, DistinctRows, refined
 from ._classes import LatentClassifierBase
 
 
@@ -159,7 +159,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         self.__dict__.pop("selection_", None)
         if choice.tried:
             self.selection_ = ClassSelection(tuple(choice.tried))
-            best, size = self.selection_.best, self.selection_.best.size
+            best, size = choice.best, choice.best.size
             penalty = Penalty(best.strength, best.towards, self._ordered()) if best.towards else None
             self._warn_if_at_the_edge(choice)
         self.network_ = choice.network(size)
@@ -173,7 +173,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
     def _search(self, data: Any, weights: np.ndarray | None, sizes: Iterable[int]) -> Choice:
         """Try candidates; none where there is nothing to choose, or too little to choose by."""
         seed, structure, target = self._seed(), self._chosen_structure(), self._class_name()
-        rows = Rows.of(data, target, weights, seed)
+        rows = DistinctRows.of(data, target, weights, seed)
 
         def built(size: int) -> Network:
             if structure == "shared":
@@ -183,7 +183,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
 
         is_batch = self._journal is None and hasattr(self, "_kind")  # its tables change with the next one
         refine = self.refine in ("auto", True) and structure != "shared" and not is_batch
-        with Steps(self.verbose) as told:
+        with ReadingProgress(self.verbose) as told:
             choice = Choice(
                 rows, built, self._smoothing(), self._ordered(), self.engine, seed, self.max_seconds, told,
                 self._stopped,

@@ -1,4 +1,4 @@
-"""Ready-made networks: `lvm`, `naive_bayes`, `class_mixture`, `dica`, `stack`, `hmm`. Wiring only; they are ordinary Networks.
+"""Ready-made networks: `lvm`, `naive_bayes`, `class_mixture`, `dica`, `stack`, `hmm`; wiring only.
 
 `observed` is always a mapping from names to states, a number or a list of labels. The copy of a hidden variable that a
 Diverter sends to variable Y is called "S->Y".
@@ -73,7 +73,7 @@ def naive_bayes(
         tables: where learning starts, by the variable a table leads to: P(variable | class), a row for each class; at
             random unless given.
     """
-    label = _class_of(observed, class_variable)
+    label = _class_among(observed, class_variable)
     return _tied_to_class(observed, label, Variable(name, label.labels), np.eye(label.cardinality), tables)
 
 
@@ -99,7 +99,7 @@ def class_mixture(
         tables: where learning starts, by the variable a table leads to: P(variable | hidden), a row for each hidden
             state; at random unless given.
     """
-    label = _class_of(observed, class_variable)
+    label = _class_among(observed, class_variable)
     sizes = [hidden] * label.cardinality if isinstance(hidden, int) else list(hidden)
     for size in sizes:
         settings.whole("hidden", size, 1, WiringError)
@@ -114,7 +114,7 @@ def _up_to(size: int) -> range:
     return range(1, size + 1)
 
 
-def _class_of(observed: Mapping[str, States], class_variable: str) -> Variable:
+def _class_among(observed: Mapping[str, States], class_variable: str) -> Variable:
     """The class among the observed variables."""
     variables, name = _variables(observed), settings.name_of(class_variable)
     if name not in observed:
@@ -371,7 +371,7 @@ def _grouped(variables: Sequence[Variable], grouping: int | Sequence[Sequence[st
             raise WiringError(f"A group holds at least one variable. Got {grouping} instead.")
         return [list(variables[at : at + grouping]) for at in range(0, len(variables), grouping)]
     by_name = {variable.name: variable for variable in variables}
-    groups = [settings.names("groups", group, WiringError) for group in grouping]
+    groups = [settings.variable_names("groups", group, WiringError) for group in grouping]
     listed = [name for group in groups for name in group]
     for name in listed:
         if name not in by_name:

@@ -109,7 +109,8 @@ class Conditional:
     @cached_property
     def _free(self) -> np.ndarray:
         """Which cells are learnt."""
-        return self._spec.learnt & self._spec.supported
+        found: np.ndarray = self._spec.learnt & self._spec.supported
+        return found
 
     def values(self, z: np.ndarray) -> np.ndarray:
         """Tables and priors: the softmax of z in every line, over the cells that may be filled."""
@@ -134,6 +135,7 @@ class Conditional:
         self,
         penalty: Penalty,
         iterations: int = 100,
+        tolerance: float = 1e-6,
         begin: np.ndarray | None = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> np.ndarray:
@@ -146,7 +148,7 @@ class Conditional:
             cost, uphill = pull(z)
             return (cost - likelihood) / self.weight, (uphill - slope) / self.weight
 
-        return minimised(loss, start if begin is None else begin, iterations, stopped=stopped)
+        return minimised(loss, start if begin is None else begin, iterations, tolerance, stopped)
 
     def network(self, z: np.ndarray) -> Any:
         """A copy of the network with the tables of z."""

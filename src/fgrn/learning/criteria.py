@@ -158,7 +158,7 @@ class ClassCandidate:
     n_hidden: int
     """States of the hidden variable, of all classes together."""
     towards: str
-    """What the tables were drawn to when they were refined for the class: "independence", "fit", or "" if not at all."""
+    """What refined tables were drawn to, "independence" or "fit"; "" if they were not refined."""
     strength: float
     """Of the penalty by which they were drawn there."""
     log_loss: float
@@ -193,7 +193,8 @@ class ClassSelection:
         rows = [
             [
                 one.structure, f"{one.n_hidden}", one.towards or "-", f"{one.strength:g}" if one.towards else "-",
-                f"{one.n_parameters:,}", f"{one.log_loss:.4f}", f"{one.error:.4f}", "<- best" if one is self.best else "",
+                f"{one.n_parameters:,}", f"{one.log_loss:.4f}", f"{one.error:.4f}",
+                "<- best" if one is self.best else "",
             ]
             for one in self.candidates
         ]  # fmt: skip

@@ -124,7 +124,7 @@ class Learning:
         settings.choice("holes", holes, ("expect", "ignore"))
         settings.choice("merge", merge, (True, False, None))
         rule = em.Rule(epochs, cycles, tolerance, cycle_tolerance, starts, seed, accelerate)
-        paused = settings.names("paused", paused, own=self.variable)
+        paused = settings.variable_names("paused", paused, own=self.variable)
         plan = self._plan(paused)
         if not plan.is_tree:
             raise LearningError(
@@ -137,7 +137,11 @@ class Learning:
         encoded = self._encode(plan, data)
         if not encoded.rows or not encoded.edges():
             raise LearningError("There are no rows to learn from.")
-        spec = self._spec if only is None else self._spec.restricted(settings.names("only", only, own=self.variable))
+        spec = (
+            self._spec
+            if only is None
+            else self._spec.restricted(settings.variable_names("only", only, own=self.variable))
+        )
         spec = spec.without(paused)
         if not any((*spec.learnt_tables, *spec.learnt_priors)):
             raise LearningError("Nothing here may be learnt: every table and prior is frozen.")
