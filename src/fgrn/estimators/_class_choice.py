@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.progress import ProgressReporter
+from ..core.progress import ReadingProgress
 from ..graph.network import Network
 from ..learning.conditional import Conditional, Penalty
 from ..learning.criteria import ClassCandidate
@@ -28,15 +28,19 @@ MOST_ROWS = 20_000
 REFINED_ROWS = 200_000
 """Rows that the tables of the chosen model are refined on, at most."""
 
-MOST_WORK = 1e9
-"""What choosing may cost unless seconds are given: rows * columns * (states + 8), summed over all E-steps. It ends
-after about 7 s on two cores, and always at the same candidate."""
+MOST_WORK = 7e8
+"""What choosing may cost unless seconds are given: CALL + rows * columns * (states + 8), summed over all E-steps. It
+ends after about 7 s on two cores, and always at the same candidate."""
 
-STRENGTHS = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
-"""Of the penalty, in the order they are tried."""
+CALL = 1.5e5
+"""What an E-step costs however few rows there are."""
 
-ITERATIONS, LAST_ITERATIONS = 30, 150
-"""Of refining a candidate, and the model that was chosen."""
+STRENGTHS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
+"""Of the penalty: from the second on they are tried until one is worse than the one before; the first, if the second is
+the best of them."""
+
+ITERATIONS = 30
+"""Of refining tables by one penalty."""
 
 EPOCHS, TOLERANCE = 60, 1e-5
 """Of learning a candidate: the most epochs, and the gain per row at which it, and refining it, has converged."""
@@ -44,17 +48,22 @@ EPOCHS, TOLERANCE = 60, 1e-5
 LEAST_ROWS = 5
 """Rows of a class for each of its hidden states: a class with fewer has fewer states."""
 
+LEAST_TO_PART = 10
+"""Rows of known class from which on some are kept back."""
+
 FAINTEST = 1e-9
 """A smaller probability of the class that came true counts as this one."""
 
-CLEARLY_WORSE = 1.15
-"""A candidate whose log-loss on the first rows is so many times that of the best one is not tried on the others."""
+CLEARLY_WORSE = 3.0
+"""A candidate whose log-loss on the first rows is larger than that of another by so many standard errors of the
+difference is not tried on the others."""
 
 
 @dataclass(frozen=True)
 class Refinement:
-    """How tables are refined for the class: not at all, if `towards` is empty."""
+    """How the tables of a size are refined for the class: not at all, if `towards` is empty."""
 
+    size: int
     towards: str = ""
     strength: float = 0.0
 
@@ -72,6 +81,8 @@ class DistinctRows:
     weights: np.ndarray
     kept_back: np.ndarray
     """(parts, rows): the share of the weight of each row that is kept back in a part."""
+    count: float
+    """How many rows have a known class, copies included."""
 
     @classmethod
     def of(cls, data: Mapping[str, Coded], target: str, weights: np.ndarray | None, seed: int) -> DistinctRows:
@@ -95,7 +106,7 @@ class DistinctRows:
         if total > MOST_ROWS:
             kept &= (classes >= 0) | (np.arange(len(codes)) < 2 * MOST_ROWS)
         some = {name: Coded(np.ascontiguousarray(codes[kept, place])) for place, name in enumerate(names)}
-        return cls(some, target, weight[kept], shares[:, kept])
+        return cls(some, target, weight[kept], shares[:, kept], float(total))
 
     @cached_property
     def classes(self) -> np.ndarray:
@@ -120,7 +131,7 @@ class DistinctRows:
     def can_be_parted(self) -> bool:
         """Whether there is something to be told, and rows enough to tell it from."""
         known = self.classes[self.classes >= 0]
-        return len(np.unique(known)) > 1 and len(known) >= 10
+        return len(np.unique(known)) > 1 and self.count >= LEAST_TO_PART
 
 
 @dataclass(frozen=True)
@@ -163,6 +174,8 @@ class Choice:
 
     Args:
         rows: what they are tried on.
+        structure: of the candidates.
+        refine: whether their tables may be refined for the class.
         network: makes a network of a size.
         smoothing: of learning by EM.
         ordered: the columns whose levels have an order.
@@ -174,18 +187,21 @@ class Choice:
     """
 
     rows: DistinctRows
+    structure: str
+    refine: bool
     network: Callable[[int], Network]
     smoothing: Any
     ordered: Sequence[str]
     engine: str
     seed: int
     seconds: float | None
-    told: ProgressReporter
+    told: ReadingProgress
     stopped: Callable[[], bool]
     tried: list[ClassCandidate] = field(default_factory=list)
     spent: float = 0.0
     begun: float = field(default_factory=time.monotonic)
-    _by_part: dict[int, list[float]] = field(default_factory=dict)
+    _losses: list[np.ndarray] = field(default_factory=list)
+    _begun: list[Refinement] = field(default_factory=list)
 
     @property
     def is_over(self) -> bool:
@@ -196,64 +212,86 @@ class Choice:
             return time.monotonic() - self.begun > self.seconds
         return self.spent > MOST_WORK
 
+    def penalties(self, found: ClassCandidate) -> list[Penalty]:
+        """By which a candidate was refined, one after the other; none if it was not."""
+        same = [one for one in self._begun if (one.size, one.towards) == (found.size, found.towards)]
+        strengths = [one.strength for one in same] if found.towards else []
+        until = strengths[: strengths.index(found.strength) + 1] if found.towards else []
+        return [Penalty(strength, found.towards, self.ordered) for strength in until]
+
     @property
     def best(self) -> ClassCandidate:
         """The candidate of the least log-loss; the first of equal ones."""
         return min(self.tried, key=lambda one: one.log_loss)
 
-    def search(self, sizes: Iterable[int], refine: bool, structure: str) -> None:
-        """Try sizes until one does not tell the class better than those before, each with all that may refine it."""
+    def search(self, sizes: Iterable[int], patient: bool = True) -> None:
+        """Try sizes, each with all that may refine it; if `patient` until two did not tell the class better."""
         failed = 0
-        for size in sizes:
-            before = self.best.log_loss if self.tried else np.inf
-            self._try_size(size, refine, structure)
-            failed = failed + 1 if self.best.log_loss >= before else 0
-            if failed > 1 or self.is_over:
-                break
+        with self.told:
+            for size in sizes:
+                before = self.best.log_loss if self.tried else np.inf
+                self._try_size(size, patient)
+                failed = failed + 1 if self.best.log_loss >= before else 0
+                if self.stopped() or (patient and (failed > 1 or self.is_over)):
+                    break
 
-    def _try_size(self, size: int, refine: bool, structure: str) -> None:
+    def _try_size(self, size: int, patient: bool) -> None:
         trials = [_Trial(self, number, size) for number in range(len(self.rows.kept_back))]
         first = self._first_strength
-        self._judge(trials, size, structure, Refinement())
-        for towards in (["independence"] if size == 1 else ["independence", "fit"]) * refine:
-            least = np.inf
+        self._judge(trials, Refinement(size), always=not patient)
+        for towards in (["independence"] if size == 1 else ["independence", "fit"]) * self.refine:
+            losses: list[float] = []
             for strength in STRENGTHS[first:]:
                 if self.is_over:
                     return
-                found = self._judge(trials, size, structure, Refinement(towards, strength))
-                if found > least:
+                losses.append(self._judge(trials, Refinement(size, towards, strength)))
+                if losses[-1] > min(losses):
                     break
-                least = found
+            if first and losses[0] == min(losses) and not self.is_over:
+                self._judge(trials, Refinement(size, towards, STRENGTHS[first - 1]))
 
     @property
     def _first_strength(self) -> int:
         """Where to begin among the strengths: one before that of the best candidate so far."""
         best = self.best.strength if self.tried else 0.0
-        return max(0, STRENGTHS.index(best) - 1) if best else 0
+        return max(1, STRENGTHS.index(best) - 1) if best else 1
 
-    def _judge(self, trials: Sequence[_Trial], size: int, structure: str, how: Refinement) -> float:
-        """Note the log-loss of a candidate, unless it is clearly worse than the best one on the first rows."""
+    def _judge(self, trials: Sequence[_Trial], how: Refinement, always: bool = False) -> float:
+        """Note the log-loss of a candidate, unless it is clearly worse than another on the first rows."""
         states = trials[0].states
         self.told(f"candidates tried; now {states} states{', refined' if how.towards else ''}", len(self.tried), 0)
-        losses: list[np.ndarray] = []
-        weights: list[np.ndarray] = []
-        best = self._by_part.get(self.tried.index(self.best)) if self.tried else None
-        for number, trial in enumerate(trials):
+        self._begun.append(how)
+        losses, weights = np.zeros(0), np.zeros(0)
+        rival = None if always else self._rival(how)
+        for trial in trials:
             loss, weight = trial.losses(how)
-            losses.append(loss)
-            weights.append(weight)
-            mean = float(np.average(loss, weights=weight))
-            if best is not None and mean > CLEARLY_WORSE * best[number] + 0.01:
+            losses, weights = np.concatenate([losses, loss]), np.concatenate([weights, weight])
+            if rival is not None and _is_clearly_worse(losses - rival[: len(losses)], weights):
                 return np.inf
-        loss, weight = np.concatenate(losses), np.concatenate(weights)
-        mean = float(np.average(loss, weights=weight))
-        spread = float(np.sqrt(np.average((loss - mean) ** 2, weights=weight) / max(len(loss) - 1, 1)))
-        self._by_part[len(self.tried)] = [
-            float(np.average(one, weights=its)) for one, its in zip(losses, weights, strict=True)
-        ]
+        mean, error = _mean_and_error(losses, weights)
         parameters = trials[0].network.free_parameters
-        self.tried.append(ClassCandidate(structure, size, states, how.towards, how.strength, mean, spread, parameters))
+        self.tried.append(
+            ClassCandidate(self.structure, how.size, states, how.towards, how.strength, mean, error, parameters)
+        )
+        self._losses.append(losses)
         return mean
+
+    def _rival(self, how: Refinement) -> np.ndarray | None:
+        """The losses, row by row, of the best candidate so far that was refined, if this one is; of the best of all."""
+        some = [place for place, one in enumerate(self.tried) if one.towards or not how.towards]
+        return self._losses[min(some, key=lambda place: self.tried[place].log_loss)] if some else None
+
+
+def _mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """The weighted mean of the values of rows, and its standard error."""
+    mean = float(np.average(values, weights=weights))
+    return mean, float(np.sqrt(np.average((values - mean) ** 2, weights=weights) / max(len(values) - 1, 1)))
+
+
+def _is_clearly_worse(differences: np.ndarray, weights: np.ndarray) -> bool:
+    """Whether losses are larger by more than chance would have it."""
+    mean, error = _mean_and_error(differences, weights)
+    return len(differences) > 20 and mean > CLEARLY_WORSE * error > 0
 
 
 class _Trial:
@@ -268,7 +306,7 @@ class _Trial:
             self._learnt.data, epochs=EPOCHS, tolerance=10 * TOLERANCE, accelerate=True, smoothing=choice.smoothing,
             weights=self._learnt.weights, seed=choice.seed, engine=choice.engine,
         )  # fmt: skip
-        self._work = len(self._learnt.weights) * len(choice.rows.data) * (self.states + 8)
+        self._work = CALL + len(self._learnt.weights) * len(choice.rows.data) * (self.states + 8)
         choice.spent += history.epochs * self._work
 
     @property
@@ -305,14 +343,21 @@ def refined(
     data: Mapping[str, Coded],
     target: str,
     weights: np.ndarray | None,
-    penalty: Penalty,
+    penalties: Sequence[Penalty],
     engine: str,
     stopped: Callable[[], bool],
 ) -> Network:
-    """The network with tables that tell the class, from all rows, or as many as that needs."""
+    """The network with tables that tell the class, from all rows, or as many as that needs.
+
+    It is refined as the candidate was, by one penalty after the other with as many iterations: more of them would fit
+    the rows more closely than what was judged.
+    """
     rows = len(data[target].codes)
     some = np.arange(0, rows, max(1, rows // REFINED_ROWS))
     chosen = {name: Coded(np.ascontiguousarray(column.codes[some])) for name, column in data.items()}
     task = Conditional(network, chosen, target, None if weights is None else weights[some], engine)
-    found: Network = task.network(task.maximised(penalty, LAST_ITERATIONS, 0.01 * TOLERANCE, stopped=stopped))
+    z: np.ndarray = task.maximised(penalties[0], ITERATIONS, TOLERANCE, None, stopped)
+    for penalty in penalties[1:]:
+        z = task.maximised(penalty, ITERATIONS, TOLERANCE, z, stopped)
+    found: Network = task.network(z)
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -14,7 +13,6 @@ from ..core.progress import ReadingProgress
 from ..flow.em import History
 from ..graph import structures
 from ..graph.network import Network
-from ..learning.conditional import Penalty
 from ..learning.criteria import ClassSelection
 from ..tables import frames
 from ..tables.schema import BINS, MOST_LEVELS, Schema
@@ -154,24 +152,25 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         if self.structure_ == "shared" and is_density:
             super()._choose(data, weights)
             return
-        choice = self._search(data, weights, self._sizes())
-        size, penalty = (1 if self.n_hidden == "auto" else int(self.n_hidden)), None
+        choice = self._search(data, weights)
+        if choice.rows.can_be_parted and (choice.refine or self.n_hidden == "auto"):
+            choice.search(self._sizes())
+        size, penalties = (1 if self.n_hidden == "auto" else int(self.n_hidden)), []
         self.__dict__.pop("selection_", None)
         if choice.tried:
             self.selection_ = ClassSelection(tuple(choice.tried))
-            best, size = choice.best, choice.best.size
-            penalty = Penalty(best.strength, best.towards, self._ordered()) if best.towards else None
+            size, penalties = choice.best.size, choice.penalties(choice.best)
             self._warn_if_at_the_edge(choice)
         self.network_ = choice.network(size)
         self.n_hidden_ = self.network_.variable(self._hidden_name()).cardinality
         self.history_ = self._teach(self.network_, data, weights)
-        if penalty is not None and not self._stopped():
+        if penalties and not self._stopped():
             self.decision_network_ = refined(
-                self.network_, data, self._class_name(), weights, penalty, self.engine, self._stopped
+                self.network_, data, self._class_name(), weights, penalties, self.engine, self._stopped
             )
 
-    def _search(self, data: Any, weights: np.ndarray | None, sizes: Iterable[int]) -> Choice:
-        """Try candidates; none where there is nothing to choose, or too little to choose by."""
+    def _search(self, data: Any, weights: np.ndarray | None) -> Choice:
+        """What tries candidates on a table; none of them yet."""
         seed, structure, target = self._seed(), self._chosen_structure(), self._class_name()
         rows = DistinctRows.of(data, target, weights, seed)
 
@@ -183,19 +182,30 @@ class LatentClassifier(Choosing, LatentClassifierBase):
 
         is_batch = self._journal is None and hasattr(self, "_kind")  # its tables change with the next one
         refine = self.refine in ("auto", True) and structure != "shared" and not is_batch
-        with ReadingProgress(self.verbose) as told:
-            choice = Choice(
-                rows, built, self._smoothing(), self._ordered(), self.engine, seed, self.max_seconds, told,
-                self._stopped,
-            )  # fmt: skip
-            if rows.can_be_parted and (refine or self.n_hidden == "auto"):
-                choice.search(sizes, refine, structure)
-        return choice
+        return Choice(
+            rows, structure, refine, built, self._smoothing(), self._ordered(), self.engine, seed, self.max_seconds,
+            ReadingProgress(self.verbose), self._stopped,
+        )  # fmt: skip
+
+    def _compare(
+        self, data: Any, weights: np.ndarray | None, tried: Any, taught: dict[int, Any], patient: bool = True
+    ) -> Any:
+        if self.criterion != "log_loss":
+            return super()._compare(data, weights, tried, taught, patient)
+        choice = self._search(data, weights)
+        if not choice.rows.can_be_parted:
+            raise ValueError(
+                "To compare classifiers, some rows are kept back: a table has at least 10 rows of known class, and "
+                "more than one class."
+            )
+        choice.search(self._doubling() if patient else [int(size) for size in tried], patient)
+        return ClassSelection(tuple(choice.tried))
 
     def _sizes(self) -> list[int]:
         """The sizes to be tried: those that double, or the one that is given."""
-        if self.n_hidden != "auto":
-            return [int(self.n_hidden)]
+        return self._doubling() if self.n_hidden == "auto" else [int(self.n_hidden)]
+
+    def _doubling(self) -> list[int]:
         return [2**power for power in range(int(self.max_hidden).bit_length())]
 
     def _ordered(self) -> list[str]:
