@@ -228,9 +228,10 @@ def _html_table(caption: str, heads: list[str], rows: list[list[str]]) -> str:
 
 def _frame(records: list[dict[str, object]]) -> Any:
     """Records as a pandas data frame."""
-    import pandas
+    from ..tables.outputs import table_like
 
-    return pandas.DataFrame.from_records(records)
+    names = list(records[0]) if records else []
+    return table_like("pandas", {name: [record[name] for record in records] for name in names})
 
 
 def sizes(most: int) -> Iterator[int]:

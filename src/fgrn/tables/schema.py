@@ -17,6 +17,7 @@ import numpy as np
 from ..core import printing, settings
 from ..core.exceptions import (
     EmptyColumnWarning,
+    ManyLevelsWarning,
     SchemaError,
     UnseenLevelWarning,
     counted,
@@ -27,6 +28,7 @@ from ..core.exceptions import (
 )
 from ..core.labels import Label, is_missing_word, is_number
 from . import frames, table_warnings
+from .bins import binned_column
 from .columns import MOST_BITS, Column, bin_labels, checked_dictionary, numeric, plain_value
 from .distinct import Distinct
 from .frames import Coded
@@ -218,6 +220,7 @@ class Schema(Mapping[str, Column]):
             for field in ("edges", "centers", "missing"):
                 if getattr(column, field):
                     record[field] = list(getattr(column, field))
+            record |= {} if column.other is None else {"other": column.other}
             kept.append(record | {flag: True for flag in ("ordered", "missing_words") if getattr(column, flag)})
         return kept
 
@@ -312,7 +315,7 @@ def _inferred(
         known = ~np.isnan(numbers)
         weight = float(known.sum() if weights is None else np.asarray(weights)[known].sum())
         if len(levels) > MOST_NUMBERS or (len(levels) > FEW_NUMBERS and weight < REPEATS * len(levels)):
-            return _in_bins(name, numbers, used, bins, weights)
+            return binned_column(name, numbers, used, bins, weights)
         return Column(name, tuple(sorted(_storable_level(level, name) for level in levels)), missing=used, ordered=True)
     if len(levels) > max_levels:
         odd = table_warnings.words_among_numbers(dict.fromkeys(levels, 1)) if categories is None else []
@@ -323,6 +326,8 @@ def _inferred(
                 f"Column {name!r}: {odd[0]!r}{row} is no number{more}; the other {len(levels) - len(odd):,} distinct "
                 "values are. Replace it, or leave it unknown. Add it to the missing codes if it stands for that."
             )
+        if len(levels) <= rows / 2 and max_levels > 1:
+            return _with_other(name, column, levels, max_levels, weights, used)
         what = "distinct values" if categories is None else "categories"
         looks = " looks like an identifier" if len(levels) > rows / 2 else " are many levels"
         raise SchemaError(
@@ -336,69 +341,29 @@ def _inferred(
     return Column(name, tuple(levels), missing=used, ordered=ordered)
 
 
-def _in_bins(
-    name: str, numbers: np.ndarray, missing: tuple[Label, ...], bins: int, weights: np.ndarray | None
+def _with_other(
+    name: str, column: Any, levels: list[Any], most: int, weights: np.ndarray | None, missing: tuple[Label, ...]
 ) -> Column:
-    """Return a column with bins of about equal weight; a value with more weight than a bin has one of its own."""
-    known = ~np.isnan(numbers)
-    values = numbers[known]
-    weight = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)[known]
-    order = np.argsort(values, kind="stable")
-    distinct, first = np.unique(values[order], return_index=True)
-    share = np.add.reduceat(weight[order], first)
-    if len(distinct) < 2:
-        raise SchemaError(
-            f"Column {name!r}: its numbers are so long that they cannot be told apart as numbers. Drop it if it holds "
-            "identifiers, or turn it into words."
-        )
-    cuts = _cuts(share, bins)
-    edges = [float(distinct[cut - 1] / 2 + distinct[cut] / 2) for cut in cuts]
-    # the middle of two neighbours in floating point may be the lower one
-    edges = [edge if edge > distinct[cut - 1] else float(distinct[cut]) for edge, cut in zip(edges, cuts, strict=True)]
-    borders = [0, *cuts, len(distinct)]
-    centers = [_weighted_mean(distinct[a:b], share[a:b]) for a, b in pairwise(borders)]
-    return Column(name, tuple(bin_labels(edges)), tuple(edges), tuple(centers), missing, ordered=True)
-
-
-def _cuts(share: np.ndarray, bins: int) -> list[int]:
-    """The positions, from 1, of the values that bins begin with, given the weight of each different value in order.
-
-    A value with more weight than an equal part of what the other bins have to hold is alone in its bin, so that bins
-    are left for the others: of zeros in nine rows of ten, and other numbers in the tenth, the zeros take one bin.
-    """
-    is_heavy = _heavy(share, bins)
-    while True:
-        part = max(share[~is_heavy].sum() / max(bins - is_heavy.sum(), 1), np.finfo(float).tiny)
-        borders = np.flatnonzero(np.diff(is_heavy, prepend=~is_heavy[0]) | is_heavy | np.roll(is_heavy, 1))
-        runs = [slice(a, b) for a, b in pairwise([*borders.tolist(), len(share)])]
-        counts = [1 if is_heavy[run.start] else max(1, round(share[run].sum() / part)) for run in runs]
-        if sum(counts) <= bins or not is_heavy.any():
-            break
-        is_heavy[np.argmin(np.where(is_heavy, share, np.inf))] = False
-    cuts = {run.start for run in runs} - {0}
-    for run, count in zip(runs, counts, strict=True):
-        below = np.concatenate([[0.0], np.cumsum(share[run])])  # the weight below each value of the run
-        if count > 1 and len(below) > 2:
-            wanted = below[-1] * np.arange(1, count) / count
-            cuts |= {run.start + int(np.argmin(np.abs(below[1:-1] - goal))) + 1 for goal in wanted}
-    return sorted(cuts)
-
-
-def _heavy(share: np.ndarray, bins: int) -> np.ndarray:
-    """Which values have more weight than an equal part of what is left for the bins of the others."""
-    found = np.zeros(len(share), dtype=bool)
-    while found.sum() < bins - 1:
-        more = ~found & (share > share[~found].sum() / (bins - found.sum()))
-        if not more.any():
-            break
-        found |= more
-    return found
-
-
-def _weighted_mean(values: np.ndarray, weights: np.ndarray) -> float:
-    """Return the weighted mean, also of numbers whose sum would overflow."""
-    size = float(np.abs(values).max()) or 1.0
-    return float(np.average(values / size, weights=weights if weights.sum() else None)) * size
+    """Return a column of the most frequent levels, and one for all other values, with a warning that says so."""
+    column = checked_dictionary(column, name)
+    shares = column.counts if weights is None else np.bincount(column.codes + 1, weights, len(column.values) + 1)[1:]
+    frequent: dict[Any, float] = dict.fromkeys(levels, 0.0)
+    for given, share in zip(column.values, shares.tolist(), strict=True):
+        value = plain_value(given, name)
+        if value in frequent:
+            frequent[value] += share
+    ranked = sorted(levels, key=lambda level: (-frequent[level], str(level)))
+    kept = sorted(ranked[: most - 1], key=lambda value: (isinstance(value, str), value))
+    other = "other"
+    while other in levels or other in missing:
+        other += "_"
+    share = sum(frequent[level] for level in ranked[most - 1 :]) / max(sum(frequent.values()), 1e-300)
+    warn(
+        f"Column {name!r}: {len(levels):,} levels are many. The {len(levels) - most + 1:,} rarest, in {share:.1%} of "
+        f"the rows, are one level, {other!r}; set max_levels={len(levels)} to keep them.",
+        ManyLevelsWarning,
+    )
+    return Column(name, (*(_storable_level(level, name) for level in kept), other), missing=missing, other=other)
 
 
 def _storable_level(level: Any, name: str) -> Any:
