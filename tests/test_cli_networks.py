@@ -156,7 +156,9 @@ def test_uai_evidence_and_partition_functions(tmp_path: Path, capsys: Any) -> No
     evidence.write_text("2\n1 0 1\n1 1 0\n", encoding="utf-8")
     assert len(asked(capsys, path, "--evidence", str(evidence))) == 2
     evidence.write_text("1 0 5", encoding="utf-8")
-    assert "state 5 of 'x0', whose states are 0 to 1" in said(capsys, "query", path, "--evidence", evidence, status=1)
+    assert "column 'x0': it has no state 5: its states are 0 to 1" in said(
+        capsys, "query", path, "--evidence", evidence, status=1
+    )
     evidence.write_text("1 9 0", encoding="utf-8")
     assert "'x9'" in said(capsys, "query", path, "--evidence", evidence, status=1)
 

@@ -255,7 +255,7 @@ def test_infinite_numbers_have_one_fate(
         return said(capsys, *given, *more, status=status)
 
     _, err = run("odd.csv", status=1)
-    assert "row 4, column 'age', value -inf: it is in no bin, and no level." in err
+    assert "row 4, column 'age': -inf is in no bin, and no level." in err
     assert "--on-bad skip" in err
     assert not (tmp_path / "m.fgrn").exists()
     out, err = run("odd.csv", "--on-bad", "skip")
@@ -276,7 +276,7 @@ def test_infinite_numbers_are_named_in_python() -> None:
         (["1,5", "10,000"], "--decimal ,", "thousands"),
         (["0,123", "10,000"], "--decimal ,", "thousands"),
         ([str(row % 5) for row in range(40)] + ["oops"], "'oops' is no number, and all other", "thousands"),
-        ([f"{row}.5" for row in range(70)] + ["oops"] + ["80.5"] * 3, "'oops' in row 70 is no number", "identifier"),
+        ([f"{row}.5" for row in range(70)] + ["oops"] + ["80.5"] * 3, "Row 70: 'oops' is no number", "identifier"),
         (["a", "b", "c", "4"] * 5, "", "is no number"),
     ],
 )
@@ -302,7 +302,7 @@ def test_one_word_among_numbers_is_named(tmp_path: Path, capsys: pytest.CaptureF
     table_file.write(rows, tmp_path / "t.csv")
     given = ["fit", tmp_path / "t.csv", "-o", tmp_path / "m.fgrn", "--hidden", "2"]
     _, err = said(capsys, *given, status=1)
-    assert "'oops' in row 17 is no number; the other 299 distinct values are" in err
+    assert "Row 17, 'x': 'oops' is no number; the other 299 distinct values are" in err
     assert "--missing" in err
     assert "'oops' is no number" in said(capsys, *given, "--stream", status=1)[1]
 
@@ -358,7 +358,7 @@ def test_a_packed_table_without_its_ending_is_called_packed(tmp_path: Path, caps
 
 def test_the_formats_of_tables_are_named_by_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "t.doc").write_text("a\n1\n")
-    assert "with --format: csv, tsv or parquet." in said(capsys, "inspect", tmp_path / "t.doc", status=1)[1]
+    assert "(csv, tsv, parquet) with --format NAME." in said(capsys, "inspect", tmp_path / "t.doc", status=1)[1]
     assert "Of DATA" not in said(capsys, "query", "--help")[0]
 
 

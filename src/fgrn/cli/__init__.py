@@ -66,6 +66,10 @@ First steps
 """
 
 
+class Failed(Exception):
+    """A command that could not do what it was asked for, and why, as people at the command line read it."""
+
+
 class Lazy(click.Group):
     """A group whose commands are imported when they are called: help stays quick."""
 
@@ -94,6 +98,16 @@ class Lazy(click.Group):
             hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(COMMANDS)}."
             raise click.UsageError(f"There is no command {args[0]!r}. {hint}", ctx)
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; what it raises is said with its options."""
+        from ..core.exceptions import FgrnError
+        from .wording import spoken
+
+        try:
+            return super().invoke(ctx)
+        except FgrnError as error:
+            raise Failed(spoken(error, self.get_command(ctx, ctx.invoked_subcommand or ""))) from error
 
 
 @click.group(
@@ -168,7 +182,6 @@ def _nobody_reads() -> int:
 
 
 def _run(arguments: list[str] | None) -> int:
-    from ..core.exceptions import FgrnError
     from .wording import say, tell
 
     try:
@@ -188,8 +201,8 @@ def _run(arguments: list[str] | None) -> int:
     except ImportError as error:
         tell(f"this needs {error.name or error}, which is not installed: pip install fgrn")
         return 1
-    except (FgrnError, ValueError) as error:
-        tell(error)
+    except (Failed, ValueError) as error:
+        tell(str(error))
         return 1
     except OSError as error:
         tell(f"{error.filename or 'the output'}: {error.strerror or error}")

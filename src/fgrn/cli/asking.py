@@ -239,8 +239,7 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
     try:
         found = estimator.explain(values, None if target is None else _class_of(estimator, target))
     except ImpossibleEvidence as error:
-        which = f"Row {row}" if data is not None else "These values"
-        raise ImpossibleEvidence(f"{which}: {str(error).partition(': ')[2]}", [row]) from error
+        raise error.changed(rows=[] if data is None else [row]) from error
     if picture:
         from .. import plots
 

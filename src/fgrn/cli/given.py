@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from ..core.exceptions import EvidenceError, FgrnError, counted, shortened, unknown_name
+from ..core.exceptions import EvidenceError, FgrnError, Remedy, counted, nearest, shortened
 from ..tables import table_file
 from . import common
 
@@ -31,7 +31,9 @@ def parted(text: str, names: Sequence[str]) -> tuple[str, str]:
             if text[:begin] in names:
                 return text[:begin], text[begin:] if begin < at else text[at + 1 :]
     name = text.partition("=")[0].rstrip("!")
-    raise EvidenceError(f"--given {text}: {unknown_name('variable', name, names)}")
+    raise EvidenceError(
+        f"there is no variable {name!r} here. {nearest(name, names)}", file=f"--given {text}", value=name
+    )
 
 
 def code_of(variable: Variable, text: str) -> int:
@@ -84,10 +86,12 @@ def known_of(model: FactoredModel, given: Sequence[str]) -> dict[str, Any]:
                 states.setdefault(name, set()).add(code)
                 found = np.eye(variable.cardinality)[code]
         except FgrnError as error:
-            raise EvidenceError(f"--given {text}: {error}") from None
+            raise error.changed(file=f"--given {text}") from None
         weights[name] = weights.get(name, 1.0) * found
         if not weights[name].any():
-            raise EvidenceError(f"--given {text}: it contradicts what was given before. Leave one of them out.")
+            raise EvidenceError(
+                "it contradicts what was given before.", file=f"--given {text}", remedies="leave one of them out"
+            )
     known: dict[str, Any] = {}
     for name, product in weights.items():
         # one state alone is that state; with weights beside it they matter for the probability
@@ -111,9 +115,11 @@ def rows_of(model: FactoredModel, path: str, **options: Any) -> tuple[dict[str, 
     table = common.read(path, **options)
     for name in table.column_names:
         if name not in model.names:
-            _, _, near = str(unknown_name("variable", name, model.names)).partition(" here. ")
             raise EvidenceError(
-                f"{path!r}: column {name!r} is no variable of the network. {near} --drop {name!r} leaves it out."
+                f"this is not a variable of the network. {nearest(name, model.names)}",
+                file=repr(path),
+                column=name,
+                remedies=Remedy("leave it out", drop=name),
             )
     return {name: _column(model.variable(name), table[name]) for name in table.column_names}, table.num_rows
 
@@ -121,11 +127,15 @@ def rows_of(model: FactoredModel, path: str, **options: Any) -> tuple[dict[str, 
 def _check_evidence(model: FactoredModel, path: str, name: str, states: Sequence[int | None]) -> None:
     """Refuse numbers that the network has no variable or state for, naming the file."""
     if name not in model.names:
-        raise EvidenceError(f"{path!r} observes {name!r}. {unknown_name('variable', name, model.names)}")
+        raise EvidenceError(
+            f"this is not a variable of the network. {nearest(name, model.names)}", file=repr(path), column=name
+        )
     most = model.variable(name).cardinality
     for state in states:
         if state is not None and state >= most:
-            raise EvidenceError(f"{path!r} observes state {state} of {name!r}, whose states are 0 to {most - 1}.")
+            raise EvidenceError(
+                f"it has no state {state}: its states are 0 to {most - 1}.", file=repr(path), column=name, value=state
+            )
 
 
 def _column(variable: Variable, column: Any) -> Any:
@@ -147,7 +157,7 @@ def _column(variable: Variable, column: Any) -> Any:
             meanings.append(code_of(variable, word) if weights is None else weights)
         except FgrnError as error:
             row = int(np.argmax(places == place))
-            raise EvidenceError(f"Row {row}, {variable.name!r}: {error}") from None
+            raise error.changed(rows=[row], column=variable.name, value=word) from None
     if all(isinstance(meaning, int) for meaning in meanings):
         return Coded(np.array([*meanings, UNKNOWN], dtype=np.int64)[places])
     values = [variable.labels[one] if isinstance(one, int) else one for one in meanings]

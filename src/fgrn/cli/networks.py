@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..core.exceptions import FgrnError, ImpossibleEvidence, NetworkFileError, WiringError, counted, shortened, visible
+from ..core.exceptions import FgrnError, WiringError, counted, shortened, visible
 from ..files.formats import EXTENSIONS, FORMATS, READ_ONLY, READABLE, RESCALE, UNREADABLE
-from ..flow.marginals import REMEDY
 from . import common
 from .answers import Answer
 from .given import given_help, known_of, rows_of, together
-from .wording import say
+from .wording import say, spoken
 
 if TYPE_CHECKING:
     from ..bayes.factored import FactoredModel
@@ -43,19 +41,6 @@ def _loaded(path: str) -> FactoredModel | None:
     return model if isinstance(model, FactoredModel) else None
 
 
-@contextmanager
-def worded() -> Iterator[None]:
-    """What the package says of arguments in Python, said of options."""
-    try:
-        yield
-    except NetworkFileError as error:
-        raise NetworkFileError(str(error).replace("Say format= one of", "Say --from, one of"), error.line) from None
-    except WiringError as error:
-        raise WiringError(str(error).replace('method="loopy"', "--method loopy")) from None
-    except ImpossibleEvidence as error:
-        raise ImpossibleEvidence(str(error).replace(REMEDY, "Change or leave out a value."), error.rows) from None
-
-
 def model_of(path: str, format: str | None = None, rescale: bool = False) -> FactoredModel:
     """The network in a file; `rescale` divides each row of its tables by its sum, however far that is from one."""
     from .. import read
@@ -68,8 +53,7 @@ def model_of(path: str, format: str | None = None, rescale: bool = False) -> Fac
                 "`fgrn predict`, `complete` or `explain`."
             )
         return model
-    with worded():
-        return read(path, format, rescale=rescale or RESCALE)
+    return read(path, format, rescale=rescale or RESCALE)
 
 
 def format_option(name: str, which: str, known: tuple[str, ...]) -> Callable[[common.Command], common.Command]:
@@ -101,11 +85,10 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, rescal
         ends = ", ".join(EXTENSIONS)
         raise click.UsageError(f"OUT is {target!r}: its format is told by the end of its name ({ends}), or by --to.")
     common.check_other(target, {"IN": source}, "OUT")
-    with worded():
-        if source.endswith(".fgrn"):
-            document = model_of(source).to_document()
-        else:
-            document = read_document(source, from_, rescale=rescale or RESCALE)
+    if source.endswith(".fgrn"):
+        document = model_of(source).to_document()
+    else:
+        document = read_document(source, from_, rescale=rescale or RESCALE)
     write_document(document, target, to_)
     back = read_document(target, to_)
     lost = []
@@ -159,7 +142,7 @@ def summary(path: str, as_json: bool, rescale: bool = False) -> None:
         found |= {"clusters": len(tree.clusters), "largest_cluster": list(largest)}
         found |= {"joint_states": tree.states[tree.largest], "joint_states_in_all": tree.total, "exact": True}
     except WiringError as error:
-        found |= {"exact": False, "why": str(error).replace('method="loopy"', "--method loopy")}
+        found |= {"exact": False, "why": spoken(error)}
     beside, word = _neighbours(model), "parents" if "arcs" in found else "factors"
     if as_json:
         listed = [
@@ -289,15 +272,14 @@ def query(
         known = {**together(columns, known, rows)} if rows is not None else {**columns, **known}
     columns_ = {name: [value] for name, value in known.items()} if rows is None else known
     answer = Answer(model, columns_, rows, output, as_json)
-    with worded():
-        if most_probable:
-            answer.most_probable(names)
-        elif joint:
-            answer.joint(_names(model, joint))
-        elif samples:
-            answer.sample(samples, seed, names)
-        else:
-            answer.posterior(names, method)
+    if most_probable:
+        answer.most_probable(names)
+    elif joint:
+        answer.joint(_names(model, joint))
+    elif samples:
+        answer.sample(samples, seed, names)
+    else:
+        answer.posterior(names, method)
 
 
 def _names(model: FactoredModel, text: str) -> list[str]:
@@ -319,9 +301,8 @@ def draw_graph(
 
     model = model_of(path, rescale=rescale)
     known = {name: [value] for name, value in known_of(model, given).items()}
-    with worded():
-        plots.save(plots.graph(model, known or None, method=method, **options), output)
-        if as_json:
-            seen = model.propagate(known or None, method=method)
-            beliefs = {name: seen.belief(name) for name in model.names}
-            common.as_json({"file": output, "log_likelihood": float(seen.log_likelihood[0]), "beliefs": beliefs})
+    plots.save(plots.graph(model, known or None, method=method, **options), output)
+    if as_json:
+        seen = model.propagate(known or None, method=method)
+        beliefs = {name: seen.belief(name) for name in model.names}
+        common.as_json({"file": output, "log_likelihood": float(seen.log_likelihood[0]), "beliefs": beliefs})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -101,15 +100,6 @@ def _number(word: str) -> float | None:
     return number if isfinite(number) else None
 
 
-def _counted_on(text: str, first: int) -> str:
-    """A message on rows of a batch, "Row 3" or "Rows 3, 5", with the rows counted from the first batch on."""
-
-    def moved(found: re.Match[str]) -> str:
-        return found[1] + ", ".join(f"{int(number) + first}" for number in found[2].split(", "))
-
-    return re.sub(r"\b(Rows? )(\d+(?:, \d+)*)", moved, text)
-
-
 def matched(model: LatentEstimator, rows: Stream, quiet: bool = False, kept: bool = False) -> Iterator[tuple[Any, Any]]:
     """Batches of rows as they are, and as a model knows them, in order.
 
@@ -123,11 +113,11 @@ def matched(model: LatentEstimator, rows: Stream, quiet: bool = False, kept: boo
             warnings.simplefilter("always")
             yield table, matching(model, table, remarks)
         for one in () if quiet else caught:
-            if not issubclass(one.category, FgrnWarning) or (first and one.category in told):
+            if not isinstance(one.message, FgrnWarning) or (first and one.category in told):
                 continue
             told.add(one.category)
             where = f"in rows {first:,} to {first + table.num_rows - 1:,}: " if first else ""
-            remarks.say(where + _counted_on(spoken(one.message), first))
+            remarks.say(where + spoken(one.message.shifted(first)))
         first += table.num_rows
     if not quiet:
         remarks.tell()

@@ -106,7 +106,7 @@ def _looked_at(
         kind = {"kind": "bins" if column.is_binned else "levels", "levels": list(column.levels)}
         counts = {value: count for value, count in counts.items() if not column.is_missing(value)}
     except SchemaError as problem:
-        kind["problem"] = spoken(problem)
+        kind["problem"] = spoken(problem.changed(column=None))
     holes = rows - sum(counts.values())
     record = {"column": name, "distinct": len(counts), "missing": holes, "missing_share": holes / rows, **kind}
     return {**record, "remarks": _remarks(record, counts, rows)}, column
@@ -144,8 +144,7 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
     out = []
     known, first = sum(counts.values()), next(iter(counts))
     if record["kind"] == "unfit":
-        problem = record["problem"].removeprefix(f"Column {record['column']!r}: ")
-        out.append(problem.replace(f", {record['column']!r}: ", ": ", 1))
+        out.append(record["problem"])
     elif len(counts) > 0.9 * known and rows > 20 and not any(map(_is_measured, counts)):
         which = "every value is" if len(counts) == known else "nearly every value is"
         out.append(f"{which} different: an identifier? leave it out with --drop")

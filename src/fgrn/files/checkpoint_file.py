@@ -79,7 +79,7 @@ def read(place: Path) -> tuple[list[Stage], bool]:
         with opened(place) as file:
             return _decoded(Container(file, _check_version))
     except Refused as problem:
-        raise CheckpointError(f"{failed}: {problem.args[0]} {remedy}") from problem.__cause__
+        raise CheckpointError(f"{failed}: {problem.what} {remedy}", value=str(place)) from problem.__cause__
     except OSError as error:
         raise CheckpointError(f"{failed}: {reason(error)}. Check the name and the permissions.") from error
     except MemoryError as error:

@@ -7,7 +7,6 @@ last bit, however the rows came in.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -24,11 +23,13 @@ from ..core.exceptions import (
     SchemaError,
     TableFileError,
     UnseenLevelWarning,
+    nearest,
     unknown_name,
     warn,
 )
 from ..flow.evidence import UNKNOWN, Variables, code_type, encode
 from ..tables import distinct, doubts, frames
+from ..tables.columns import STOP_AT_UNSEEN
 from ..tables.disk import Disk, unnamed, written
 from ..tables.encoded import Recorded, Spread
 
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 Coder = Callable[[str, Any], np.ndarray]
 """From the name of a column and its values to codes; an FgrnError for values that have none."""
-
-PLACE = re.compile(r"^(Row [\d,]+, |Column )'[^']*': ")
 
 
 class Coding(NamedTuple):
@@ -132,8 +131,7 @@ def _by_variables(plan: Variables, names: Sequence[str]) -> Coding:
     """Columns that are variables of a network, all of them."""
     for name in names:
         if name not in plan.index:
-            near = unknown_name("variable", name, plan.names)
-            raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
+            raise EvidenceError(f"this is not a variable of this network. {nearest(name, plan.names)}", column=name)
     sizes = {name: len(plan.labels[plan.index[name]]) for name in names}
     return Coding({name: name for name in names}, sizes, partial(_state_codes, plan))
 
@@ -142,7 +140,7 @@ def _state_codes(plan: Variables, name: str, values: Any) -> np.ndarray:
     """See `Coder`."""
     found = encode(plan, {name: values})
     if found.soft.shape[1]:
-        raise EvidenceError(f"Column {name!r}: distributions are learnt from in memory only.")
+        raise EvidenceError("distributions are learnt from in memory only.", column=name)
     return found.codes[:, 0]
 
 
@@ -171,16 +169,17 @@ class Here:
 def check_rows(called: str, rows: int, weight: float, weights: str | None) -> None:
     """Refuse a table without rows, or without weight."""
     if weights is not None and not weight:
-        raise EvidenceError(f"All weights, column {weights!r}, are zero, so there is nothing to learn from.")
+        raise EvidenceError("all of these weights are zero, so there is nothing to learn from.", column=weights)
     if not rows:
-        raise TableFileError(f"{called} holds no rows to learn from.")
+        raise TableFileError("it holds no rows to learn from.", file=called)
 
 
 def located(error: ImpossibleEvidence, data: Any, among: str = "of all") -> ImpossibleEvidence:
     """An error on rows that came from files, with the file and row of the first of them."""
     if not isinstance(data, Recorded) or not data.places or not error.rows:
         return error
-    return ImpossibleEvidence(f"{error} Row {error.rows[0]:,} {among} is {data.place_of(error.rows[0])}.", error.rows)
+    place = f"Row {error.rows[0]:,} {among} is {data.place_of(error.rows[0])}."
+    return error.changed(message=f"{error.message} {place}")
 
 
 def record(stream: Stream, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Recorded:
@@ -265,7 +264,7 @@ def _weights(stream: Stream, batch: Batch, column: Any, name: str) -> tuple[np.n
     good = np.isfinite(out) & (out >= 0)
     for row in np.flatnonzero(~good).tolist():
         value = values[row].item() if isinstance(values[row], np.generic) else values[row]
-        why = "a weight is a number, finite and not negative"
+        why = f"{value!r} is no weight, which is a number, finite and not negative"
         stream.bad(batch.where, BadRow(int(batch.numbers[row]), why, "no weight", name, value))
     return out, good
 
@@ -301,22 +300,22 @@ def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder,
 
     found = frames.factored(frames.listed(column) if frames.is_numbers(column) else column)
     if not isinstance(found, frames.Factored):
-        raise type(error)(f"{batch.where}: {error}") from error
-    reasons: dict[int, str] = {}
+        raise error.changed(file=batch.where) from error
+    reasons: dict[int, FgrnError] = {}
     code = code.fresh() if isinstance(code, BySchema) else code  # what is tried here is not counted
     for place, (value, count) in enumerate(zip(found.values, found.counts.tolist(), strict=True)):
         try:
             code(name, [value] if count else [None])
         except FgrnError as problem:
-            reasons[place] = PLACE.sub("", str(problem)).rstrip(".")
+            reasons[place] = problem
     bad = np.isin(found.codes, list(reasons))
     if not bad.any():
-        raise type(error)(f"{batch.where}: {error}") from error
+        raise error.changed(file=batch.where) from error
     for row in np.flatnonzero(bad).tolist():
         place = int(found.codes[row])
-        stream.bad(
-            batch.where, BadRow(int(batch.numbers[row]), reasons[place], "no level of it", name, found.values[place])
-        )
+        why, remedies = reasons[place].message.rstrip("."), reasons[place].remedies
+        number = int(batch.numbers[row])
+        stream.bad(batch.where, BadRow(number, why, "no level of it", name, found.values[place], remedies=remedies))
     return bad
 
 
@@ -371,7 +370,7 @@ class BySchema:
         """See `Coder`."""
         codes, found = self.schema[name].codes(values)
         if found and (self.unseen == "error" or name in self.strict):
-            raise SchemaError(self.schema.unseen_text({name: found}))
+            raise SchemaError(**self.schema.unseen_parts({name: found}))
         if name in self.classes:
             found = {**found, **doubts.missing_words(values, self.schema[name])}
         if found:
@@ -388,8 +387,9 @@ class BySchema:
             if len(missing) < len(found):
                 unseen[name] = {value: count for value, count in found.items() if value not in missing}
         if unseen:
-            text = self.schema.unseen_text(unseen)
-            warn(text + " Treated as unknown; unseen='error' stops here.", UnseenLevelWarning)
+            parts = self.schema.unseen_parts(unseen)
+            parts["message"] += " Treated as unknown."
+            warn(kind=UnseenLevelWarning, remedies=STOP_AT_UNSEEN, **parts)
 
 
 def _finite(stream: Stream, batch: Batch, columns: dict[str, Any]) -> dict[str, Any]:

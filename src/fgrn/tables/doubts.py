@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
-from ..core.exceptions import SchemaError, TableWarning, counted, shortened, warn
+from ..core.exceptions import Remedy, SchemaError, TableWarning, counted, shortened, warn
 from ..core.labels import is_missing_word, is_number, is_text
 from . import frames
 from .columns import Column, row_of, told_apart
@@ -36,9 +36,9 @@ def tell_missing(found: Mapping[str, Column], values: Mapping[str, Any]) -> None
     if told:
         more = [counted(len(told) - MOST_TOLD, "more column")] if len(told) > MOST_TOLD else []
         warn(
-            f"Words taken as missing values: {'; '.join([*told[:MOST_TOLD], *more])}. To keep them as levels, set "
-            "missing=() (of an estimator, missing_values=()).",
+            f"Words taken as missing values: {'; '.join([*told[:MOST_TOLD], *more])}.",
             TableWarning,
+            remedies=Remedy("keep them as levels", "missing=() (of an estimator, missing_values=())", missing=()),
         )
 
 
@@ -56,9 +56,12 @@ def words_among_numbers(counts: Mapping[Any, float]) -> list[str]:
 def tell_missing_classes(name: str, found: Mapping[Any, int]) -> None:
     """Say which words of a column of classes were taken for missing values, in how many rows, and how to keep them."""
     warn(
-        f"Class {name!r}: {shortened([repr(word) for word in found], 4)} in {counted(sum(found.values()), 'row')} "
-        "taken as missing. To keep it as a class, set missing_values=().",
+        f"{shortened([repr(word) for word in found], 4)} in {counted(sum(found.values()), 'row')} taken as missing: "
+        "the class of these rows is unknown.",
         TableWarning,
+        column=name,
+        value=next(iter(found)),
+        remedies=Remedy("keep it as a class", missing_values=()),
     )
 
 
@@ -77,9 +80,9 @@ def doubt_names(columns: Iterable[Column]) -> None:
     if names_are_values(known):
         warn(
             f"The names of the columns look like a row: each is a value of its own column "
-            f"({shortened([column.name for column in known], 4)}). If the first line of the table is a row, read it "
-            "with header=False (pandas: header=None).",
+            f"({shortened([column.name for column in known], 4)}).",
             TableWarning,
+            remedies=Remedy("if the first line is a row, read it", "header=False (pandas: header=None)", header=False),
         )
 
 
@@ -113,16 +116,20 @@ def check_text(column: frames.Factored, name: str, rows: bool) -> None:
     """Refuse words that are no text, naming the row where `rows` are those of the table: no file could hold them."""
     for place, value in enumerate(column.values):
         if isinstance(value, str) and not is_text(value):
-            raise _no_text(f"Row {row_of(column, place)}, {name!r}" if rows else f"Column {name!r}", value)
+            raise _no_text(value, row=row_of(column, place) if rows else None, column=name)
 
 
 def check_name(name: str) -> None:
     """Refuse the name of a column, if it is no text."""
     if not is_text(name):
-        raise _no_text("The name of a column", name)
+        raise _no_text(name)
 
 
-def _no_text(where: str, value: str) -> SchemaError:
+def _no_text(value: str, **place: Any) -> SchemaError:
+    what = f"{value!r}{'' if place else ', the name of a column,'} is no text"
     return SchemaError(
-        f"{where}: {value!r} is no text, for it holds half of a pair of surrogates, which no file can. Replace it."
+        f"{what}: it holds half of a pair of surrogates, which no file can hold.",
+        value=value,
+        remedies="replace it",
+        **place,
     )

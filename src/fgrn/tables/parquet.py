@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..core.exceptions import TableFileError, first_line
+from ..core.exceptions import Remedy, TableFileError, first_line
 from .table_file import called, data_names, format_of
 from .text_header import check_names
 
@@ -34,15 +34,22 @@ def shares_of(files: Sequence[str], kind: str | None) -> tuple[list[str], list[S
     for file in files:
         if format_of(file, kind) != "parquet":
             raise TableFileError(
-                f"{called(file)} is a text file. On a cluster files are Parquet; read text into a Dask dataframe, "
-                "dask.dataframe.read_csv, or turn it into Parquet."
+                "this is a text file, and on a cluster files are Parquet.",
+                file=called(file),
+                remedies=(
+                    "turn it into Parquet",
+                    Remedy("read it into a Dask dataframe", "dask.dataframe.read_csv", dataframe=...),
+                ),
             )
         if file.endswith(".gz"):
-            raise TableFileError(f"{called(file)} is packed, and on a cluster files are read in parts: unpack it.")
+            raise TableFileError(
+                "it is packed, and on a cluster files are read in parts.", file=called(file), remedies="unpack it"
+            )
         try:
             about = parquet.read_metadata(file)
         except Exception as error:  # pyarrow has several
-            raise TableFileError(f"{called(file)} cannot be read as parquet: {first_line(error)}") from error
+            why = f"it cannot be read as parquet: {first_line(error)}"
+            raise TableFileError(why, file=called(file)) from error
         if not names:
             names = data_names(about.schema.to_arrow_schema().names)
             check_names(names, called(file))

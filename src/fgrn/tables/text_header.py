@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
 
-from ..core.exceptions import FgrnWarning, TableFileError, shortened, warn
+from ..core.exceptions import FgrnWarning, Remedy, TableFileError, shortened, warn
 from ..core.labels import is_number
 from .text_source import SAMPLE_BYTES
 
 DELIMITERS = {",": "','", ";": "';'", "\t": "tabs", "|": "'|'"}
 """What may stand between values, and what it is called; the first unless the others fit better."""
+
+NO_HEADER = Remedy("if the first line is a row, say {}", header=False)
+"""What to do about names of columns that are none."""
 
 SAMPLE_LINES = 50
 """How many lines are looked at to see what stands between values."""
@@ -24,7 +27,13 @@ def seen_delimiter(sample: bytes, where: str) -> str:
     """What stands between values, as seen in the first lines, with a warning unless it is ','."""
     delimiter = delimiter_of(_whole_lines(sample))
     if delimiter != ",":
-        warn(f"{where}: values are separated by {DELIMITERS[delimiter]}, it seems; delimiter= chooses.", FgrnWarning)
+        warn(
+            f"values are separated by {DELIMITERS[delimiter]}, it seems.",
+            FgrnWarning,
+            file=where,
+            value=delimiter,
+            remedies=Remedy("choose another delimiter", delimiter=...),
+        )
     return delimiter
 
 
@@ -59,18 +68,23 @@ def column_names(names: Sequence[str], where: str) -> list[str]:
                 free += "_"
             out[position] = free
             taken.add(free)
-            new.append(repr(free))
+            new.append(free)
     if all(map(is_number, filter(None, names))) and any(names):
         warn(
-            f"{where}: the columns are called {shortened(names, 4)}. If the first line is a row, say header=False.",
+            f"the columns are called {shortened(names, 4)}.",
             FgrnWarning,
+            file=where,
+            value=tuple(names),
+            remedies=NO_HEADER,
         )
     elif new:
         word = "a column" if len(new) == 1 else f"{len(new):,} columns"
         warn(
-            f"{where}: {word} without a name in the first line, here called {shortened(new)}; drop= leaves "
-            f"{'it' if len(new) == 1 else 'them'} out. If the first line is a row, say header=False.",
+            f"{word} without a name in the first line, here called {shortened(map(repr, new))}.",
             FgrnWarning,
+            file=where,
+            value=tuple(new),
+            remedies=(Remedy("leave out what is not needed", drop=...), NO_HEADER),
         )
     check_names(out, where)
     return out
@@ -81,6 +95,8 @@ def check_names(names: Sequence[str], where: str) -> None:
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise TableFileError(
-            f"{where} has several columns called {shortened(map(repr, twice))}. Rename them; or say header=False, if "
-            "the first line is a row."
+            f"it has several columns called {shortened(map(repr, twice))}.",
+            file=where,
+            value=twice[0],
+            remedies=("rename them", NO_HEADER),
         )

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.exceptions import TableFileError
+from ..core.exceptions import Remedy, TableFileError
 from .text_header import column_names, seen_delimiter
 from .text_options import TextOptions
 from .text_records import LONGEST_ROW, Block, blanks_beside, chosen_records, record_blocks, record_ends, records_of
@@ -30,6 +30,9 @@ LONGEST_VALUE = 2**16
 LONGEST_SHOWN = 40
 """Of a value in an error."""
 
+ENCODING = Remedy("state the encoding, such as cp1252,", encoding=...)
+"""What to do about bytes that are no text in UTF-8."""
+
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -37,7 +40,8 @@ class BadRow(NamedTuple):
     """A row that cannot be read: where, and why.
 
     `row` is counted from 0 and `line`, if it is known, from 1; `kind` says in a few words what is wrong; `column` and
-    `value` are given if it is one value. A row that is `fatal` is an error even where bad rows are left out.
+    `value` are given if it is one value. A row that is `fatal` is an error even where bad rows are left out. The
+    `remedies` are those of its error, beside leaving the row out.
     """
 
     row: int
@@ -47,6 +51,7 @@ class BadRow(NamedTuple):
     value: object = None
     line: int | None = None
     fatal: bool = False
+    remedies: tuple[Remedy | str, ...] = ()
 
 
 class TextBatch(NamedTuple):
@@ -58,16 +63,21 @@ class TextBatch(NamedTuple):
 
 def infinite(row: int, column: str, value: float) -> BadRow:
     """What is wrong with a row that holds an infinite number."""
-    return BadRow(row, "it is in no bin, and no level", "no level of it", column, value)
+    return BadRow(row, f"{value} is in no bin, and no level", "no level of it", column, value)
 
 
 def bad_row_error(where: str, bad: BadRow) -> TableFileError:
     """The error for a row that cannot be read."""
-    line = "" if bad.line is None else f", line {bad.line}"
-    column = "" if not bad.column else f", column {bad.column!r}"
-    value = "" if not bad.column or bad.fatal else f", value {bad.value!r}"
-    remedy = "" if bad.fatal else " Rows are counted from 0; on_bad='skip' leaves such rows out."
-    return TableFileError(f"{where}, row {bad.row:,}{line}{column}{value}: {bad.why}.{remedy}")
+    skip = () if bad.fatal else (Remedy("leave such rows out", on_bad="skip"),)
+    return TableFileError(
+        f"{bad.why}. Rows are counted from 0.",
+        file=where,
+        row=bad.row,
+        line=bad.line,
+        column=bad.column or None,
+        value=bad.value,
+        remedies=(*bad.remedies, *skip),
+    )
 
 
 def read_table(name: str, where: str, options: TextOptions) -> Any:
@@ -143,7 +153,7 @@ def _from_first_record(blocks: Iterator[Block], where: str, delimiter: str, head
         else:
             data = before + block.data
             if len(data) > LONGEST_ROW and end == len(block.data):
-                raise TableFileError(f"{where} begins with more than {LONGEST_ROW:,} bytes of empty lines.")
+                raise TableFileError(f"it begins with more than {LONGEST_ROW:,} bytes of empty lines.", file=where)
         begun = end < len(block.data)
         if begun:
             yield Block(data, line)
@@ -170,15 +180,22 @@ def _begun(block: Block, where: str, delimiter: str, header: bool) -> tuple[_Par
         if len(value) > LONGEST_VALUE:
             begins = value[:LONGEST_SHOWN].decode("utf-8", "replace")
             raise TableFileError(
-                f"{where}, line {block.line}: the name of a column has more than {LONGEST_VALUE:,} bytes, from "
-                f"{begins!r} on. A quotation mark before it is probably not closed; mend the file there."
+                f"the name of a column has more than {LONGEST_VALUE:,} bytes, from {begins!r} on. A quotation mark "
+                "before it is probably not closed.",
+                file=where,
+                line=block.line,
+                value=begins,
+                remedies="correct the file there",
             )
     try:
         names = column_names([value.decode().strip() for value in values], where)
     except UnicodeDecodeError as error:
         raise TableFileError(
-            f"{where}, line {block.line}: the names of its columns are not UTF-8 ({error.object[:LONGEST_SHOWN]!r}); "
-            "say which encoding= it is, such as cp1252."
+            f"the names of its columns are not UTF-8 ({error.object[:LONGEST_SHOWN]!r}).",
+            file=where,
+            line=block.line,
+            value=error.object[:LONGEST_SHOWN],
+            remedies=ENCODING,
         ) from None
     return _Parser(names, delimiter), Block(block.data[end:], block.line + line_ends(record))
 
@@ -286,19 +303,20 @@ class _Parser:
             for place, value in enumerate(column.to_pylist()):
                 if is_text[place] and not _is_utf8(value):
                     is_text[place] = False
-                    why = "this is not UTF-8; say which encoding= it is, such as cp1252"
                     shown = value if len(value) <= LONGEST_SHOWN else value[:LONGEST_SHOWN] + b"..."
-                    bad.append(BadRow(int(numbers[place]), why, "not UTF-8", name, shown))
+                    why, row = f"{shown!r} is not UTF-8", int(numbers[place])
+                    bad.append(BadRow(row, why, "not UTF-8", name, shown, remedies=(ENCODING,)))
         return table.filter(pa.array(is_text)).cast(self._text_schema), numbers[is_text], bad
 
     def _ragged(self, row: int, width: int) -> BadRow:
         """A row with more or fewer values than there are columns."""
         values = "1 value" if width == 1 else f"{width:,} values"
-        why = (
-            f"{values}, where the first line has {len(self.names):,} of them. Mend the line (a value that holds "
-            f"{self.delimiter!r} is put in quotation marks), or say which delimiter= stands between values"
+        why = f"{values}, where the first line has {len(self.names):,} of them"
+        remedies = (
+            f"correct the line (a value that holds {self.delimiter!r} is put in quotation marks)",
+            Remedy("state what stands between values", delimiter=...),
         )
-        return BadRow(row, why, "more or fewer values than others")
+        return BadRow(row, why, "more or fewer values than others", remedies=remedies)
 
     def _too_long(self, table: Any, numbers: np.ndarray) -> list[BadRow]:
         """The first row with a value that is too long to be one."""
@@ -312,9 +330,10 @@ class _Parser:
                 begins = column[place].as_py()[:LONGEST_SHOWN]
                 why = (
                     f"a value has more than {LONGEST_VALUE:,} bytes, from {begins!r} on. A quotation mark before it is "
-                    "probably not closed; mend the file there"
+                    "probably not closed"
                 )
-                found.append(BadRow(int(numbers[place]), why, "too long", name, fatal=True))
+                remedies = ("correct the file there",)
+                found.append(BadRow(int(numbers[place]), why, "too long", name, begins, fatal=True, remedies=remedies))
         return sorted(found, key=lambda row: row.row)[:1]
 
     def _located(self, block: Block, bad: list[BadRow], first: int) -> list[BadRow]:

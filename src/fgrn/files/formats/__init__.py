@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ...bayes.document import Document
-from ...core.exceptions import FgrnError, NetworkFileError
+from ...core.exceptions import FgrnError, NetworkFileError, Remedy
 from ...core.settings import choice, number
 from ...core.whole_file import reason
 from ...tables.table_file import put
@@ -107,7 +107,8 @@ def read_document(
         raise _failed(place, "it is empty.")
     kind = kind or _sniffed(text[: 2**16])
     if kind is None:
-        raise _failed(place, f"its format is not known. Say format= one of {', '.join((*FORMATS, *READ_ONLY))}.")
+        choose = Remedy(f"state it ({', '.join((*FORMATS, *READ_ONLY))})", format=...)
+        raise _failed(place, "its format is not known.", choose)
     bound = (math.inf if rescale else 0.0) if isinstance(rescale, bool) else float(rescale)
     try:
         document: Document = _module(kind).parse(text, place.name, bound)
@@ -130,8 +131,8 @@ def write_document(document: Document, path: str | os.PathLike[str], format: str
     if kind is None:
         endings = ", ".join(EXTENSIONS)
         only = f"{_suffix(place)} is read, and not written; " if _suffix(place) in READABLE else ""
-        told = f"{only}the format is told by the end of the name ({endings}), or by format=."
-        raise NetworkFileError(f"{str(place)!r}: {told}")
+        told = f"{only}the format is told by the end of the name ({endings})."
+        raise NetworkFileError(told, file=repr(str(place)), remedies=Remedy("state it", format=...))
     check(document)
     data = _module(kind).serialise(document).encode("utf-8")
     # the same document gives the same bytes at any time
@@ -167,8 +168,8 @@ def _suffix(place: Path) -> str:
     return (place.with_suffix("") if _is_packed_name(place) else place).suffix.lower()
 
 
-def _failed(place: Path, why: str) -> NetworkFileError:
-    return NetworkFileError(f"{str(place)!r} cannot be read: {why}")
+def _failed(place: Path, why: str, remedy: Remedy | str = "") -> NetworkFileError:
+    return NetworkFileError(f"{str(place)!r} cannot be read: {why}", value=str(place), remedies=remedy)
 
 
 def _sniffed(text: str) -> str | None:
@@ -191,11 +192,13 @@ def _bytes(place: Path) -> bytes:
                 return data
             return _unpacked(place, data)
     except Refused as problem:
-        raise _failed(place, problem.args[0]) from problem
+        raise _failed(place, problem.what) from problem
     except FgrnError:
         raise
     except FileNotFoundError as error:
-        raise NetworkFileError(f"There is no file {str(place)!r}. Check the name and the folder.") from error
+        raise NetworkFileError(
+            f"There is no file {str(place)!r}.", value=str(place), remedies="check the name and the folder"
+        ) from error
     except OSError as error:
         raise _failed(place, f"{reason(error)}. Check the name and the permissions.") from error
 
@@ -259,9 +262,11 @@ def _text(data: bytes, place: Path, kind: str | None) -> str:
     except UnicodeDecodeError as error:
         if kind not in ("net", *READ_ONLY):  # these programs write the characters of Western Europe
             line = data.count(b"\n", 0, error.start) + 1
-            remedy = "Save it as UTF-8."
             raise NetworkFileError(
-                f"{place.name}, line {line}: the bytes there are no text in {encoding.upper()}. {remedy}", line
+                f"the bytes there are no text in {encoding.upper()}.",
+                file=place.name,
+                line=line,
+                remedies="save it as UTF-8",
             ) from None
         text = data.decode("latin-1")
     except UnicodeError as error:  # UTF-16 without its mark, and the like

@@ -14,7 +14,7 @@ from itertools import islice
 import numpy as np
 
 from ...bayes.document import Document, Factor
-from ...core.exceptions import NetworkFileError, RescaledTableWarning, shortened, unknown_name, warn
+from ...core.exceptions import NetworkFileError, Remedy, RescaledTableWarning, nearest, shortened, warn
 from ..container import shown
 
 ROW_SUM_TOLERANCE = 1e-4
@@ -113,10 +113,9 @@ class Builder:
         self._properties: dict[str, dict[str, str]] = {}
         self._expanded = 0
 
-    def error(self, line: int | None, text: str) -> NetworkFileError:
+    def error(self, line: int | None, text: str, remedies: Sequence[Remedy | str] = ()) -> NetworkFileError:
         """The error for something in this file."""
-        where = self.file if line is None else f"{self.file}, line {line}"
-        return NetworkFileError(f"{where}: {text}", line)
+        return NetworkFileError(text, file=self.file, line=line, remedies=remedies)
 
     def numbers(self, text: str, line: int) -> list[float]:
         """The numbers of a list, separated by blanks or commas."""
@@ -172,7 +171,7 @@ class Builder:
             if name not in self.states:
                 # near names are sought among some of them only: hostile ones could be long and many
                 known = [legible(other[:100]) for other in islice(self.states, 2000)]
-                near = unknown_name("variable", name[:100], known)
+                near = nearest(name[:100], known)
                 raise self.error(line, f"{what} names {shown(name)}, which is not declared. {near}")
         if len(set(scope)) < len(scope):
             twice = next(name for name, count in Counter(scope).items() if count > 1)
@@ -250,10 +249,10 @@ class Builder:
         at = line_of_row(first) if line_of_row is not None else line
         if len(bad):
             more = f" ({len(bad):,} rows do)" if len(bad) > 1 else ""
-            remedy = " Correct its numbers."
+            remedies: list[Remedy | str] = ["correct its numbers"]
             if self._rescale is not None and np.isfinite(sums[first]) and sums[first] > 0:
-                remedy = " Correct its numbers, or divide each row by its sum with rescale=True."
-            raise self.error(at, f"{what}{of} sums to {sums[first]:.9g}, not to 1{more}.{remedy}")
+                remedies.append(Remedy("divide each row by its sum", rescale=True))
+            raise self.error(at, f"{what}{of} sums to {sums[first]:.9g}, not to 1{more}.", remedies)
         more = f", and {len(off) - 1:,} more of its rows" if len(off) > 1 else ""
         self._rescaled.append(f"line {at}: {what}{of} summed to {sums[first]:.9g}{more}")
         scaled = rows.copy()
@@ -341,12 +340,11 @@ class Builder:
     def _tell(self) -> None:
         """Warn of what was mended."""
         if self._raised:
-            warn(f"{self.file}: numbers below zero were taken for zero. {_some(self._raised)}", RescaledTableWarning)
+            text = f"numbers below zero were taken for zero. {_some(self._raised)}"
+            warn(text, RescaledTableWarning, file=self.file)
         if self._rescaled:
-            warn(
-                f"{self.file}: rows that do not sum to 1 were divided by their sum. {_some(self._rescaled)}",
-                RescaledTableWarning,
-            )
+            text = f"rows that do not sum to 1 were divided by their sum. {_some(self._rescaled)}"
+            warn(text, RescaledTableWarning, file=self.file)
 
     def _check_cycles(self) -> None:
         parents = {factor.scope[-1]: factor.scope[:-1] for factor in self._factors}

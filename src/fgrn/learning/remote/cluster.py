@@ -23,7 +23,16 @@ from uuid import uuid4
 import numpy as np
 
 from ..._version import __version__
-from ...core.exceptions import FgrnError, FgrnWarning, LearningError, TableFileError, first_line, unknown_name, warn
+from ...core.exceptions import (
+    FgrnError,
+    FgrnWarning,
+    LearningError,
+    Remedy,
+    TableFileError,
+    first_line,
+    unknown_name,
+    warn,
+)
 from ...core.progress import Told
 from ...flow.counts import Counts, InMemory
 from ...flow.evidence import Variables
@@ -93,7 +102,11 @@ def _client_class() -> Any:
         from distributed import Client
     except ImportError:
         raise LearningError(
-            "Learning on a cluster needs dask: pip install 'fgrn[dask]'. To learn here, leave out executor."
+            "Learning on a cluster needs dask.",
+            remedies=(
+                "install it (pip install 'fgrn[dask]')",
+                Remedy("leave out {} to learn here", "executor", executor=...),
+            ),
         ) from None
     return Client
 
@@ -105,7 +118,9 @@ class Cluster:
         Client = _client_class()
         if not isinstance(client, Client) or client.asynchronous:
             kind = "an asynchronous one" if isinstance(client, Client) else f"{type(client).__name__}"
-            raise LearningError(f"The 'executor' is a client, dask.distributed.Client(...). Got {kind} instead.")
+            raise LearningError(
+                f"is a client, dask.distributed.Client(...). Got {kind} instead.", setting="executor", value=client
+            )
         if client.status != "running":
             raise LearningError("The client of this cluster is closed. Open another one.")
         self.client = client
@@ -125,7 +140,10 @@ class Cluster:
                 raise LearningError(f"Worker {worker} has fgrn {version}, and here it is {__version__}. Have one.")
             self.workers += 1
         if not self.workers:
-            raise LearningError("This cluster has no worker. Start some, client.wait_for_workers(1) waits for them.")
+            raise LearningError(
+                "This cluster has no worker.",
+                remedies=("start some", Remedy("wait for them", "client.wait_for_workers(1)", client=...)),
+            )
 
     def __repr__(self) -> str:
         count = f"{self.workers} {'worker' if self.workers == 1 else 'workers'}"
@@ -359,7 +377,7 @@ def _shares(stream: Stream) -> Any:
         return shares_of(stream.files, stream.format)
     except TableFileError as error:
         found = error
-    raise TableFileError(f"{found} (So a worker of the cluster says.)")
+    raise found.changed(message=f"{found.message} So a worker of the cluster says.")
 
 
 @dataclass(frozen=True, eq=False)

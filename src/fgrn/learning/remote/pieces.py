@@ -19,7 +19,6 @@ from ...tables.disk import Disk
 from ...tables.distinct import Distinct
 from ...tables.encoded import Recorded
 from ...tables.stream import Part, Stream
-from ...tables.table_file import called
 from .. import checkpoints
 from ..encoding import BySchema, Coding, distinct_values, located, record
 
@@ -92,9 +91,7 @@ def _naming(part: Part) -> Iterator[None]:
         return
     except FgrnError as error:
         found = error
-    names = (part.called, *(called(share.file) for share in part.shares))
-    told = str(found) if any(name in str(found) for name in names) else f"{part.called}: {found}"
-    raise type(found)(told)  # bare: what lies behind an error may be something that cannot be sent
+    raise found.changed(file=found.file or part.called)  # new: what lies behind an error may not be something to send
 
 
 def summary(part: Part, stream: Stream, weights: str | None) -> dict[str, Distinct]:
