@@ -252,13 +252,13 @@ class FactoredModel(Queries):
 
         Args:
             evidence: see `propagate`.
-            names: which variables of that one assignment to return, all unless given: a part of it. The likeliest
-                states of some variables, whatever the others are, are another question: see `joint` and `posterior`.
+            names: which variables of that one assignment to return, all unless given: a part of it, with a warning
+                if variables that are not known are left out. The most probable states of some variables, whatever the
+                others are, are another question: see `joint` and `posterior`.
         """
-        asked = self._asked(names)
-        found = self._tree_network().most_probable(self._checked(evidence), names=asked)
+        found = self._tree_network()._assignment(self._checked(evidence), self._asked(names))
         known = () if names is None else known_names(self, encode(self, self._checked(evidence)))
-        return most_probable(*found, self.names, known)
+        return most_probable(*found, self.names, known, () if names is None else self.names)
 
     def max_marginals(
         self, evidence: frames.Data = None, *, names: Collection[Name] | None = None

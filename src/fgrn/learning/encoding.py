@@ -17,7 +17,6 @@ import numpy as np
 from ..core.exceptions import (
     EvidenceError,
     FgrnError,
-    FgrnWarning,
     ImpossibleEvidence,
     LearningError,
     SchemaError,
@@ -160,8 +159,7 @@ class Here:
         """See `Rows`."""
         stream = self._stream
         table = record(stream, weights, coding_for, without_zero)
-        if stream.left_out:
-            warn(f"{stream.called}: {stream.report()}", FgrnWarning)
+        stream.tell()
         check_rows(stream.called, table.rows, table.weight, weights)
         return table
 

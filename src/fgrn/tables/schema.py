@@ -124,7 +124,7 @@ class Schema(Mapping[str, Column]):
             text = f"{_columns(empty)} no known value, so nothing is learnt of {what}."
             warn(text, EmptyColumnWarning, value=tuple(empty))
         if codes is None:
-            doubts.tell_missing(found, columns)
+            doubts.tell_missing(doubts.words_as_missing(found, columns))
         doubts.doubt_names(found.values())
         return found
 
