@@ -63,7 +63,7 @@ def test_words_for_missing_in_files_are_told_once_by_everything_that_learns(tmp_
         fgrn.BayesianNetwork.from_data([("sex", "work")], str(path))
     with pytest.warns(TableWarning, match=text):
         table_file.read(path)
-    with pytest.warns(TableWarning, match=r"column 'work': '\?', 'N/A' in 10 rows\. To keep"):
+    with pytest.warns(TableWarning, match=r"column 'work': '\?', 'N/A' in 10 rows\. Keep"):
         fgrn.lvm({"work": ["private", "state"], "sex": ["f", "m"]}, hidden=2).learn(fgrn.Stream(path, drop=["note"]))
     given = fgrn.Stream(path, missing=MISSING)  # given words are no surprise
     assert table_file.read(path, missing=MISSING)["work"].null_count == 10

@@ -274,14 +274,9 @@ class Stream:
             raise TableFileError(f"it has none of the columns {shortened(map(repr, names))}.", file=batch.where)
         strange = [name for name in found if name not in wanted and name not in self._drop]
         if strange and self._columns is None:
+            ways = Remedy("list the columns to read", columns=...), Remedy("leave it out", drop=[strange[0]])
             raise TableFileError(
-                "what came before has no such column.",
-                file=batch.where,
-                column=strange[0],
-                remedies=(
-                    Remedy("list the columns to read", columns=...),
-                    Remedy("leave it out", drop=[strange[0]]),
-                ),
+                "what came before has no such column.", file=batch.where, column=strange[0], remedies=ways
             )
         for name in lacking:
             if (batch.where, name) not in self._told:
@@ -434,14 +429,10 @@ def _found(name: str, kind: str | None) -> list[str]:
         if not files:
             raise TableFileError(f"The folder {name!r} has no table in it ({', '.join(table_file.FORMATS)}).")
         if any("=" in part for file in files for part in Path(file).relative_to(name).parts[:-1]):
-            warn(
-                "the folders in it are named like values of a column, which is not read.",
-                FgrnWarning,
-                file=repr(name),
-                remedies=Remedy(
-                    "read that, too,", f"pyarrow.dataset.dataset({name!r}, partitioning='hive')", partitioning="hive"
-                ),
-            )
+            python = f"pyarrow.dataset.dataset({name!r}, partitioning='hive')"
+            told = "the folders in it are named like values of a column, which is not read."
+            remedy = Remedy("read that, too,", python, partitioning="hive")
+            warn(told, FgrnWarning, file=repr(name), remedies=remedy)
         return files
     files = sorted(one for one in glob.glob(name, recursive=True) if Path(one).is_file())  # noqa: PTH207
     if not files and glob.has_magic(name):
