@@ -161,7 +161,8 @@ class Report:
         self.message, self.file, self.line = message, file, line
         self.rows = tuple(map(int, rows)) if row is None else (int(row),)
         self.column, self.value, self.setting = column, value, setting
-        self.remedies = (remedies,) if isinstance(remedies, (Remedy, str)) else tuple(remedies)
+        given = (remedies,) if isinstance(remedies, (Remedy, str)) else remedies
+        self.remedies = tuple(one for one in given if one)
         super().__init__(self.told())  # type: ignore[call-arg]  # the exception that it is mixed with
 
     @property
