@@ -26,6 +26,7 @@ from ..container import Refused, opened
 from .builder import RESCALE as RESCALE
 from .builder import check
 from .markup import declared_encoding
+from .tokens import PERCENT, SLASHES, STARS
 
 FORMATS = ("bif", "xmlbif", "net", "xdsl", "uai")
 """The names of the formats, which are those of their modules."""
@@ -69,7 +70,7 @@ CHUNK = 2**20
 # of all that Python knows: some are no encodings of a text, and some take a time that grows with the square of it
 _ENCODINGS = ("utf-8", "utf-16", "ascii", "iso8859", "cp", "koi8", "mac", "gb", "big5", "euc", "shift")
 
-_BEFORE = r"(?:\s|%[^\n]*\n|//[^\n]*\n|/\*(?>.*?\*/))*+"
+_BEFORE = rf"(?:\s|{PERCENT}\n|{SLASHES}\n|{STARS})*+"
 _SIGNS = (
     ("uai", re.compile(r"\s*(?:BAYES|MARKOV)\b", re.I)),
     ("net", re.compile(_BEFORE + r"(?:net|class|node|potential)\b", re.S)),

@@ -261,9 +261,27 @@ class Builder:
         result.setflags(write=False)
         return result
 
-    def function(self, child: str, parents: Sequence[str], codes: Sequence[int], line: int) -> np.ndarray:
-        """The values of a table that says for each case of the parents which state the child has."""
+    def function(
+        self, child: str, parents: Sequence[str], states: Iterable[tuple[str, int]], line: int, by_number: bool = False
+    ) -> np.ndarray:
+        """The values of a table that says for each case of the parents which state the child has.
+
+        Args:
+            child: the variable.
+            parents: its parents.
+            states: of the child, for each case, and the line of each.
+            line: of the table.
+            by_number: whether #0, #1, ... are also names of states.
+        """
         what = f"the table of {shown(child)}"
+        known = {label: code for code, label in enumerate(self.states[child])}
+        known |= {f"#{code}": code for code in range(len(known))} if by_number else {}
+        codes = []
+        for state, at in states:
+            if state not in known:
+                some = ", ".join(map(shown, self.states[child][:8]))
+                raise self.error(at, f"{what}: {shown(state)} is no state of it (known: {some}).")
+            codes.append(known[state])
         *sizes, width = self.sizes((*parents, child), line, what)
         cases = self.product(sizes)
         if len(codes) != cases:

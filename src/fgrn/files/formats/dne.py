@@ -22,8 +22,6 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-import numpy as np
-
 from ...bayes.document import Document
 from ..container import shown
 from .blocks import Block, blocks, members
@@ -123,26 +121,12 @@ def _table(builder: Builder, tokens: Tokens, node: Block) -> None:
         numbers, first = tokens.numbers(node.attributes["probs"], {"@imposs": 1 / states})
         builder.add_table(name, parents, numbers, first)
     elif "functable" in node.attributes:
-        builder.add_table(name, parents, _function(builder, tokens, node, name, parents), line)
+        span = node.attributes["functable"]
+        found = [(one.name, tokens.line(one.place)) for one in members(tokens, span)]
+        values = builder.function(name, parents, found, tokens.line(span.begin), by_number=True)
+        builder.add_table(name, parents, values, line)
     elif states == 1 and not parents:  # Netica writes no table where nothing is left open
         builder.add_table(name, parents, [1.0], line)
     else:
         how = "an equation" if "equation" in node.attributes else "no table"
         raise builder.error(line, f"node {shown(name)} has {how} and no probs. Let Netica make its table, and save it.")
-
-
-def _function(builder: Builder, tokens: Tokens, node: Block, name: str, parents: list[str]) -> np.ndarray:
-    """The table of a node that is a function of its parents: one of its states for each case."""
-    span = node.attributes["functable"]
-    line = tokens.line(span.begin)
-    what = f"the table of {shown(name)}"
-    codes = {label: code for code, label in enumerate(builder.states[name])}
-    codes |= {f"#{code}": code for code in range(len(codes))}
-    found = []
-    for one in members(tokens, span):
-        if one.name not in codes:
-            known = ", ".join(map(shown, builder.states[name][:8]))
-            text = f"{what}: {shown(one.name)} is no state of it (known: {known})."
-            raise builder.error(tokens.line(one.place), text)
-        found.append(codes[one.name])
-    return builder.function(name, parents, found, line)
