@@ -163,6 +163,10 @@ PROVOKED: dict[str, tuple[Callable[[Path], Any], dict[str, Any]]] = {
     "a value that is not UTF-8": (lambda at: table_file.read(csv(at, b"a,b\n\xe9,2\n")), given(0, "a", b"\xe9")),
     "names that are not UTF-8": (lambda at: table_file.read(csv(at, b"a,\xe9\n1,2\n")), given(None, None, b"\xe9")),
     "an odd delimiter": (lambda at: table_file.read(csv(at, "a;b\n1;2\n3;4\n")), given(None, None, ";")),
+    "blanks": (lambda at: table_file.read(csv(at, "a b\nx 1\ny 2\n")), given()),
+    "runs of blanks": (lambda at: table_file.read(csv(at, "a  b\nx 1\ny 2\n")), given()),
+    "a comment": (lambda at: table_file.read(csv(at, "# ours\na;b\n1;2\n")), given(None, None, "# ours")),
+    "a comment over two columns": (lambda at: table_file.read(csv(at, "#ours\na,b\n1,2\n")), given(0)),
     "a delimiter that is none": (
         lambda at: table_file.read(csv(at, "a\n1\n"), delimiter="ab"), given(None, None, "ab", "delimiter")
     ),
@@ -256,6 +260,8 @@ ASKED: dict[str, tuple[list[str], dict[str, str | bytes], str]] = {
     "an encoding": (["inspect", "t.csv", "--encoding", "xx"], {"t.csv": "a\n1\n"}, "--encoding must name"),
     "a delimiter": (["inspect", "t.csv", "--delimiter", "ab"], {"t.csv": "a\n1\n"}, "--delimiter is one plain"),
     "semicolons": (["inspect", "t.csv"], {"t.csv": "a;b\n1;2\n3;4\n"}, "with --delimiter CHARACTER"),
+    "blanks": (["inspect", "t.csv"], {"t.csv": "a b\nx 1\ny 2\n"}, "If blanks separate values, say --delimiter ' '."),
+    "a comment": (["fit", "t.csv", "-o", "m.fgrn"], {"t.csv": "#ours\na,b\n1,2\n"}, "if it is a comment, as its '#'"),
     "no format": (["inspect", "t.odd"], {"t.odd": "a\n1\n"}, "with --format NAME"),
     "bytes": (["inspect", "t.csv"], {"t.csv": b"a,b\n\0\0"}, "--format parquet, or if it is text with two"),
     "numbers as names": (["inspect", "t.csv"], {"t.csv": "1,2\n1,2\n"}, "say --no-header"),

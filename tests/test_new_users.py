@@ -340,11 +340,9 @@ def test_classes_are_shown_as_they_are_written(folder: Path) -> None:
         model.explain({"colour": "red"}, np.str_("maybe"))
 
 
-def test_too_many_hidden_states_are_called_so(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["fit", folder / "people.csv", "-o", tmp_path / "m.fgrn", "--hidden", "100000000"]
-    _, err = said(capsys, *given, status=1)
-    assert "cannot have as many as 100,000,000 states" in err
-    assert "product space" not in err
+def test_too_many_hidden_states_are_called_so() -> None:
+    with pytest.raises(fgrn.WiringError, match="cannot have as many as 100,000,000 states"):
+        fgrn.lvm({"a": 2}, hidden=100_000_000)
 
 
 def test_a_model_is_no_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -382,3 +380,34 @@ def test_people_at_a_terminal_are_told_once_that_kernels_are_compiled(
     assert "compiling" not in capsys.readouterr().err
     assert main([]) == 0
     assert capsys.readouterr().err.count("compiling, once on this machine") == int(terminal)
+
+
+def test_more_hidden_states_than_can_be_learnt_are_refused_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for asked in (["fit", "no.csv", "--hidden", "60000000", "-o", tmp_path / "m.fgrn"],
+                  ["fit", "no.csv", "--model", "deep", "--target", "a", "--hidden", "4,60000000", "-o", tmp_path / "m"],
+                  ["compare", "no.csv", "--sizes", "1,60000000"]):  # fmt: skip
+        assert "from 1 to 1,000,000. Got '60000000'" in said(capsys, *asked, status=2)[1]
+
+
+def test_codes_for_missing_values_say_that_the_usual_words_are_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\nx,1\n-,2\nNA,1\nx,2\n" * 3)
+    text = "Taken as missing: '-', 'NA'. --missing is given, so these are values: empty cells, '?', 'N/A'"
+    assert text in said(capsys, "inspect", path, "--missing", "-", "--missing", "NA")[0]
+    fit = ["fit", path, "--hidden", "1", "-o", tmp_path / "m.fgrn"]
+    assert text in said(capsys, *fit, "--missing", "-", "--missing", "NA")[0]
+    assert "--missing CODE chooses." in said(capsys, *fit)[0]
+
+
+def test_inspect_and_fit_call_columns_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("word,few,many\n" + "".join(f"{'xy'[row % 2]},{row % 3},{row / 7}\n" for row in range(60)))
+    out, _ = said(capsys, "inspect", path, "--json")
+    kinds = {record["column"]: record["kind"] for record in json.loads(out)["columns"]}
+    assert kinds == {"word": "levels", "few": "ordered", "many": "bins"}
+    out, _ = said(capsys, "fit", path, "--hidden", "1", "-o", tmp_path / "m.fgrn")
+    assert all(line.split()[2] == kinds[line.split()[0]] for line in out.splitlines()[1:4])

@@ -31,6 +31,10 @@ MOST_SMOOTHING = 1e100
 """More of it leaves nothing of the counts, and is refused by the estimators, too."""
 
 
+MOST_HIDDEN = 1_000_000
+"""Hidden states: each of them has a row in the table of every column."""
+
+
 class FiniteRange(click.FloatRange):
     """A finite number of a range; click lets NaN through."""
 
@@ -79,7 +83,8 @@ def reading(command: Command) -> Command:
             "--missing",
             multiple=True,
             metavar="CODE",
-            help="What stands for unknown; repeat for more. Else nothing, ?, NA, N/A, NaN, null, None and #N/A do.",
+            help="A word for a missing value; repeat for more. The usual ones (empty cells, ?, NA, N/A, NaN, null, "
+            "None, #N/A) are then values, unless they are given, too: '' for empty cells.",
         ),
         click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated."),
         click.option(
@@ -119,63 +124,45 @@ def schema(command: Command) -> Command:
     return command
 
 
-def stream(
-    data: str,
-    format_: str | None,
-    delimiter: str | None,
-    encoding: str | None,
-    decimal: str,
-    no_header: bool,
-    missing: tuple[str, ...],
-    drop: tuple[str, ...],
-    on_bad: str,
-    cache: str | None,
-    batch: int | None = None,
-) -> Stream:
-    """The rows a command was given, to be walked through: files, folders and globs that need not fit into memory."""
+def _file_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """How a file is read, as `table_file.read` and `Stream` take it, by the options of `reading`."""
+    delimiter = options["delimiter"]
+    return {
+        "format": options["format_"],
+        "missing": options["missing"] or table_file.MISSING,
+        "header": not options["no_header"],
+        "delimiter": DELIMITERS.get(delimiter, delimiter),
+        "encoding": options["encoding"],
+        "decimal": options["decimal"],
+    }
+
+
+def stream(data: str, batch: int | None = None, **options: Any) -> Stream:
+    """The rows a command was given, to be walked through: files, folders and globs that need not fit into memory.
+
+    Args:
+        data: the path.
+        batch: rows that are read at a time.
+        **options: those of `reading`.
+    """
     from ..tables.stream import BATCH, Stream
 
-    return Stream(
-        data,
-        drop=drop,
-        rows=BATCH if batch is None else batch,
-        cache=cache,
-        on_bad=on_bad,
-        format=format_,
-        missing=missing or table_file.MISSING,
-        header=not no_header,
-        delimiter=None if delimiter is None else DELIMITERS.get(delimiter, delimiter),
-        encoding=encoding,
-        decimal=decimal,
-    )
+    more = {name: options[name] for name in ("drop", "cache", "on_bad")}
+    return Stream(data, rows=BATCH if batch is None else batch, **more, **_file_settings(options))
 
 
-def read(
-    data: str,
-    format_: str | None,
-    delimiter: str | None,
-    encoding: str | None,
-    decimal: str,
-    no_header: bool,
-    missing: tuple[str, ...],
-    drop: tuple[str, ...],
-    on_bad: str = "error",
-    cache: str | None = None,
-    known: Collection[str] | None = None,
-) -> Any:
-    """The table a command was given, as an Arrow table; `known` are the columns that matter, all unless given."""
-    if on_bad == "skip":
-        source = stream(data, format_, delimiter, encoding, decimal, no_header, missing, drop, on_bad, cache)
-        return _what_can_be_read(source, known)
-    table = table_file.read(
-        data,
-        format=format_,
-        missing=missing or table_file.MISSING,
-        header=not no_header,
-        delimiter=None if delimiter is None else DELIMITERS.get(delimiter, delimiter),
-        encoding=encoding,
-        decimal=decimal,
-    )
+def read(data: str, known: Collection[str] | None = None, **options: Any) -> Any:
+    """The table a command was given, as an Arrow table.
+
+    Args:
+        data: the path.
+        known: the columns that matter, all unless given.
+        **options: those of `reading`.
+    """
+    if options["on_bad"] == "skip":
+        return _what_can_be_read(stream(data, **options), known)
+    table = table_file.read(data, **_file_settings(options))
+    drop = options["drop"]
     for column in drop:
         if column not in table.column_names:
             from ..core.exceptions import unknown_name
@@ -260,10 +247,10 @@ def _as_learnt_options(model: LatentEstimator, options: dict[str, Any]) -> dict[
 
 
 def whole(text: str, option: str = "--hidden") -> int:
-    """A number of states."""
-    if text.isdecimal() and int(text) > 0:
+    """A number of hidden states, refused before anything is read if no machine could learn so many."""
+    if text.isdecimal() and 0 < int(text) <= MOST_HIDDEN:
         return int(text)
-    raise click.UsageError(f"{option}: a number of states is a whole number from 1 on. Got {text!r}.")
+    raise click.UsageError(f"{option}: a number of states is a whole number from 1 to {MOST_HIDDEN:,}. Got {text!r}.")
 
 
 def check_place(path: str, what: str = "a model file, such as people.fgrn", option: str = "-o") -> None:
@@ -430,6 +417,10 @@ def those_given(**settings: Any) -> dict[str, Any]:
 
 def missing_told(codes: Sequence[str] | None) -> str:
     """Which words of a text file are taken as missing values, and how to choose them."""
-    words = codes or [*{word.lower(): word for word in reversed(labels.MISSING)}.values()][::-1]
-    shown = [repr(word) if word else "empty cells" for word in words]
-    return visible(f"Taken as missing: {shortened(shown)}. --missing CODE chooses.")
+    usual = [*{word.lower(): word for word in reversed(labels.MISSING)}.values()][::-1]
+    shown, others = (
+        shortened([repr(word) if word else "empty cells" for word in words])
+        for words in (codes or usual, [word for word in usual if codes and word not in codes])
+    )
+    chosen = f"--missing is given, so these are values: {others}." if others else "--missing CODE chooses."
+    return visible(f"Taken as missing: {shown}. {chosen}")

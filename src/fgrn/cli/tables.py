@@ -103,7 +103,7 @@ def _looked_at(
                 {name: values}, missing=codes, bins=bins, max_levels=max_levels, weights=weights, keep_empty=True
             )
         column = schema[name]
-        kind = {"kind": "bins" if column.is_binned else "levels", "levels": list(column.levels)}
+        kind = {"kind": column.kind, "levels": list(column.levels)}
         counts = {value: count for value, count in counts.items() if not column.is_missing(value)}
     except SchemaError as problem:
         kind["problem"] = spoken(problem.changed(column=None))
@@ -158,7 +158,7 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
         out.append(f"numbers such as {first!r}, taken for words: say --decimal ,")
     if len(counts) == 1:
         out.append(f"always {first!r}: says nothing")
-    elif record["kind"] == "levels":
+    elif record["kind"] in ("levels", "ordered"):
         most = max(counts.values()) / known
         if most > 0.98:
             out.append(f"one level has {'more than 99.9%' if most > 0.999 else f'{most:.1%}'} of all values")
@@ -195,6 +195,7 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int | None, sm
     from ..estimators import LatentClassModel
 
     common.check_picture(picture)
+    tried = None if sizes is None else [common.whole(part, "--sizes") for part in sizes.split(",")]
     table: Any
     weight: Any = weights
     if streamed or is_many(data):
@@ -202,7 +203,6 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int | None, sm
     else:
         table, weight = common.weighted(common.read(data, **options), weights)
         common.check_finite(table, data)
-    tried = None if sizes is None else [common.whole(part, "--sizes") for part in sizes.split(",")]
     model = LatentClassModel(
         criterion=criterion, n_bins=bins, max_levels=max_levels, random_state=seed, verbose=0 if as_json else 1,
         **common.those_given(n_epochs=epochs, smoothing=smoothing, n_init=starts),

@@ -92,6 +92,11 @@ class Column:
             )
 
     @property
+    def kind(self) -> str:
+        """What its values are, in a word: "bins" of numbers, "ordered" levels, or "levels"."""
+        return "bins" if self.is_binned else "ordered" if self.ordered else "levels"
+
+    @property
     def is_binned(self) -> bool:
         """Whether values are numbers that fall into bins."""
         return bool(self.edges)

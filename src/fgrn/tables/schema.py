@@ -240,10 +240,15 @@ class Schema(Mapping[str, Column]):
     def __repr__(self) -> str:
         rows = []
         for column in self.values():
-            kind = "bins" if column.is_binned else "ordered" if column.ordered else "levels"
             codes = f"(missing: {_shown(column.missing)})" if column.missing else ""
             rows.append(
-                [column.name, f"{len(column.levels):3}", kind, shortened(column.levels, 6) or "(nothing known)", codes]
+                [
+                    column.name,
+                    f"{len(column.levels):3}",
+                    column.kind,
+                    shortened(column.levels, 6) or "(nothing known)",
+                    codes,
+                ]
             )
         heading = f"Schema of {counted(len(self), 'column')}"
         return "\n".join([heading, *([printing.aligned([], rows, 5, 2, printing.room())] if rows else [])])
@@ -252,8 +257,7 @@ class Schema(Mapping[str, Column]):
         from html import escape
 
         def cells(column: Column) -> list[str]:
-            kind = "bins" if column.is_binned else "levels"
-            return [f"{len(column.levels)}", kind, shortened(column.levels, 8), _shown(column.missing)]
+            return [f"{len(column.levels)}", column.kind, shortened(column.levels, 8), _shown(column.missing)]
 
         rows = "".join(
             f"<tr><th>{escape(visible(column.name))}</th>"

@@ -25,8 +25,11 @@ SAMPLE_LINES = 50
 
 def seen_delimiter(sample: bytes, where: str) -> str:
     """What stands between values, as seen in the first lines, with a warning unless it is ','."""
-    delimiter = delimiter_of(_whole_lines(sample))
-    if delimiter != ",":
+    lines = _whole_lines(sample)
+    delimiter = delimiter_of(lines)
+    if delimiter == ",":
+        _doubt_blanks(lines, where)
+    else:
         warn(
             f"values are separated by {DELIMITERS[delimiter]}, it seems.",
             FgrnWarning,
@@ -35,6 +38,23 @@ def seen_delimiter(sample: bytes, where: str) -> str:
             remedies=Remedy("choose another delimiter", delimiter=...),
         )
     return delimiter
+
+
+def _doubt_blanks(text: str, where: str) -> None:
+    """Warn of lines without a comma that have equally many words, two or more, as where blanks separate values."""
+    lines = [line.strip() for line in text.splitlines()[:SAMPLE_LINES] if line.strip()]
+    counts = {len(line.split()) for line in lines}
+    if len(lines) < 3 or len(counts) > 1 or min(counts) < 2 or any("," in line or '"' in line for line in lines):
+        return
+    single = all(len(line.split(" ")) in counts for line in lines)
+    warn(
+        f"each line is taken as one value, and each has {counts.pop()} words.",
+        FgrnWarning,
+        file=where,
+        remedies=Remedy("if blanks separate values, say {}", delimiter=" ")
+        if single
+        else "if blanks separate values, replace each run of them with a comma",
+    )
 
 
 def delimiter_of(text: str) -> str:
@@ -69,7 +89,15 @@ def column_names(names: Sequence[str], where: str) -> list[str]:
             out[position] = free
             taken.add(free)
             new.append(free)
-    if all(map(is_number, filter(None, names))) and any(names):
+    if names[0].startswith("# "):
+        warn(
+            f"the first line is taken as the names of columns, and begins with {names[0][:40]!r}.",
+            FgrnWarning,
+            file=where,
+            value=names[0],
+            remedies="if it is a comment, remove it from the file",
+        )
+    elif all(map(is_number, filter(None, names))) and any(names):
         warn(
             f"the columns are called {shortened(names, 4)}.",
             FgrnWarning,

@@ -322,6 +322,9 @@ class _Parser:
         """A row with more or fewer values than there are columns."""
         values = "1 value" if width == 1 else f"{width:,} values"
         why = f"{values}, where the first line has {len(self.names):,} of them"
+        if self.names[0].startswith("#"):
+            comment = "remove the first line from the file if it is a comment, as its '#' suggests"
+            return BadRow(row, why, "more or fewer values than others", remedies=(comment,))
         remedies = (
             f"correct the line (a value that holds {self.delimiter!r} is put in quotation marks)",
             Remedy("state what stands between values", delimiter=...),
