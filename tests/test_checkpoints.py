@@ -26,9 +26,9 @@ from strategies import Evidence, SmallNetwork, networks, networks_with_evidence
 
 import fgrn
 from fgrn import BayesianNetwork, CheckpointError, CheckpointWarning, LearningError, Network, cli, engines
+from fgrn.core.digests import digest
 from fgrn.files import checkpoint_file, container
 from fgrn.graph.blocks import Diverter
-from fgrn.learning.learn import checkpoints
 
 pytestmark = pytest.mark.slow
 
@@ -617,14 +617,14 @@ def test_settings_are_checked(tmp_path: Path) -> None:
 def test_a_digest_sees_every_change_and_nothing_else(seed: int, places: set[int]) -> None:
     values = np.random.default_rng(seed).integers(0, 100, (300, 3)).astype(np.int16)
     same = np.asfortranarray(values)
-    assert checkpoints.digest(same) == checkpoints.digest(np.array(same, order="F"))
+    assert digest(same) == digest(np.array(same, order="F"))
     other = same.copy(order="F")
     for place in places:
         other[place % 300, place // 300] += 1
-    assert checkpoints.digest(other) != checkpoints.digest(same)
-    assert checkpoints.digest(same[:, :2], same[:, 2:]) != checkpoints.digest(same[:, :1], same[:, 1:])
-    assert checkpoints.digest(np.array(1.0)) != checkpoints.digest(np.array(2.0))
-    assert checkpoints.digest(np.broadcast_to(np.ones(1), 70)) == checkpoints.digest(np.ones(70))
+    assert digest(other) != digest(same)
+    assert digest(same[:, :2], same[:, 2:]) != digest(same[:, :1], same[:, 1:])
+    assert digest(np.array(1.0)) != digest(np.array(2.0))
+    assert digest(np.broadcast_to(np.ones(1), 70)) == digest(np.ones(70))
 
 
 # Files

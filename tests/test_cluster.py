@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from time import monotonic, sleep
@@ -29,7 +30,7 @@ from random_models import bayesian_network
 import fgrn
 from fgrn import LearningError, Stream, TableFileError, cli
 from fgrn.learning.remote.cluster import Cluster, There
-from fgrn.learning.remote.pieces import Held, Piece
+from fgrn.learning.remote.pieces import Piece, PieceEStep
 from fgrn.tables import parquet as shares
 from fgrn.tables.distinct import Distinct
 
@@ -753,29 +754,28 @@ def test_pieces_can_be_moved(client: Client) -> None:
     found = There(dd.from_pandas(table()[["word", "few", "mixed", "weight"]], npartitions=2), client)
     from fgrn.learning.encoding import _by_variables
 
-    spread = found.recorded("weight", lambda names: _by_variables(net._plan(()), names))
-    piece: Piece = spread.pieces[0].result()
+    spread = found.encoded("weight", lambda names: _by_variables(net._plan(()), names)).on(net._plan(()))
+    piece: Piece = spread.futures[0].result()
     again: Piece = pickle.loads(pickle.dumps(piece))
     assert np.array_equal(again.table.codes, piece.table.codes)
     assert again.table.codes.flags.f_contiguous
     assert np.array_equal(again.table.row_weights, piece.table.row_weights)
-    assert again.table.place_of(3) == "row 3 of partition 0"
-    held: Held = spread.estep(_template(net), net._plan(())).held[0].result()
-    moved: Held = pickle.loads(pickle.dumps(held))
-    expected = held.rows.count(net._parameters.values)
-    assert np.array_equal(moved.rows.count(net._parameters.values).values, expected.values)
+    assert again.table.origin_of(3) == "row 3 of partition 0"
+    made: PieceEStep = spread.estep(_over_rows(net)).esteps[0].result()
+    moved: PieceEStep = pickle.loads(pickle.dumps(made))
+    expected = made.estep.count(net._parameters.values)
+    assert np.array_equal(moved.estep.count(net._parameters.values).values, expected.values)
 
 
-def _template(net: fgrn.Network) -> Any:
+def _over_rows(net: fgrn.Network) -> Any:
     from fgrn.engines import get
-    from fgrn.flow.counts import InMemory
     from fgrn.flow.evidence import encode
-    from fgrn.plan.schedule import Programs, special_edges
+    from fgrn.learning.learn import estep_over
 
     plan = net._plan(())
-    evidence = encode(plan, plain()[:5])
-    programs = Programs(plan, special_edges(plan, evidence.edges(), evidence.soft_edges()))
-    return InMemory(get("cpu"), plan, programs, evidence, np.ones(5), True, hold=False, merge=False)
+    programs = net._programs_for(plan, (), encode(plan, plain()[:5]))
+    make = partial(net._estep, get("cpu"), plan, programs, expect=True, hold=False, merge=False)
+    return partial(estep_over, make, None)
 
 
 @given(

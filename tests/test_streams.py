@@ -517,10 +517,10 @@ def test_the_numbers_of_rows_wait_on_disk_where_some_are_left_out(tmp_path: Path
     )
     assert (table.rows, table.weight) == (600, 900)
     kept = [row for row in range(900) if row % 3 != 1]
-    assert [table.place_of(row).split()[1] for row in (0, 1, 2, 300, 599)] == [
+    assert [table.origin_of(row).split()[1] for row in (0, 1, 2, 300, 599)] == [
         f"{kept[n]}" for n in (0, 1, 2, 300, 599)
     ]
-    assert all(isinstance(numbers.base, memoryview) or not numbers.flags.owndata for _, _, numbers in table.places)
+    assert all(isinstance(numbers.base, memoryview) or not numbers.flags.owndata for _, _, numbers in table.origins)
 
 
 @pytest.mark.parametrize("holes", [0.0, 0.1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any, Self
 
@@ -13,7 +14,6 @@ from .. import engines
 from ..core import settings
 from ..core.distributions import normalised
 from ..core.exceptions import (
-    ImpossibleEvidence,
     LearningError,
     TableError,
     WiringError,
@@ -26,14 +26,14 @@ from ..core.labels import Label, named
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow import em
-from ..flow.evidence import checked_weights, encode
-from ..flow.parameters import Smoothing, free_parameters
-from ..flow.tally import Tally, is_complete
+from ..flow.evidence import encode
+from ..flow.parameters import free_parameters
+from ..flow.tally import Tally
 from ..learning import checkpoints
-from ..learning.encoding import checked_weight_name, located, recorded, rows_of
+from ..learning.encoding import checked_weight_name, rows_of, table_elsewhere
+from ..learning.learn import Training, estep_over
 from ..queries.sampling import drawn
 from ..tables import frames
-from ..tables.encoded import Evidence, Recorded, Spread
 from .document import Document
 from .factored import FactoredModel, checked_variables, variables_of
 from .realisation import Part, shape_of
@@ -243,9 +243,9 @@ class BayesianNetwork(FactoredModel):
                 "Only the leaves of a Network can ignore their holes: here unknown values are expected."
             )
         smoothing = settings.by_name(smoothing, self.variable) if isinstance(smoothing, Mapping) else smoothing
-        data, weights = recorded(self, data, weights, executor)
-        encoded = encode(self, data if isinstance(data, (Recorded, Spread)) else self._checked(data))
-        if not options.get("online") and self._is_complete(data, encoded):
+        elsewhere = table_elsewhere(self, data, weights, executor)
+        table = encode(self, self._checked(data), weights) if elsewhere is None else elsewhere
+        if not options.get("online") and table.rows and len(table.columns) == len(self._variables) and table.complete:
             settings.choice("engine", options.get("engine", "auto"), ("auto", *engines.NAMES))
             settings.choice("merge", options.get("merge"), (True, False, None))
             rule = em.Rule(
@@ -255,38 +255,22 @@ class BayesianNetwork(FactoredModel):
             spec = (
                 self._spec if only is None else self._spec.restricted(settings.names("only", only, own=self.variable))
             )
-            if not any(spec.learnt_tables):
-                raise LearningError("Nothing here may be learnt: every table is frozen.")
-            here = Tally(spec.layout, self._cells(), encoded, checked_weights(weights, encoded.rows))
-            rows = data.estep(here, self) if isinstance(data, Spread) else here
-            smooth = Smoothing.of(spec, smoothing)
-            structure = self.names, self.labels, here.scopes
-            described = checkpoints.of_table(data, encoded, here.weights)
+            cells = self._cells()
+            structure = self.names, self.labels, cells
+            training = Training(self, structure, spec, table, rule, smoothing, holes, watch)
+            estep = table.estep(partial(estep_over, partial(Tally, spec.layout, cells), None))
             with checkpoints.kept(checkpoint, every, resume) as journal:
-                keeper = None if journal is None else journal.keeper(
-                    self, structure, spec, described, rule, smoothing=smoothing, holes=holes,
-                )  # fmt: skip
-                try:
-                    learnt = em.learn(rows, spec, self._parameters, rule, smooth, watch, keeper)
-                except ImpossibleEvidence as error:
-                    raise located(error, data) from None
-            self._parameters, history = learnt
-            run = {"engine": None, "merge": None}  # rows are counted as they are
-            self._trained += (em.record(history, encoded.rows, rule, smoothing, holes, run),)
+                self._parameters, history, record = training.run(estep, self._parameters, journal)
+            self._trained += (record,)
             return history
         network = self._tree_network()
         history = network.learn(
-            data, epochs, cycles, smoothing, weights, holes, seed, starts=starts, tolerance=tolerance, only=only,
-            watch=watch, checkpoint=checkpoint, every=every, resume=resume, **options,
+            data if elsewhere is None else elsewhere, epochs, cycles, smoothing, weights, holes, seed, starts=starts,
+            tolerance=tolerance, only=only, watch=watch, checkpoint=checkpoint, every=every, resume=resume, **options,
         )  # fmt: skip
         self._parameters = network._parameters
         self._trained += network._trained[-1:]
         return history
-
-    def _is_complete(self, data: Any, encoded: Evidence) -> bool:
-        """Whether every row knows the state of every variable."""
-        known = data.complete if isinstance(data, Spread) else is_complete(encoded)
-        return bool(encoded.rows) and known and len(encoded.edges()) == len(self._variables)
 
     def _cells(self) -> list[tuple[int, list[int], list[int]]]:
         """Every table with its variables and their sizes."""

@@ -257,7 +257,7 @@ class FactoredModel(Queries):
         """
         asked = self._asked(names)
         found = self._tree_network().most_probable(self._checked(evidence), names=asked)
-        known = () if names is None else known_names(self, encode(self, self._checked(evidence)))
+        known = () if names is None else known_names(encode(self, self._checked(evidence)))
         return most_probable(*found, self.names, known)
 
     def max_marginals(

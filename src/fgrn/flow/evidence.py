@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from ..core.arrays import numbers
-from ..core.exceptions import EvidenceError, counted, shortened, unknown_name
+from ..core.exceptions import EvidenceError, counted, shortened
 from ..core.labels import MISSING, Labels, is_binned, takes_codes
 from ..core.settings import check_states, name_of
 from ..tables import frames
-from ..tables.encoded import SOFT, Evidence, Recorded, Spread
+from ..tables.encoded import SOFT, Evidence, Variables, checked_weights, column_of_each
 
 ROWS_AT_ONCE = 2**14
 """Rows of which all columns of numbers are encoded before the next: columns of one matrix share lines of the cache."""
@@ -27,54 +27,36 @@ ROWS_AT_ONCE = 2**14
 WIDEST_LOOKUP = 2**16
 """Integers from the smallest to the largest in a column, to look each up in a table rather than sort them."""
 
-MOST_WEIGHT = 1e100
-"""Sums of larger row weights could overflow."""
-
 UNKNOWN = frames.UNKNOWN
 
 
-class Variables(Protocol):
-    """Variables by number: a Plan is such, and so are those of any model."""
+def encode(variables: Variables, data: frames.Data, weights: Any = None, rows: int | None = None) -> Evidence:
+    """The evidence in a table. A variable the table does not name is unknown; without any column there is one row.
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """By number."""
-
-    @property
-    def labels(self) -> tuple[Labels, ...]:
-        """Of the states of each."""
-
-    @property
-    def index(self) -> dict[str, int]:
-        """The number of each name."""
-
-
-def encode(plan: Variables, data: frames.Data, rows: int | None = None) -> Evidence:
-    """The evidence in a table. A variable the table does not name is unknown; without any column there is one row."""
-    is_recorded = isinstance(data, (Recorded, Spread))
-    columns = dict.fromkeys(data.names) if is_recorded else frames.columns(data, by_value=not frames.is_short(data))
-    for name in columns:
-        if name not in plan.index:
-            near = unknown_name("variable", name, plan.names)
-            raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
+    Args:
+        variables: those of a network, or of any model.
+        data: a mapping of columns, any dataframe, or a table that is encoded already.
+        weights: one weight per row; those of a table that is encoded already go with it.
+        rows: how many there are, if no column tells.
+    """
+    if isinstance(data, Evidence):
+        return data.on(variables)
+    columns = frames.columns(data, by_value=not frames.is_short(data))
+    slot, soft_offset = column_of_each(variables, columns), np.full(len(variables.names), -1)
     for key in data if isinstance(data, Mapping) else ():
-        check_states(key, plan.labels[plan.index[name_of(key)]])
-    if is_recorded:
-        return _as_recorded(plan, data)
+        check_states(key, variables.labels[variables.index[name_of(key)]])
     if rows is None:
         rows = frames.row_count(columns) if columns else frames.rows_without_columns(data)
-    slot, soft_offset = np.full(len(plan.names), -1), np.full(len(plan.names), -1)
-    codes = np.full((rows, len(columns)), UNKNOWN, dtype=_code_type(plan, columns), order="F")
+    codes = np.full((rows, len(columns)), UNKNOWN, dtype=_code_type(variables, columns), order="F")
     log_scale = np.broadcast_to(np.zeros(1), rows)  # takes no room until there is a distribution
     soft_columns: list[np.ndarray] = []
     width = 0
     counted: list[tuple[_Column, np.ndarray | frames.Coded, np.ndarray]] = []
     for position, (name, values) in enumerate(columns.items()):
-        edge = plan.index[name]
-        slot[edge] = position
         if values is None:
             continue
-        column = _Column(name, plan.labels[edge])
+        edge = variables.index[name]
+        column = _Column(name, variables.labels[edge])
         if column.is_counted(values):
             counted.append((column, values, codes[:, position]))
             continue
@@ -93,23 +75,14 @@ def encode(plan: Variables, data: frames.Data, rows: int | None = None) -> Evide
         for column, values, out in counted:
             column.count(values, part, out)
     joined = np.concatenate(soft_columns, axis=1) if soft_columns else np.zeros((rows, 0))
-    return Evidence(codes, joined, slot, soft_offset, log_scale)
+    return Evidence(
+        codes, joined, slot, soft_offset, log_scale, columns=tuple(columns), row_weights=checked_weights(weights, rows)
+    )
 
 
-def known_names(plan: Variables, evidence: Evidence) -> set[str]:
+def known_names(evidence: Evidence) -> set[str]:
     """The variables whose state is known in every row."""
-    known = set(np.flatnonzero((evidence.codes >= 0).all(axis=0)).tolist())
-    return {name for name, slot in zip(plan.names, evidence.slot.tolist(), strict=True) if slot in known}
-
-
-def _as_recorded(plan: Variables, data: Recorded | Spread) -> Evidence:
-    """The evidence of codes that are in place, and stay there; those of rows that are elsewhere are not in it."""
-    slot, nowhere = np.full((2, len(plan.names)), -1)
-    slot[[plan.index[name] for name in data.names]] = range(len(data.names))
-    scale = np.broadcast_to(np.zeros(1), data.rows)
-    if isinstance(data, Spread):
-        return Evidence(np.zeros((0, len(data.names)), dtype=np.int8), np.zeros((0, 0)), slot, nowhere, scale)
-    return Evidence(data.codes, np.zeros((data.rows, 0)), slot, nowhere, scale, disk=data.disk)
+    return {evidence.columns[column] for column in np.flatnonzero((evidence.codes >= 0).all(axis=0)).tolist()}
 
 
 def code_type(most: int) -> type[np.signedinteger[Any]]:
@@ -117,31 +90,9 @@ def code_type(most: int) -> type[np.signedinteger[Any]]:
     return np.int8 if most <= 2**7 else np.int16 if most <= 2**15 else np.int32
 
 
-def _code_type(plan: Variables, columns: Mapping[str, Any]) -> type[np.signedinteger[Any]]:
+def _code_type(variables: Variables, columns: Mapping[str, Any]) -> type[np.signedinteger[Any]]:
     """The narrowest integers that hold the states of these variables."""
-    return code_type(max((len(plan.labels[plan.index[name]]) for name in columns), default=1))
-
-
-def checked_weights(weights: Any, rows: int) -> np.ndarray:
-    """Row weights as float64: one per row, finite, not negative, not all zero; those of a recorded table are."""
-    if isinstance(weights, (Recorded, Spread)):
-        return weights.row_weights
-    if weights is None:
-        return np.broadcast_to(np.ones(1), rows)
-    try:
-        array = numbers(frames.plain(weights))
-    except (TypeError, ValueError):
-        raise EvidenceError("The weights must be numbers, one per row.") from None
-    if array.shape != (rows,):
-        raise EvidenceError(f"The weights must be one number per row, {rows:,} of them. Got {array.shape} instead.")
-    bad = np.flatnonzero(~np.isfinite(array) | (array < 0))
-    if len(bad):
-        raise EvidenceError(f"Row {bad[0]}: a weight is finite and not negative. Got {array[bad[0]]} instead.")
-    if array.max(initial=0) > MOST_WEIGHT:
-        raise EvidenceError(f"A weight is at most {MOST_WEIGHT:g}. Divide all of them by a common number.")
-    if rows and not array.any():
-        raise EvidenceError("All weights are zero, so there is nothing to learn from.")
-    return array
+    return code_type(max((len(variables.labels[variables.index[name]]) for name in columns), default=1))
 
 
 @lru_cache(maxsize=1024)

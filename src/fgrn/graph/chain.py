@@ -13,7 +13,6 @@ from ..core.exceptions import EvidenceError, FgrnError, ImpossibleEvidence, Lear
 from ..core.labels import named
 from ..core.settings import Name
 from ..flow import em
-from ..flow.counts import InMemory
 from ..flow.evidence import encode, known_names
 from ..flow.messages import Messages, Round
 from ..flow.sequences import Chained, Link, Sequences, likeliest_path, marked_messages
@@ -110,17 +109,19 @@ class Chain(Network):
     # Behind the scenes
 
     @staticmethod
-    def _explained(error: ImpossibleEvidence, *_: Any) -> ImpossibleEvidence:
+    def _explained(
+        plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence, error: ImpossibleEvidence
+    ) -> ImpossibleEvidence:
         return error  # the rows before have a part in it
 
-    def _encode(self, plan: Plan, data: frames.Data) -> Evidence:
+    def _encode(self, plan: Plan, data: frames.Data, weights: Any = None) -> Evidence:
         columns = frames.columns(data)
         output, source = self.link
         if output in columns:
             raise EvidenceError(f"{output!r} is {source!r} of the next row: put what is known of it there.")
         ids = columns.pop(self.sequence, None)
         rows = None if columns else (len(ids) if ids is not None else frames.rows_without_columns(data))
-        encoded = encode(plan, columns, rows)
+        encoded = encode(plan, columns, weights, rows)
         return replace(encoded, begins=_sequence_begins(ids, encoded.rows, self.sequence))
 
     def _structure(self, plan: Plan) -> tuple[object, ...]:
@@ -172,7 +173,7 @@ class Chain(Network):
         labels = {name: named(plan.labels[edge], states[:, edge]) for name, edge in edges.items()}
         scales = np.add.reduceat(encoded.log_scale, np.flatnonzero(encoded.begins)) if encoded.rows else np.zeros(0)
         every = [name for name in self._decided(plan) if name != output]
-        return most_probable(labels, weight[encoded.begins] + scales, every, known_names(plan, encoded))
+        return most_probable(labels, weight[encoded.begins] + scales, every, known_names(encoded))
 
     def sample(
         self,
@@ -202,13 +203,23 @@ class Chain(Network):
         states = walked(table, prior, rows, generator)
         return sampled(plan, values, rows, generator, {link.source: states})
 
-    def _estep(self, rows: InMemory) -> Any:
-        weights, begins = rows.weights, rows.evidence.begins
+    def _estep(  # type: ignore[override]
+        self,
+        engine: engines.Engine,
+        plan: Plan,
+        programs: Programs,
+        evidence: Evidence,
+        *,
+        expect: bool,
+        threads: int | None,
+        **_: Any,
+    ) -> em.EStep:
+        weights, begins = evidence.row_weights, evidence.begins
         which = np.cumsum(begins) - 1
         if not np.array_equal(weights, weights[np.flatnonzero(begins)][which]):
             raise EvidenceError("All rows of a sequence have one weight: it counts as a whole.")
-        sequences, inner = self._sequences(rows.engine, rows.plan, rows.programs, rows.evidence, rows.threads)
-        return Chained(sequences, inner, weights, rows.expect)
+        sequences, inner = self._sequences(engine, plan, programs, evidence, threads)
+        return Chained(sequences, inner, weights, expect)
 
 
 def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:

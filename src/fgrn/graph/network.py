@@ -29,7 +29,7 @@ from ..plan.plan import Plan
 from ..plan.schedule import MOST_PROGRAMS, Programs, special_edges
 from ..queries.questions import Queries
 from ..tables import frames
-from ..tables.encoded import Evidence
+from ..tables.encoded import EncodedTable, Evidence
 from .blocks import SISO, Block, Diverter, Factor, Source, line
 from .supervisor import layers_of, make_plan, specification_of
 from .wiring import Wiring
@@ -229,7 +229,7 @@ class Network(Learning, Queries):
             try:
                 refuse_impossible(np.flatnonzero(found.impossible))
             except ImpossibleEvidence as error:
-                raise self._explained(error, plan, programs, self._parameters.values, encoded) from None
+                raise self._explained(plan, programs, self._parameters.values, encoded, error) from None
         return found
 
     def steps(
@@ -267,18 +267,28 @@ class Network(Learning, Queries):
 
     # Behind the scenes: what a network of another kind does in its own way
 
-    def _encode(self, plan: Plan, data: frames.Data) -> Evidence:
-        encoded, scale = encode(plan, data), self._wiring.log_scale
-        return encoded.scaled(scale) if scale else encoded
+    def _encode(self, plan: Plan, data: frames.Data, weights: Any = None) -> Evidence:
+        return encode(plan, data, weights).scaled(self._log_scale)
 
-    def _estep(self, rows: InMemory) -> em.EStep:
-        return rows
+    @property
+    def _log_scale(self) -> float:
+        """What the factors add to the log-likelihood of every row."""
+        return self._wiring.log_scale
+
+    @staticmethod
+    def _estep(engine: engines.Engine, plan: Plan, programs: Programs, evidence: Evidence, **options: Any) -> em.EStep:
+        return InMemory(engine, plan, programs, evidence, evidence.row_weights, **options)
 
     def _structure(self, plan: Plan) -> tuple[object, ...]:
         return (plan,)
 
     _swept = staticmethod(messages.sweep)
-    _explained = staticmethod(explained)
+
+    @staticmethod
+    def _explained(
+        plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence, error: ImpossibleEvidence
+    ) -> ImpossibleEvidence:
+        return explained(error, plan, programs, values, evidence)
 
     # Behind the scenes
 
@@ -293,8 +303,8 @@ class Network(Learning, Queries):
             self._plans[key] = make_plan(self._wiring, key)
         return self._plans[key]
 
-    def _programs_for(self, plan: Plan, paused: Collection[str], evidence: Evidence) -> Programs:
-        key = (frozenset(paused), special_edges(plan, evidence.edges(), evidence.soft_edges()))
+    def _programs_for(self, plan: Plan, paused: Collection[str], table: EncodedTable) -> Programs:
+        key = (frozenset(paused), special_edges(plan, table.edges(), table.soft_edges()))
         if key not in self._programs:
             if len(self._programs) >= MOST_PROGRAMS:
                 self._programs.clear()

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..core import settings
 from ..core.exceptions import ImpossibleEvidence, LearningError
 from ..core.settings import Name
 from ..flow import em, merging
-from ..flow.counts import InMemory
-from ..flow.evidence import checked_weights
 from ..flow.online import POWER, Decayed, Online, expected, without_smoothing
 from ..flow.parameters import Parameters, Smoothing, Specification
 from ..tables import frames
-from ..tables.encoded import Evidence, Spread
+from ..tables.encoded import EncodedTable, Evidence
 from . import checkpoints
-from .encoding import located, recorded
+from .encoding import table_elsewhere
 from .layers import steps
+from .run_identity import about
 
 if TYPE_CHECKING:
     from ..core.variable import Variable
@@ -27,6 +28,72 @@ if TYPE_CHECKING:
     from ..flow.messages import Messages
     from ..plan.plan import Plan
     from ..plan.schedule import Programs
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """One call of `learn`: which tables of which model are learnt, from which rows, and by which rule.
+
+    `structure` is what the messages of the model depend on, beside the specification.
+    """
+
+    model: Any
+    structure: tuple[object, ...]
+    spec: Specification
+    table: EncodedTable
+    rule: em.Rule
+    smoothing: float | Mapping[str, float]
+    holes: str
+    watch: em.Watcher | None
+
+    def __post_init__(self) -> None:
+        if not self.table.rows or not self.table.columns:
+            raise LearningError("There are no rows to learn from.")
+        if not any((*self.spec.learnt_tables, *self.spec.learnt_priors)):
+            raise LearningError("Nothing here may be learnt: all tables and priors are frozen.")
+
+    def run(
+        self,
+        estep: em.EStep,
+        parameters: Parameters,
+        journal: checkpoints.Journal | None,
+        run: Mapping[str, Any] | None = None,
+        **others: Any,
+    ) -> tuple[Parameters, em.History, dict[str, Any]]:
+        """The parameters that are learnt, what happened, and what is recorded of it.
+
+        Args:
+            estep: over the rows of the table.
+            parameters: to go on from.
+            journal: of the checkpoint, if there is one.
+            run: the engine, and whether equal rows are merged, if these were chosen: recorded, and the same when
+                learning is resumed.
+            others: more settings that have to be the same then.
+        """
+        smooth = Smoothing.of(self.spec, self.smoothing)
+        keeper = None
+        if journal is not None:
+            told = {"smoothing": self.smoothing, "holes": self.holes, **others, **(run or {})}
+            described = partial(about, self.model, self.structure, self.spec, self.table, self.rule, told)
+            keeper = journal.keeper(self.model, described)
+        learn = partial(em.learn, estep, self.spec, parameters, self.rule, smooth, self.watch, keeper)
+        learnt, history = learn() if keeper is None else keeper.finished(learn)
+        ran = run or {"engine": None, "merge": None}  # rows are counted as they are
+        return learnt, history, em.record(history, self.table.rows, self.rule, self.smoothing, self.holes, ran)
+
+
+def estep_over(
+    make: Callable[[Evidence], em.EStep],
+    explain: Callable[[np.ndarray, Evidence, ImpossibleEvidence], ImpossibleEvidence] | None,
+    evidence: Evidence,
+    among: str,
+) -> em.EStep:
+    """The E-step over rows in one place, whose errors explain an impossible row and tell where it comes from."""
+
+    def told(error: ImpossibleEvidence, values: np.ndarray) -> ImpossibleEvidence:
+        return evidence.located(error if explain is None else explain(values, evidence, error), among)
+
+    return em.Explained(make(evidence), told)
 
 
 class Learning:
@@ -40,12 +107,16 @@ class Learning:
     propagate: Callable[..., Messages]
     variable: Callable[[Name], Variable]
     _plan: Callable[[Collection[str]], Plan]
-    _encode: Callable[[Plan, frames.Data], Evidence]
-    _programs_for: Callable[[Plan, Collection[str], Evidence], Programs]
+    _encode: Callable[[Plan, frames.Data, Any], Evidence]
+    _programs_for: Callable[[Plan, Collection[str], EncodedTable], Programs]
     _engine: Callable[..., Engine]
-    _estep: Callable[[InMemory], em.EStep]
+    _estep: Callable[..., em.EStep]
     _structure: Callable[[Plan], Any]
     _explained: Callable[..., ImpossibleEvidence]
+
+    @property
+    def _log_scale(self) -> float:
+        raise NotImplementedError
 
     @property
     def layers(self) -> tuple[tuple[str, ...], ...]:
@@ -133,52 +204,32 @@ class Learning:
             )
         if holes == "ignore" and plan.is_factor.any():
             raise LearningError('Only the leaves of a Network can ignore their holes; with Factors use holes="expect".')
-        data, weights = recorded(plan, data, weights, executor)
-        encoded = self._encode(plan, data)
-        if not encoded.rows or not encoded.edges():
-            raise LearningError("There are no rows to learn from.")
-        spec = self._spec if only is None else self._spec.restricted(settings.names("only", only, own=self.variable))
-        spec = spec.without(paused)
-        if not any((*spec.learnt_tables, *spec.learnt_priors)):
-            raise LearningError("Nothing here may be learnt: every table and prior is frozen.")
-        programs = self._programs_for(plan, paused, encoded)
+        elsewhere = table_elsewhere(plan, data, weights, executor)
+        table = self._encode(plan, data, weights) if elsewhere is None else elsewhere.scaled(self._log_scale)
         if online is not None and (rule.starts > 1 or rule.accelerate or checkpoint is not None):
             raise LearningError(
                 "Batches seen once go on from the tables as they are: starts=1, accelerate=False, and no checkpoint."
             )
-        smooth = Smoothing.of(spec, smoothing)
+        spec = self._spec if only is None else self._spec.restricted(settings.names("only", only, own=self.variable))
+        training = Training(self, self._structure(plan), spec.without(paused), table, rule, smoothing, holes, watch)
+        programs = self._programs_for(plan, paused, table)
         with checkpoints.kept(checkpoint, every, resume) as journal:
-            engine, merge = checkpoints.as_begun(journal, encoded, engine, merge)
-            rows = InMemory(
-                engine=self._engine(engine, plan, encoded.rows * epochs * cycles),
-                plan=plan,
-                programs=programs,
-                evidence=encoded,
-                weights=checked_weights(weights, encoded.rows),
-                expect=holes == "expect",
-                hold=hold and encoded.in_memory,
-                threads=threads,
-                merge=merging.decided(merge, rule.epochs * rule.starts, encoded),
-            )
-            estep = data.estep(rows, plan) if isinstance(data, Spread) else self._estep(rows)
-            batch = None if online is None else Decayed(estep, online)
-            keeper = None if journal is None else journal.keeper(
-                self, self._structure(plan), spec, checkpoints.of_table(data, encoded, rows.weights), rule,
-                smoothing=smoothing, holes=holes, hold=hold, engine=rows.engine.name, merge=rows.merge,
+            engine, merge = checkpoints.as_begun(journal, table, engine, merge)
+            runner = self._engine(engine, plan, table.rows * epochs * cycles)
+            merge = merging.decided(merge, rule.epochs * rule.starts, table)
+            here = table.place != "workers"  # a worker has several tasks at once
+            make = partial(
+                self._estep, runner, plan, programs, expect=holes == "expect", hold=hold and table.in_memory,
+                threads=1 if threads is None and not here else threads, merge=merge, rests=not here,
             )  # fmt: skip
-            learn = partial(em.learn, batch or estep, spec, self._parameters, rule, smooth, watch, keeper)
-            try:
-                learnt = learn() if keeper is None else keeper.finished(learn)
-            except ImpossibleEvidence as error:
-                if isinstance(data, Spread):  # told where it was found
-                    raise
-                raise located(self._explained(error, plan, programs, estep.last_values, encoded), data) from None
-        self._parameters, history = learnt
-        if batch is not None:
-            batch.close()
+            counting = table.estep(partial(estep_over, make, partial(self._explained, plan, programs)))
+            estep = counting if online is None else Decayed(counting, online)
+            run = {"engine": runner.name, "merge": merge}
+            self._parameters, history, record = training.run(estep, self._parameters, journal, run, hold=hold)
+        if online is not None:
+            estep.close()
         self._counted = None if online is None else (self._parameters, replace(online))
-        run = {"engine": rows.engine.name, "merge": rows.merge}
-        self._trained += (em.record(history, encoded.rows, rule, smoothing, holes, run),)
+        self._trained += (record,)
         return history
 
     def online(self, weight: float = 0.0, power: float = POWER, effective_size: float | None = None) -> Online:
@@ -231,8 +282,8 @@ class Learning:
         try:
             with checkpoints.opened(**{"checkpoint": None, **kept}) as options["checkpoint"]:
                 layers = steps(self._spec, self.layers)
-                given = options.get("weights"), options.pop("executor", None)
-                data, options["weights"] = recorded(self._plan(()), data, *given)
+                executor = options.pop("executor", None)
+                data = table_elsewhere(self._plan(()), data, options.get("weights"), executor) or data
                 histories = [self.learn(data, only=layer, paused=above, **options) for layer, above in layers]
                 if together:
                     histories.append(self.learn(data, **{**options, "epochs": together, "starts": 1}))

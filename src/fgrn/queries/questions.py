@@ -68,8 +68,8 @@ class Queries:
     propagate: Callable[..., Messages]
     variable: Callable[[Name], Variable]
     _plan: Callable[[Collection[str]], Plan]
-    _encode: Callable[[Plan, frames.Data], Evidence]
-    _programs_for: Callable[[Plan, Collection[str], Evidence], Programs]
+    _encode: Callable[..., Evidence]
+    _programs_for: Callable[..., Programs]
     _explained: Callable[..., ImpossibleEvidence]
 
     @property
@@ -176,9 +176,9 @@ class Queries:
         try:
             codes, found = likeliest(plan, programs, self._parameters.values, encoded)
         except ImpossibleEvidence as error:
-            raise self._explained(error, plan, programs, self._parameters.values, encoded) from None
+            raise self._explained(plan, programs, self._parameters.values, encoded, error) from None
         labels = {name: named(plan.labels[edge], codes[:, edge]) for name, edge in edges.items()}
-        every, known = self._decided(plan), known_names(plan, encoded)
+        every, known = self._decided(plan), known_names(encoded)
         if frames.is_one_row(evidence):
             row = {name: column.tolist()[0] for name, column in labels.items()}
             return most_probable(row, float(found[0]), every, known)
@@ -208,7 +208,7 @@ class Queries:
         try:
             found = max_marginals(plan, programs, self._parameters.values, encoded, edges)
         except ImpossibleEvidence as error:
-            raise self._explained(error, plan, programs, self._parameters.values, encoded) from None
+            raise self._explained(plan, programs, self._parameters.values, encoded, error) from None
         return dict(zip(asked, found, strict=True))
 
     def sample(
@@ -236,7 +236,7 @@ class Queries:
             try:
                 codes = sampled_given(plan, programs, values, encoded, list(edges.values()), rows, generator)
             except ImpossibleEvidence as error:
-                raise self._explained(error, plan, programs, values, encoded) from None
+                raise self._explained(plan, programs, values, encoded, error) from None
         return {
             name: named(plan.labels[edge], column) for (name, edge), column in zip(edges.items(), codes.T, strict=True)
         }

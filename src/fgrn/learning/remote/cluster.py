@@ -1,6 +1,6 @@
 """Learning on a cluster: rows stay on the workers of dask.distributed, tables go there, and Counts come back added up.
 
-    part of the table  -->  Piece: its codes, on the disk of a worker  -->  Held: the E-step over it
+    part of the table  -->  Piece: its codes, on the disk of a worker  -->  PieceEStep: the E-step over it
                                                                               |  tables, once an epoch
     Counts of all rows  <--  added up in a tree, always in the same order  <--+
 
@@ -15,7 +15,8 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
@@ -23,18 +24,16 @@ from uuid import uuid4
 import numpy as np
 
 from ..._version import __version__
+from ...core.digests import digest
 from ...core.exceptions import FgrnError, FgrnWarning, LearningError, TableFileError, first_line, unknown_name, warn
 from ...core.progress import Told
-from ...flow.counts import Counts, InMemory
-from ...flow.evidence import Variables
-from ...flow.tally import Tally
+from ...flow.counts import Counts
 from ...tables import frames
 from ...tables.distinct import Distinct
-from ...tables.encoded import Spread
+from ...tables.encoded import EncodedTable, Place, Variables, column_of_each
 from ...tables.parquet import parted, shares_of
 from ...tables.stream import Part, Stream, stream_of
 from ...tables.table_file import called
-from .. import checkpoints
 from ..encoding import BySchema, Coding, CodingFor, check_rows
 from . import pieces
 
@@ -317,7 +316,7 @@ class There:
         check_rows(self._called, len(found), len(found), weights)
         return found
 
-    def recorded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Spread:
+    def encoded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> RemoteTable:
         """See `streams.Rows`."""
         cluster, columns = self.cluster, self._parts[0].names
         self._check_weights(weights)
@@ -329,12 +328,10 @@ class There:
             cluster.finish(found, self._names)
             facts: list[pieces.Facts] = cluster.client.gather(found)
         self._tell(facts, coding)
-        rows, weight = sum(one.rows for one in facts), sum(one.weight for one in facts)
-        check_rows(self._called, rows, weight, weights)
-        full = [number for number, one in enumerate(facts) if one.rows]
-        kept, names = tuple(made[number] for number in full), tuple(self._names[number] for number in full)
-        complete = all(one.complete for one in facts if one.rows)
-        return OnWorkers(tuple(coding.kept.values()), rows, weight, complete, cluster, kept, names)
+        check_rows(self._called, sum(one.rows for one in facts), sum(one.weight for one in facts), weights)
+        full = [(piece, name, one) for piece, name, one in zip(made, self._names, facts, strict=True) if one.rows]
+        kept, names, known = zip(*full, strict=True)
+        return RemoteTable(tuple(coding.kept.values()), cluster, kept, names, known)
 
     def _check_weights(self, weights: str | None) -> None:
         if weights is not None and weights not in self._parts[0].names:
@@ -363,56 +360,84 @@ def _shares(stream: Stream) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class OnWorkers(Spread):
-    """A table in pieces on the workers of a cluster."""
+class RemoteTable(EncodedTable):
+    """A table in pieces on the workers of a cluster, about its own columns or about some `variables`."""
 
+    columns: tuple[str, ...]
     cluster: Cluster
-    pieces: tuple[Any, ...]
+    futures: tuple[Any, ...]
     called: tuple[str, ...]
+    facts: tuple[pieces.Facts, ...]
+    variables: Variables | None = None
+    log_scale: float = 0.0
 
-    def estep(self, here: InMemory | Tally, variables: Variables) -> Counting:
-        """See `Spread`."""
-        scale = float(here.evidence.log_scale[0])
-        bare = here.on(here.evidence.take(slice(0, 0)), np.zeros(0))
-        if isinstance(bare, InMemory) and bare.threads is None:
-            bare = replace(bare, threads=1)  # a worker has several tasks at once
-        with self.cluster.asked():
-            held = self.cluster.mapped(pieces.Held, self.pieces, *map(self.cluster.shared, (bare, variables, scale)))
-            self.cluster.finish(held, self.called)
-        return Counting(self.cluster, held, self.called)
+    @cached_property
+    def slot(self) -> np.ndarray:  # type: ignore[override]
+        """See `EncodedTable`."""
+        return np.arange(len(self.columns)) if self.variables is None else column_of_each(self.variables, self.columns)
 
-    def about(self, slot: np.ndarray) -> dict[str, Any]:
-        """See `Spread`. The borders of pieces are a part of it: they decide the order in which Counts are added."""
+    @property
+    def place(self) -> Place:
+        """See `EncodedTable`."""
+        return "workers"
+
+    @property
+    def rows(self) -> int:
+        """See `EncodedTable`."""
+        return sum(one.rows for one in self.facts)
+
+    @property
+    def weight(self) -> float:
+        """See `EncodedTable`."""
+        return float(sum(one.weight for one in self.facts))
+
+    @property
+    def complete(self) -> bool:
+        """See `EncodedTable`."""
+        return all(one.complete for one in self.facts)
+
+    def on(self, variables: Variables) -> RemoteTable:
+        """See `EncodedTable`."""
+        column_of_each(variables, self.columns)
+        return replace(self, variables=variables)
+
+    def scaled(self, log_scale: float) -> RemoteTable:
+        """See `EncodedTable`."""
+        return replace(self, log_scale=self.log_scale + log_scale)
+
+    def estep(self, make: pieces.EStepOver) -> RemoteEStep:
+        """See `EncodedTable`. Each worker makes the E-step over its pieces."""
+        shared = map(self.cluster.shared, (make, self.variables, self.log_scale))
         with self.cluster.asked():
-            found = self.cluster.mapped(pieces.digest, self.pieces)
+            esteps = self.cluster.mapped(pieces.PieceEStep, self.futures, *shared)
+            self.cluster.finish(esteps, self.called)
+        return RemoteEStep(self.cluster, esteps, self.called)
+
+    def digests(self) -> dict[str, Any]:
+        """See `EncodedTable`. The borders of pieces are a part: they decide the order in which Counts are added."""
+        with self.cluster.asked():
+            found = self.cluster.mapped(pieces.digests, self.futures)
             self.cluster.finish(found, self.called)
             rows, values, weights = zip(*self.cluster.client.gather(found), strict=True)
         return {
             "rows": self.rows,
-            "names": checkpoints.digest(slot),
-            "values": checkpoints.digest(values),
-            "weights": checkpoints.digest(weights),
-            "pieces": checkpoints.digest(rows),
+            "names": digest(self.slot),
+            "values": digest(values),
+            "weights": digest(weights),
+            "pieces": digest(rows),
         }
 
 
 @dataclass(frozen=True, eq=False)
-class Counting:
-    """Who makes the Counts when rows are on the workers of a cluster: see `em.EStep`."""
+class RemoteEStep:
+    """The E-step over rows on the workers of a cluster: see `em.EStep`."""
 
     cluster: Cluster
-    held: list[Any]
+    esteps: list[Any]
     called: tuple[str, ...]
-    _last: list[np.ndarray] = field(default_factory=list)
-
-    @property
-    def last_values(self) -> np.ndarray:
-        """See `EStep`."""
-        return self._last[-1]
 
     def count(self, values: np.ndarray) -> Counts:
         """See `EStep`."""
-        self._last[:] = [values]
         return self._total(pieces.counted, values)
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
@@ -421,7 +446,7 @@ class Counting:
 
     def _total(self, work: Callable[..., Counts], *tables: np.ndarray) -> Counts:
         with self.cluster.asked():
-            parts = self.cluster.mapped(work, self.held, *map(self.cluster.shared, tables))
+            parts = self.cluster.mapped(work, self.esteps, *map(self.cluster.shared, tables))
             sums = self.cluster.together(pieces.added, parts)
             total: Counts = self.cluster.result(sums, parts, self.called, "counted")
             return total
