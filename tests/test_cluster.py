@@ -29,7 +29,7 @@ from random_models import bayesian_network
 
 import fgrn
 from fgrn import LearningError, Stream, TableFileError, cli
-from fgrn.learning.remote.cluster import Cluster, There
+from fgrn.learning.remote.cluster import Cluster, RemoteRows
 from fgrn.learning.remote.pieces import Piece, PieceEStep
 from fgrn.tables import parquet as shares
 from fgrn.tables.distinct import Distinct
@@ -254,7 +254,7 @@ def test_the_number_of_workers_does_not_change_a_bit(client: Client, tmp_path: P
 @pytest.mark.parametrize("chunks", [1, 5])
 def test_a_schema_is_found_by_the_workers(chunks: int, client: Client) -> None:
     frame = table().assign(size=pd.Categorical(["s", "m", "l"] * 300, ["s", "m", "l", "xl"], ordered=True))
-    found = There(dd.from_pandas(frame, npartitions=chunks), client).distinct("weight")
+    found = RemoteRows(dd.from_pandas(frame, npartitions=chunks), client).distinct("weight")
     weights = frame["weight"].to_numpy()
     known = frame[weights > 0].drop(columns="weight")
     assert fgrn.Schema.infer(found) == fgrn.Schema.infer(known, weights=weights[weights > 0])
@@ -742,7 +742,7 @@ def test_progress_tells_where_the_dashboard_is(client: Client, capsys: pytest.Ca
         def __call__(self, what: str, done: int, total: int) -> None:
             told.append((what, done, total))
 
-    There(dd.from_pandas(plain(), npartitions=3), client, Teller()).distinct(None)
+    RemoteRows(dd.from_pandas(plain(), npartitions=3), client, Teller()).distinct(None)
     done = [number for what, number, total in told[1:] if (what, total) == ("looking at columns", 3)]
     assert done == sorted(set(done))
     assert done[-1] == 3
@@ -751,7 +751,7 @@ def test_progress_tells_where_the_dashboard_is(client: Client, capsys: pytest.Ca
 def test_pieces_can_be_moved(client: Client) -> None:
     """Workers hand them on, or put them away when memory is short."""
     net = network()
-    found = There(dd.from_pandas(table()[["word", "few", "mixed", "weight"]], npartitions=2), client)
+    found = RemoteRows(dd.from_pandas(table()[["word", "few", "mixed", "weight"]], npartitions=2), client)
     from fgrn.learning.encoding import _by_variables
 
     spread = found.encoded("weight", lambda names: _by_variables(net._plan(()), names)).on(net._plan(()))
@@ -774,7 +774,7 @@ def _over_rows(net: fgrn.Network) -> Any:
 
     plan = net._plan(())
     programs = net._programs_for(plan, (), encode(plan, plain()[:5]))
-    make = partial(net._estep, get("cpu"), plan, programs, expect=True, hold=False, merge=False)
+    make = net._estep(get("cpu"), plan, programs, expect=True, hold=False, merge=False)
     return partial(estep_over, make, None)
 
 

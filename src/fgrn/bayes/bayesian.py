@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from .. import engines
 from ..core import settings
-from ..core.distributions import normalised
+from ..core.distributions import summing_to_one
 from ..core.exceptions import (
     LearningError,
     TableError,
@@ -32,11 +32,11 @@ from ..flow.tally import Tally
 from ..learning import checkpoints
 from ..learning.encoding import checked_weight_name, rows_of, table_elsewhere
 from ..learning.learn import Training, estep_over
-from ..queries.sampling import drawn
+from ..queries.sampling import draw_states
 from ..tables import frames
 from .document import Document
 from .factored import FactoredModel, checked_variables, variables_of
-from .realisation import Part, shape_of
+from .realisation import ScopedTable, shape_of
 
 Arcs = Mapping[str, Sequence[str]] | Iterable[tuple[str, str]]
 """The parents of each variable that has some, or pairs (parent, child)."""
@@ -89,7 +89,7 @@ class BayesianNetwork(FactoredModel):
             table, mask = (_shaped(known, scope, source.get(child)) for source in (given, masks))
             if table is not None:
                 self._as_given[child] = table
-            parts.append(Part(child, scope, table, child not in frozen, groups.get(child), mask))
+            parts.append(ScopedTable(child, scope, table, child not in frozen, groups.get(child), mask))
         super().__init__(known, parts, name, properties)
 
     @classmethod
@@ -98,7 +98,7 @@ class BayesianNetwork(FactoredModel):
         variables = variables_of(document)
         parents = {factor.scope[-1]: factor.scope[:-1] for factor in document.factors}
         # files round their numbers: rows that nearly sum to one are made to, and written as they were
-        tables = {factor.scope[-1]: normalised(factor.values) for factor in document.factors}
+        tables = {factor.scope[-1]: summing_to_one(factor.values) for factor in document.factors}
         network = cls(variables, parents, tables, name=document.name, properties=document.properties)
         for factor in document.factors:
             given = network._as_given[factor.scope[-1]]
@@ -175,7 +175,7 @@ class BayesianNetwork(FactoredModel):
         """As they were given, to the last digit, unless they were learnt since."""
         for part in self._parts:
             given, now = self._as_given.get(part.name), self.table(part.name)
-            values = given if given is not None and np.array_equal(normalised(given), now) else now
+            values = given if given is not None and np.array_equal(summing_to_one(given), now) else now
             yield part.scope, values.reshape([self._variables[name].cardinality for name in part.scope])
 
     def sample(
@@ -188,8 +188,8 @@ class BayesianNetwork(FactoredModel):
     ) -> dict[str, np.ndarray]:
         """New rows: the labels of all variables, or those named, given what is known.
 
-        There are so many for each row of the evidence, one after the other. Where nothing is known they are drawn along
-        the arcs, for which no variables have to be joined.
+        There are `rows` of them for each row of the evidence, one after the other. Where nothing is known they are
+        drawn along the arcs, for which no variables have to be joined.
         """
         if frames.columns(evidence):
             return super().sample(rows, evidence, seed, names=names)
@@ -205,7 +205,7 @@ class BayesianNetwork(FactoredModel):
             for parent in parents:
                 row *= self._variables[parent].cardinality
                 row += codes[parent]
-            codes[name] = drawn(self.table(name), row, generator)
+            codes[name] = draw_states(self.table(name), row, generator)
         return {name: named(self._variables[name].labels, codes[name]) for name in asked}
 
     # Learning
@@ -232,7 +232,7 @@ class BayesianNetwork(FactoredModel):
     ) -> em.History:
         """Maximum likelihood from rows with hidden variables, holes and soft evidence; see `Network.learn`.
 
-        Rows in which everything is known are counted in one pass, and no tree of clusters is needed. Other options are
+        Rows in which everything is known are counted in one pass, and no junction tree is needed. Other options are
         those of `Network.learn`: accelerate, cycle_tolerance, hold, engine, threads, merge, online.
         """
         strange = [name for name in options if name not in OPTIONS]
@@ -259,7 +259,7 @@ class BayesianNetwork(FactoredModel):
             structure = self.names, self.labels, cells
             training = Training(self, structure, spec, table, rule, smoothing, holes, watch)
             estep = table.estep(partial(estep_over, partial(Tally, spec.layout, cells), None))
-            with checkpoints.kept(checkpoint, every, resume) as journal:
+            with checkpoints.stage_journal(checkpoint, every, resume) as journal:
                 self._parameters, history, record = training.run(estep, self._parameters, journal)
             self._trained += (record,)
             return history

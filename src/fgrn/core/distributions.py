@@ -47,7 +47,7 @@ def _is_transposed(array: np.ndarray) -> bool:
     return array.ndim == 2 and bool(np.all(np.abs(array.sum(axis=0) - 1) <= ROW_SUM_TOLERANCE))
 
 
-def normalised(array: np.ndarray) -> np.ndarray:
+def summing_to_one(array: np.ndarray) -> np.ndarray:
     """Rows that sum to one as nearly as floating point allows, unless they did already."""
     sums = array.sum(axis=-1, keepdims=True)
     exact: np.ndarray = np.where(np.abs(sums - 1) < 1e-15, array, array / sums)

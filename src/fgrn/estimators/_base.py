@@ -31,7 +31,7 @@ from ..flow.evidence import encode
 from ..flow.marginals import REMEDY
 from ..flow.online import POWER, Online
 from ..graph.network import Network
-from ..learning.checkpoints import Checkpoint, Journal, Result, opened
+from ..learning.checkpoints import Checkpoint, Journal, Result, open_journal
 from ..queries.completion import filled
 from ..queries.explanation import Explanation
 from ..queries.prototypes import Prototypes
@@ -149,7 +149,7 @@ class LatentEstimator(TableEstimator):
         self._kind = kind
         self.n_rows_, self.weight_ = table.rows, table.weight
         try:
-            with nullcontext() if batch else opened(self.checkpoint, interruptible=True) as self._journal:
+            with nullcontext() if batch else open_journal(self.checkpoint, interruptible=True) as self._journal:
                 self._train(table)
             interruption = "" if self._journal is None else self._journal.interruption
         finally:

@@ -1,4 +1,4 @@
-"""Room 1, evidence: any table becomes boundary messages. The only room that knows what "missing" means.
+"""Evidence: any table becomes codes and distributions by variable. Only this file decides what counts as missing.
 
 A value is a label, a code, unknown, or a distribution. Hard values become codes; distributions are scaled to sum to
 one, and what was taken out is kept per row, since it enters the likelihood.
@@ -86,7 +86,7 @@ def known_names(evidence: Evidence) -> set[str]:
 
 
 def code_type(most: int) -> type[np.signedinteger[Any]]:
-    """The narrowest integers that hold so many states."""
+    """The narrowest integer type that holds the codes of `most` states."""
     return np.int8 if most <= 2**7 else np.int16 if most <= 2**15 else np.int32
 
 
@@ -151,13 +151,13 @@ class _Column:
         part = column[rows]
         if part.dtype.kind != "f":
             if part.min() < 0 or part.max() >= len(self.labels):
-                raise self._uncounted(column)
+                raise self._not_a_code(column)
             into[...] = part
             return
         unknown = np.isnan(part)
         values = np.where(unknown, 0, part)
         if self._is_no_code(values).any():
-            raise self._uncounted(column)
+            raise self._not_a_code(column)
         into[...] = values
         into[unknown] = UNKNOWN
 
@@ -165,10 +165,10 @@ class _Column:
         wrong: np.ndarray = (values < 0) | (values >= len(self.labels)) | (values != np.floor(values))
         return wrong
 
-    def _uncounted(self, column: np.ndarray) -> EvidenceError:
+    def _not_a_code(self, column: np.ndarray) -> EvidenceError:
         bad = self._is_no_code(np.where(np.isnan(column), 0, column))
         row = int(np.argmax(bad))
-        return self._stranger(row, column[row].item(), int(bad.sum()))
+        return self._not_a_state(row, column[row].item(), int(bad.sum()))
 
     def _numbers(self, column: np.ndarray) -> np.ndarray:
         if len(column) and column.dtype.kind in "iu" and (spread := self._looked_up(column)) is not None:
@@ -236,7 +236,7 @@ class _Column:
             try:
                 codes[row] = code(value)
             except (KeyError, TypeError):
-                raise self._stranger(row, value) from None
+                raise self._not_a_state(row, value) from None
         return np.array(codes, dtype=np.int32), soft
 
     def _without(self, row: int, value: frames.Not, code: Callable[[Any], int]) -> np.ndarray:
@@ -248,7 +248,7 @@ class _Column:
             except (KeyError, TypeError):
                 found = UNKNOWN
             if found == UNKNOWN:
-                raise self._stranger(row, state)
+                raise self._not_a_state(row, state)
             weights[found] = 0.0
         return weights
 
@@ -299,7 +299,7 @@ class _Column:
             raise EvidenceError(f"{where}: the weights of a distribution are finite and not negative. Got {value!r}.")
         return weights
 
-    def _stranger(self, row: int, value: Any, count: int = 1) -> EvidenceError:
+    def _not_a_state(self, row: int, value: Any, count: int = 1) -> EvidenceError:
         hint = ""
         text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
         near = get_close_matches(text.lower(), [str(label).lower() for label in self.labels[:1000]], n=1)

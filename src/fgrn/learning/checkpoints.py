@@ -4,7 +4,7 @@ A run has one stage for each time a network learns: one for `Network.learn`, one
 per number of hidden states where an estimator tries several. A stage knows what it is about (network, rows, settings),
 the parameters it began with and how far each start has come. Its bytes are told in `files.checkpoint_file`.
 
-    opened(...)  ->  Journal  ->  a Keeper for each stage  ->  em.learn
+    open_journal(...)  ->  Journal  ->  a Keeper for each stage  ->  em.learn
 
 Without a file a journal is in memory alone: estimators have one, to keep what was learnt when `fit` is interrupted.
 """
@@ -89,7 +89,7 @@ def _objective(start: Start) -> float:
 
 
 @contextmanager
-def opened(
+def open_journal(
     checkpoint: Place, every: int = EVERY, resume: bool = False, interruptible: bool = False
 ) -> Iterator[Journal | None]:
     """The journal of a checkpoint, which is over when the context ends well; one that is open stays so.
@@ -128,9 +128,9 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def kept(checkpoint: Place, every: int, resume: bool) -> Iterator[Journal | None]:
+def stage_journal(checkpoint: Place, every: int, resume: bool) -> Iterator[Journal | None]:
     """The journal of one time of learning, if there is a checkpoint; what was learnt is on the disk if it fails."""
-    with opened(checkpoint, every, resume) as journal:
+    with open_journal(checkpoint, every, resume) as journal:
         try:
             yield journal
         except BaseException:
@@ -176,7 +176,7 @@ class Journal:
             return [], False
         try:
             is_there = self.path.exists()
-        except OSError:  # a folder that nobody may look into, which writing will tell
+        except OSError:  # a folder that cannot be read: writing will say so
             is_there = False
         if not is_there:
             return [], False
@@ -203,11 +203,10 @@ class Journal:
         return StageKeeper(self, self._next - 1, model, told)
 
     def finished(self, work: Callable[[], Result], so_far: Callable[[], Result | None] = lambda: None) -> Result:
-        """What some work of the run comes to; if it is interrupted, what there is of it so far.
+        """The result of some work of the run; if it is interrupted, the result so far.
 
-        Where there is nothing of it yet, and it would be a pity for what was done before, it is done once more, and
-        asked to stop soon, with the stages it has begun. An interruption before any epoch, or the second one, is what
-        it is everywhere else.
+        Where there is none yet, but earlier work would be lost, it is done once more, and asked to stop soon, with the
+        stages it has begun. An interruption before any epoch, and a second one, end the run as usual.
         """
         first = self._next
         try:

@@ -111,10 +111,10 @@ def rows_of(
         from ..tables.stream import stream_of
 
         stream = stream_of(data, missing)
-        return Here(stream.again() if again else stream)
-    from .remote.cluster import There
+        return LocalRows(stream.again() if again else stream)
+    from .remote.cluster import RemoteRows
 
-    return There(data, executor, told)
+    return RemoteRows(data, executor, told)
 
 
 def table_elsewhere(variables: Variables, data: Any, weights: Any, executor: Any = None) -> EncodedTable | None:
@@ -145,7 +145,7 @@ def _state_codes(variables: Variables, name: str, values: Any) -> np.ndarray:
     return found.codes[:, 0]
 
 
-class Here:
+class LocalRows:
     """Rows that are read on this machine; see `Rows`."""
 
     def __init__(self, stream: Stream) -> None:
@@ -344,10 +344,10 @@ def _read(file: Any, size: int) -> bytearray:
 
 
 class BySchema:
-    """The codes of columns by their schema; what is no level is counted, and told of at the end.
+    """The codes of columns by their schema; values that are no level are counted, for one warning at the end.
 
-    It is an error where `unseen` says so, and in the `strict` columns. In the columns of `classes` words that are taken
-    as missing values are counted, and told of, too.
+    They are an error where `unseen` says so, and in the `strict` columns. In the columns of `classes` words that are
+    taken as missing values are counted and warned of, too.
     """
 
     def __init__(self, schema: Schema, unseen: str, strict: Iterable[str] = (), classes: Iterable[str] = ()) -> None:

@@ -264,8 +264,9 @@ class Evidence(EncodedTable):
     def take(self, rows: slice | np.ndarray) -> Evidence:
         """Some of the rows, in memory."""
         begins = self.begins[rows] if len(self.begins) else self.begins
+        codes = self.codes[rows] if isinstance(rows, slice) else np.asfortranarray(self.codes[rows])
         return Evidence(
-            self.codes[rows], self.soft[rows], self.slot, self.soft_offset, self.log_scale[rows], begins,
+            codes, self.soft[rows], self.slot, self.soft_offset, self.log_scale[rows], begins,
             columns=self.columns, row_weights=self.row_weights[rows],
         )  # fmt: skip
 

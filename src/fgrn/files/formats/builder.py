@@ -13,11 +13,11 @@ from itertools import islice
 
 import numpy as np
 
-from ...bayes.document import Document, Factor
+from ...bayes.document import Document, WrittenTable
 from ...core.exceptions import NetworkFileError, RescaledTableWarning, shortened, unknown_name, warn
 from ..container import shown
 
-ROW_SUM_TOLERANCE = 1e-4
+ROUNDED_SUM_TOLERANCE = 1e-4
 """How far from one a row may sum up: files round to six digits, and a row may have a hundred of them.
 
 The numbers are kept as they are, as pyAgrum keeps them too (its reader of BIF takes single precision): a row divided by
@@ -108,7 +108,7 @@ class Builder:
         self._raised: list[str] = []
         self.states: dict[str, tuple[str, ...]] = {}
         self._lines: dict[str, int | None] = {}
-        self._factors: list[Factor] = []
+        self._factors: list[WrittenTable] = []
         self._tables: dict[str, int | None] = {}  # child -> line
         self._properties: dict[str, dict[str, str]] = {}
         self._expanded = 0
@@ -160,7 +160,8 @@ class Builder:
             self.add_variable(names.get(name, name), [meant.get(label, label) for label in old], lines[name])
         self._tables = {names.get(name, name): line for name, line in self._tables.items()}
         self._factors = [
-            Factor(tuple(names.get(name, name) for name in factor.scope), factor.values) for factor in self._factors
+            WrittenTable(tuple(names.get(name, name) for name in factor.scope), factor.values)
+            for factor in self._factors
         ]
         self._properties = {names.get(name, name): known for name, known in self._properties.items()}
 
@@ -224,7 +225,7 @@ class Builder:
             raise self.error(line, f"{what} is there twice{first}. Remove one of them.")
         array = self._array(scope, sizes, values, line, what, directed=True)
         self._tables[child] = line
-        self._factors.append(Factor(scope, self._summed(array, parents, what, line, line_of_row)))
+        self._factors.append(WrittenTable(scope, self._summed(array, parents, what, line, line_of_row)))
 
     def _summed(
         self,
@@ -239,11 +240,11 @@ class Builder:
         with np.errstate(over="ignore"):
             sums = rows.sum(axis=1)
         distances = np.abs(sums - 1)
-        off = np.flatnonzero(~(distances <= ROW_SUM_TOLERANCE))
+        off = np.flatnonzero(~(distances <= ROUNDED_SUM_TOLERANCE))
         if not len(off):
             return array
         can = np.isfinite(sums[off]) & (sums[off] > 0)
-        bound = ROW_SUM_TOLERANCE if self._rescale is None else self._rescale
+        bound = ROUNDED_SUM_TOLERANCE if self._rescale is None else self._rescale
         bad = off[~(can & (distances[off] <= bound + 1e-9))]  # 0.99 misses one by a little more than 0.01
         first = int(bad[0] if len(bad) else off[0])
         of = f" for {self._configuration(parents, array.shape[:-1], first)}" if parents else ""
@@ -280,7 +281,7 @@ class Builder:
         """A table over some variables, the first slowest; of any numbers that are not negative."""
         what = f"the factor of {shortened(map(shown, scope), 4) or 'no variable'}"
         sizes = self.sizes(scope, line, what)
-        self._factors.append(Factor(tuple(scope), self._array(scope, sizes, values, line, what)))
+        self._factors.append(WrittenTable(tuple(scope), self._array(scope, sizes, values, line, what)))
 
     def _array(
         self,

@@ -23,7 +23,7 @@ import numpy as np
 
 from ...bayes.document import Document
 from ..container import shown
-from .builder import RESCALE, ROW_SUM_TOLERANCE, Builder, as_numbers, counted
+from .builder import RESCALE, ROUNDED_SUM_TOLERANCE, Builder, as_numbers, counted
 from .names import numbers_text
 
 MOST_STATES = 2**16
@@ -139,8 +139,8 @@ def _is_reduced(tables: Sequence[tuple[list[float], int]]) -> bool:
     marked = any(width == 1 for _, width in tables) or any((one == 0).any() for one in sums)
     return (
         marked
-        and all((one <= 1 + ROW_SUM_TOLERANCE).all() for one in sums)
-        and any((one < 1 - ROW_SUM_TOLERANCE).any() for one in sums)
+        and all((one <= 1 + ROUNDED_SUM_TOLERANCE).all() for one in sums)
+        and any((one < 1 - ROUNDED_SUM_TOLERANCE).any() for one in sums)
     )
 
 

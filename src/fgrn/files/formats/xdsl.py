@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
-from ...bayes.document import Document, Factor
+from ...bayes.document import Document, WrittenTable
 from ..container import shown
 from .builder import RESCALE, Builder
 from .identifiers import identifiers, is_identifier, note, noted
@@ -217,7 +217,7 @@ def serialise(document: Document) -> str:
     return "\n".join([*lines, "    </genie>", "  </extensions>", "</smile>", ""])
 
 
-def _parents_first(document: Document) -> Iterator[Factor]:
+def _parents_first(document: Document) -> Iterator[WrittenTable]:
     """The tables in an order in which parents come before their children, as GeNIe wants its nodes."""
     factors = {factor.scope[-1]: factor for factor in document.factors}
     done: set[str] = set()

@@ -207,7 +207,7 @@ class Cluster:
 
     @contextmanager
     def _or_cancelled(self, futures: Sequence[Any]) -> Iterator[None]:
-        """Let workers go on with nothing that nobody waits for any more."""
+        """Cancel the tasks of workers if their results are not waited for any more."""
         try:
             yield
         except BaseException:
@@ -257,8 +257,8 @@ def _key(what: str) -> str:
     return f"fgrn-{what}-{uuid4().hex}"
 
 
-class There:
-    """Rows that are read by the workers of a cluster: see `streams.Rows`."""
+class RemoteRows:
+    """Rows that are read by the workers of a cluster: see `encoding.Rows`."""
 
     def __init__(self, data: Any, executor: Any, told: Told | None = None) -> None:
         self.cluster, self._told = Cluster(executor), told
@@ -305,7 +305,7 @@ class There:
         return list(zip(self._parts, given, strict=True))
 
     def distinct(self, weights: str | None) -> dict[str, Distinct]:
-        """See `streams.Rows`."""
+        """See `encoding.Rows`."""
         cluster = self.cluster
         self._check_weights(weights)
         with cluster.asked():
@@ -317,7 +317,7 @@ class There:
         return found
 
     def encoded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> RemoteTable:
-        """See `streams.Rows`."""
+        """See `encoding.Rows`."""
         cluster, columns = self.cluster, self._parts[0].names
         self._check_weights(weights)
         coding = coding_for([name for name in columns if name != weights])
