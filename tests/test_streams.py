@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 import fgrn
 import fgrn.cli
 from fgrn import Schema, Stream
+from fgrn.core.labels import MISSING
 from fgrn.tables import table_file
 from fgrn.tables.disk import Disk
 from fgrn.tables.distinct import Distinct
@@ -303,7 +304,7 @@ def test_any_text_means_the_same_in_batches(
         if isinstance(theirs, Schema):
             options: dict[str, Any] = {"n_epochs": 2, "n_init": 1, "random_state": 0, "engine": "reference"}
             one, other = (fgrn.LatentClassModel(2, **options) for _ in range(2))
-            assert one.fit(Stream(place, rows=rows)).network_ == other.fit(expected).network_
+            assert one.fit(Stream(place, rows=rows, missing=MISSING)).network_ == other.fit(expected).network_
 
 
 # What may be odd about files
@@ -956,6 +957,7 @@ def test_prediction_takes_no_more_memory_for_more_rows(model: Path, tmp_path: Pa
     code = """
 import sys
 from fgrn.cli import main
+from fgrn.core.labels import MISSING
 def memory(kind):
     lines = open("/proc/self/status").read().splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith(kind))) / 1024

@@ -76,6 +76,41 @@ def test_a_column_by_its_values_is_the_column(values: list[Any]) -> None:
     assert frames.listed(frames.taken(column, np.arange(len(values))[::2])) == column.tolist()[::2]
 
 
+SERIES = {
+    "words": pd.Series(["a", None, "b"]),
+    "objects": pd.Series(["a", None, 2.5, pd.NA, True, 1], dtype=object),
+    "lists": pd.Series([[0.2, 0.8], [1, 0], None]),
+    "whole numbers": pd.Series([3, 1, 2]),
+    "nullable": pd.Series([3, None, 2], dtype="Int64"),
+    "numbers": pd.Series([3.5, None, 2]),
+    "truth": pd.Series([True, False, True]),
+    "nullable truth": pd.Series([True, None, False], dtype="boolean"),
+    "categories": pd.Series(["a", None, "b"], dtype="category"),
+    "ordered": pd.Series(pd.Categorical(["a", None, "b"], categories=["b", "a"], ordered=True)),
+    "dates": pd.Series(pd.to_datetime(["2020-01-01", None, "2021-01-01"])),
+    "arrow": pd.Series(["a", None, "b"], dtype=pd.ArrowDtype(pa.string())),
+}
+
+
+@pytest.mark.parametrize("by_value", [True, False])
+@pytest.mark.parametrize("series", SERIES.values(), ids=SERIES)
+def test_few_rows_of_pandas_are_read_as_many_are(
+    series: pd.Series, by_value: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read() -> tuple[list[Any], list[bool], type]:
+        (column,) = frames.columns(pd.DataFrame({"x": series}), by_value=by_value).values()
+        values = frames.listed(column)
+        return (
+            [(type(one), one) for one in values if not frames.is_unknown(one)],
+            [*map(frames.is_unknown, values)],
+            type(column),
+        )
+
+    few = read()
+    monkeypatch.setattr(frames, "FEW", 0)
+    assert read() == few
+
+
 def test_words_are_looked_at_once_for_each_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns that have codes are read by them, and nobody walks through their values."""
     rng = np.random.default_rng(0)

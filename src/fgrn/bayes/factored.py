@@ -251,13 +251,15 @@ class FactoredModel(Queries):
 
         Args:
             evidence: see `propagate`.
-            names: which variables of that one assignment to return, all unless given: a part of it. The likeliest
-                states of some variables, whatever the others are, are another question: see `joint` and `posterior`.
+            names: which variables of that one assignment to return, all unless given: a part of it, with a warning
+                if variables that are not known are left out. The most probable states of some variables, whatever the
+                others are, are another question: see `joint` and `posterior`.
         """
-        asked = self._asked(names)
-        found = self._tree_network().most_probable(self._checked(evidence), names=asked)
-        known = () if names is None else known_names(encode(self, self._checked(evidence)))
-        return most_probable(*found, self.names, known)
+        checked = self._checked(evidence)
+        given = self._tree_network()._assignments(checked)
+        found = given.likeliest_labels(self._asked(names), frames.is_one_row(checked))
+        known = () if names is None else known_names(encode(self, checked))
+        return most_probable(*found, self.names, known, () if names is None else self.names)
 
     def max_marginals(
         self, evidence: frames.Data = None, *, names: Collection[Name] | None = None

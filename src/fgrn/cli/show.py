@@ -137,6 +137,8 @@ def doctor(warm: bool, as_json: bool) -> None:
             found.append({"what": name, "fine": True, "says": metadata.version(name)})
         except ImportError as error:
             found.append({"what": name, "fine": False, "says": f"{error}; pip install --upgrade fgrn"})
+        except Exception as error:  # such as Matplotlib, where no folder can be written to
+            found.append({"what": name, "fine": False, "says": f"{type(error).__name__}: {error}"})
     for what, check in (
         ("threads", _threads),
         ("kernels", _kernels),

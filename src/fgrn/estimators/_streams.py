@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.exceptions import FgrnWarning, LearningError, TableFileError, unknown_name, warn
+from ..core.exceptions import LearningError, TableFileError, unknown_name
 from ..core.labels import is_missing_word
 from ..core.progress import Steps, Told
 from ..learning.encoding import (
@@ -153,8 +153,7 @@ def online_batches(
             raise TableFileError(f"{stream.called} holds no rows to learn from.")
     finally:  # also when nobody wants more of them
         coder.tell()
-        if stream.left_out:
-            warn(f"{stream.called}: {stream.report()}", FgrnWarning)
+        stream.tell()
 
 
 def _matched(model: LatentEstimator, rows: WeightedBatch, target: str | None) -> WeightedBatch:

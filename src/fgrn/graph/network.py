@@ -222,7 +222,7 @@ class Network(WiredModel, Queries):
             watch: called after every epoch with (start, epoch, log-likelihood per row); learning ends, and keeps what
                 it has, when it returns True.
             online: what was counted in earlier batches, see `Network.online`; these rows are the next batch.
-            checkpoint: a file to keep how far learning has come in, `every` so many epochs; see `Checkpoint`.
+            checkpoint: a file to keep how far learning has come in, see `Checkpoint`.
             every: how many epochs are between two checkpoints.
             resume: go on from the checkpoint, if it is there, to the same tables, bit for bit, as without interruption.
                 There may be more epochs and starts than before; `engine` and `merge` stay as they were unless given.
@@ -337,18 +337,13 @@ class Network(WiredModel, Queries):
             names: which variables of that one assignment to return, all that are observed unless given. It chooses
                 what is returned, and not what is maximised: the states of all variables are likeliest together. For the
                 likeliest state of one variable whatever the others are, take the largest of `posterior`; for that of a
-                few, of `BayesianNetwork.joint`. An answer that leaves out variables that are not known says, when it
-                is printed, that it is a part of the most probable joint assignment.
+                few, of `BayesianNetwork.joint`. Where variables that are not known are left out, a warning says that
+                this is a part of the most probable joint assignment, and so does the answer when it is printed.
         """
         given = self._assignments(evidence)
-        edges = {name: given.plan.edge(name) for name in self._asked(names)}
-        codes, found = given.likeliest()
-        labels = {name: named(given.plan.labels[edge], codes[:, edge]) for name, edge in edges.items()}
-        every, known = self._decided(given.plan), known_names(given.evidence)
-        if frames.is_one_row(evidence):
-            row = {name: column.tolist()[0] for name, column in labels.items()}
-            return most_probable(row, float(found[0]), every, known)
-        return most_probable(labels, found, every, known)
+        found = given.likeliest_labels(self._asked(names), frames.is_one_row(evidence))
+        otherwise = () if names is None else self._asked(None)
+        return most_probable(*found, self._decided(given.plan), known_names(given.evidence), otherwise)
 
     def _decided(self, plan: Plan) -> list[str]:
         """The variables that an assignment decides: those of Sources and tables, and not the copies at Diverters."""
@@ -384,8 +379,8 @@ class Network(WiredModel, Queries):
     ) -> dict[str, np.ndarray]:
         """New rows: the labels of some variables, those observed unless named.
 
-        Without evidence they are drawn along the blocks, causes first; with it, given what is known: so many for each
-        row of the evidence, one after the other.
+        Without evidence they are drawn along the blocks, causes first; with it, given what is known: `rows`
+        for each row of the evidence, one after the other.
         """
         settings.whole("rows", rows, 0)
         settings.whole("seed", seed, 0)
@@ -460,7 +455,7 @@ class Network(WiredModel, Queries):
 
     @staticmethod
     def _engine(name: str, plan: Plan, rows: int) -> engines.Engine:
-        """The engine of a name for so many rows."""
+        """The engine of a name; "auto" depends on the work for this number of rows."""
         return engines.get(engines.chosen(name, rows * plan.work))
 
     def _rounds_needed(self, plan: Plan) -> int:

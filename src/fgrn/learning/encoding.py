@@ -18,7 +18,6 @@ import numpy as np
 from ..core.exceptions import (
     EvidenceError,
     FgrnError,
-    FgrnWarning,
     LearningError,
     SchemaError,
     TableFileError,
@@ -161,8 +160,7 @@ class LocalRows:
         """See `Rows`."""
         stream = self._stream
         table = record(stream, weights, coding_for, without_zero)
-        if stream.left_out:
-            warn(f"{stream.called}: {stream.report()}", FgrnWarning)
+        stream.tell()
         check_rows(stream.called, table.rows, table.weight, weights)
         return table
 

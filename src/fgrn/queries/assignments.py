@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence
+from ..core.labels import named
 from ..engines import tracer
 from ..flow.conflicts import explained
 from ..flow.marginals import refuse_impossible
@@ -40,6 +42,15 @@ class Assignments:
             codes.append(mine)
             found.append(likelihood)
         return np.concatenate(codes), np.concatenate(found) + self.evidence.log_scale
+
+    def likeliest_labels(self, names: Iterable[str], is_one_row: bool) -> tuple[dict[str, Any], Any]:
+        """Labels of some variables in the most probable assignment of all of them, and its log-probability."""
+        edges = {name: self.plan.edge(name) for name in names}
+        codes, found = self.likeliest()
+        labels = {name: named(self.plan.labels[edge], codes[:, edge]) for name, edge in edges.items()}
+        if is_one_row:
+            return {name: column.tolist()[0] for name, column in labels.items()}, float(found[0])
+        return labels, found
 
     def max_marginals(self, edges: Sequence[int]) -> list[np.ndarray]:
         """For each state of some edges, the log-probability of the likeliest states of everything: (rows, states)."""

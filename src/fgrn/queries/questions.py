@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import EvidenceError, counted
+from ..core.exceptions import EvidenceError, FgrnWarning, counted, shortened, warn
 from ..core.labels import Label, named
 from ..core.settings import Name
 from ..tables import frames
@@ -46,9 +46,26 @@ class PartOfMostProbable(MostProbable):
 
 
 def most_probable(
-    labels: dict[str, Any], logarithm: Any, every: Collection[str], known: Collection[str]
+    labels: dict[str, Any],
+    logarithm: Any,
+    every: Collection[str],
+    known: Collection[str],
+    otherwise: Collection[str] = (),
 ) -> MostProbable:
-    """The answer, which says so if it is a part: if some of all variables are neither in it nor known."""
+    """The answer, which says so if it is a part: if some of all variables are neither in it nor known.
+
+    Where some names were asked for, and others would have been in the answer `otherwise`, a part is warned of: it is
+    easily taken for the most probable states of these variables alone, which is another question.
+    """
+    left_out = [name for name in otherwise if name not in labels and name not in known]
+    if left_out:
+        alone = f"posterior(evidence, {next(iter(labels))!r})" if len(labels) == 1 else f"joint(evidence, {[*labels]})"
+        warn(
+            f"This is a part of the most probable assignment of all unknown variables together; {shortened(left_out)} "
+            f"{'is' if len(left_out) == 1 else 'are'} left out. The most probable states of {shortened(labels)} alone "
+            f"may be others: take the largest of {alone}.",
+            FgrnWarning,
+        )
     is_part = any(name not in labels and name not in known for name in every)
     return (PartOfMostProbable if is_part else MostProbable)(labels, logarithm)
 

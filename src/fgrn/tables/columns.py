@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from math import isfinite
 from typing import Any
@@ -107,12 +108,10 @@ class Column:
         """The position of each value's level, UNKNOWN where it is no level; and what was no level, how often."""
         if self.is_binned:
             return self._binned(values), {}
-        exact = all(isinstance(level, (int, float)) and abs(level) < 2**53 for level in self.levels)
-        if frames.is_numbers(values) and values.ndim == 1 and exact:
+        if frames.is_numbers(values) and values.ndim == 1 and self._is_exact:
             return self._numbers(values)
         column = told_apart(values, self.name)
-        places: dict[Any, int] = {level: code for code, level in enumerate(self.levels)}
-        places |= dict.fromkeys((*self.missing, None), frames.UNKNOWN)
+        places = self._places
         codes = [frames.UNKNOWN] * len(column.values)
         unseen: dict[Any, int] = {}
         for place, (given, count) in enumerate(zip(column.values, column.counts.tolist(), strict=True)):
@@ -124,6 +123,17 @@ class Column:
             if spelt is self and not self.is_missing(value):
                 unseen[value] = unseen.get(value, 0) + count
         return column.spread(codes, frames.UNKNOWN, np.int32), unseen
+
+    @cached_property
+    def _places(self) -> dict[Any, int]:
+        """The code of each level, and of each code for missing values."""
+        places: dict[Any, int] = {level: code for code, level in enumerate(self.levels)}
+        return places | dict.fromkeys((*self.missing, None), frames.UNKNOWN)
+
+    @cached_property
+    def _is_exact(self) -> bool:
+        """Whether its levels are numbers that float64 tells apart."""
+        return all(isinstance(level, (int, float)) and abs(level) < 2**53 for level in self.levels)
 
     def _numbers(self, values: np.ndarray) -> tuple[np.ndarray, dict[Any, int]]:
         levels = np.array([float(level) for level in self.levels])

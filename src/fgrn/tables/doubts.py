@@ -16,23 +16,17 @@ MOST_TOLD = 3
 """Columns of which one warning tells."""
 
 
-def tell_missing(found: Mapping[str, Column], values: Mapping[str, Any]) -> None:
-    """Say which words were taken for missing values, in how many rows, and how to keep them.
+def tell_missing(words: Mapping[str, Mapping[Any, int | None]]) -> None:
+    """Warn that some words of a table were taken as missing values, and say how to keep them as levels.
 
     Args:
-        found: the columns of a schema.
-        values: the same columns as they were read.
+        words: by column, the words, and in how many rows each is, None where that is not known.
     """
     told = []
-    for name, column in found.items():
-        if not column.missing:
-            continue
-        rows = ""
-        if not isinstance(values[name], Distinct):
-            apart = told_apart(values[name], name)
-            counts = zip(apart.values, apart.counts.tolist(), strict=True)
-            rows = f" in {counted(sum(n for value, n in counts if value in column.missing), 'row')}"
-        told.append(f"column {name!r}: {shortened([repr(code) for code in column.missing], 4)}{rows}")
+    for name, rows in words.items():
+        known = [count for count in rows.values() if count is not None]
+        where = f" in {counted(sum(known), 'row')}" if known else ""
+        told.append(f"column {name!r}: {shortened([repr(word) for word in rows], 4)}{where}")
     if told:
         more = [counted(len(told) - MOST_TOLD, "more column")] if len(told) > MOST_TOLD else []
         warn(
@@ -40,6 +34,24 @@ def tell_missing(found: Mapping[str, Column], values: Mapping[str, Any]) -> None
             "missing=() (of an estimator, missing_values=()).",
             TableWarning,
         )
+
+
+def words_as_missing(found: Mapping[str, Column], values: Mapping[str, Any]) -> dict[str, dict[Any, int | None]]:
+    """By column of a schema, the words taken as missing values, and in how many rows each is, if that is known.
+
+    Args:
+        found: the columns of the schema.
+        values: the same columns as they were read.
+    """
+    words: dict[str, dict[Any, int | None]] = {}
+    for name, column in found.items():
+        if column.missing:
+            rows: dict[Any, int] = {}
+            if not isinstance(values[name], Distinct):
+                apart = told_apart(values[name], name)
+                rows = dict(zip(apart.values, apart.counts.tolist(), strict=True))
+            words[name] = {word: rows.get(word) for word in column.missing}
+    return words
 
 
 def words_among_numbers(counts: Mapping[Any, float]) -> list[str]:

@@ -17,6 +17,9 @@ from ..core.settings import by_name, name_of
 UNKNOWN = -1
 """The code of a value of which nothing is known."""
 
+FEW = 64
+"""Rows of a frame that are read value by value: asking another library for each column would take longer."""
+
 Data: TypeAlias = Any
 """A mapping of names to columns (lists, arrays, series, or one value for every row), or a dataframe."""
 
@@ -104,6 +107,9 @@ def columns(data: Data, *, by_value: bool = False) -> dict[str, Any]:
         found = {name: plain(column, name, by_value) for name, column in given.items()}
     elif isinstance(data, np.ndarray) and data.dtype.names:
         found = {name: np.asanyarray(data[name]) for name in data.dtype.names}
+    elif kind_of(data) == "pandas" and len(data) <= FEW:
+        check_names(data)
+        found = {checked_name(name): _few_values(series, by_value) for name, series in data.items()}
     else:
         frame = narwhals_frame(data)
         found = {checked_name(name): _series_values(frame[name], by_value) for name in frame.columns}
@@ -403,6 +409,18 @@ def narwhals_frame(data: Any) -> Any:
             "its columns: dict(zip(names, array.T))."
         ) from None
     return frame
+
+
+def _few_values(series: Any, by_value: bool) -> Any:
+    """The values of a short series of pandas, as `_series_values` has them."""
+    kind = series.dtype
+    if kind == np.dtype(object) or kind == "string":
+        return series.tolist()
+    if isinstance(kind, np.dtype) and kind.kind in "iuf":
+        return series.to_numpy()
+    import narwhals.stable.v1 as nw
+
+    return _series_values(nw.from_native(series, series_only=True), by_value)
 
 
 def _series_values(series: Any, by_value: bool = False) -> Any:

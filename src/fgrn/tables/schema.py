@@ -111,7 +111,7 @@ class Schema(Mapping[str, Column]):
             what = "it" if len(empty) == 1 else "them"
             warn(f"{_columns(empty)} no known value, so nothing is learnt of {what}.", EmptyColumnWarning)
         if codes is None:
-            doubts.tell_missing(found, columns)
+            doubts.tell_missing(doubts.words_as_missing(found, columns))
         doubts.doubt_names(found.values())
         return found
 

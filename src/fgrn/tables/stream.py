@@ -19,6 +19,7 @@ from ..core.exceptions import FgrnError, FgrnWarning, TableFileError, first_line
 from ..core.labels import Label
 from . import frames, table_file
 from .disk import full, unnamed
+from .doubts import tell_missing
 from .parquet import Share
 from .spool import Batch, Spool, cut, with_dictionaries, without_dictionaries
 from .table_file import called
@@ -67,7 +68,8 @@ class Stream:
         on_bad: "error" for a row that cannot be read, with its file, row, column and value; "skip" leaves such rows out
             and counts them in `left_out`.
         format: "csv", "tsv" or "parquet"; by the ends of the names unless given.
-        missing: what stands for unknown in text files: words or numbers, the usual words unless given; () for none.
+        missing: words or numbers that are missing values in text files; () for none. Unless given they are the empty
+            cell, ?, NA, NaN and the like (`fgrn.core.labels.MISSING`), and learning warns which were met.
         header: whether the first line of a text file names the columns; else they are called x0, x1, ...
         delimiter: between values of text files; seen in the first lines unless given.
         encoding: of text files; by their byte order mark, or UTF-8, unless given.
@@ -88,7 +90,7 @@ class Stream:
         cache: str | os.PathLike[str] | None = None,
         on_bad: str = "error",
         format: str | None = None,
-        missing: Iterable[Label] | Label | None = table_file.MISSING,
+        missing: Iterable[Label] | Label | None = None,
         header: bool = True,
         delimiter: str | None = None,
         encoding: str | None = None,
@@ -111,9 +113,12 @@ class Stream:
         self._copies: dict[str, Any] = {}
         self._used = False
         self._told: set[tuple[str, str]] = set()
+        self._has_told_missing = False
         self._part: Part | None = None
         self.left_out: Counter[str] = Counter()
         """Why rows were left out, and how many for each reason, of the last time through."""
+        self.missing_words: dict[str, Counter[str]] = {}
+        """By column of text files: the words taken as missing values, and in how many rows each is; as `left_out`."""
 
     def __getstate__(self) -> dict[str, Any]:
         """What can be sent elsewhere: all but the files in the cache of this process."""
@@ -174,6 +179,14 @@ class Stream:
         parts = [f"{count:,} ({why})" for why, count in self.left_out.most_common()]
         return f"{rows:,} {'row was' if rows == 1 else 'rows were'} left out: {shortened(parts, 4)}."
 
+    def tell(self) -> None:
+        """Warn of rows that were left out, and, once, of words taken as missing values that nobody gave."""
+        if self.left_out:
+            warn(f"{self.called}: {self.report()}", FgrnWarning)
+        if self._text.missing_by_default and not self._has_told_missing:
+            self._has_told_missing = bool(self.missing_words)
+            tell_missing(self.missing_words)
+
     def once(self) -> Iterator[Batch]:
         """The same as `batches`, where nothing is kept: the columns of text are what they were seen to be so far."""
         if self._spool is not None or not self._is_text:
@@ -226,6 +239,7 @@ class Stream:
     def _first_time(self) -> Iterator[Batch]:
         """The rows from where they come from, the columns in order."""
         names = None if self._part is None else self._part.names
+        self.missing_words = {}
         every: dict[str, None] = {}
         with closing(self._raw()) as raw:  # so that nothing is read any more, whatever goes wrong
             for batch in raw:
@@ -375,8 +389,11 @@ class Stream:
         options = self._text
         if kind == "tsv" and options.delimiter is None:
             options = replace(options, delimiter="\t")
-        for table, numbers in read_batches(name, where, options, partial(self.bad, where), rows=self.rows):
-            yield Batch(table, where, numbers)
+        for batch in read_batches(name, where, options, partial(self.bad, where), rows=self.rows):
+            for column, words in batch.missing.items():
+                if column not in self._drop and (self._columns is None or column in self._columns):
+                    self.missing_words.setdefault(column, Counter()).update(words)
+            yield Batch(batch.table, where, batch.numbers)
 
 
 def is_many(name: str) -> bool:

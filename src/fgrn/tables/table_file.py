@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 from ..core import labels, settings, whole_file
 from ..core.exceptions import FgrnError, TableFileError, first_line
+from .doubts import tell_missing
 from .text_header import check_names
 from .text_options import TextOptions
 from .text_reader import read_table
@@ -62,7 +63,7 @@ def read(
     path: str | os.PathLike[str],
     *,
     format: str | None = None,
-    missing: Iterable[labels.Label] | labels.Label | None = MISSING,
+    missing: Iterable[labels.Label] | labels.Label | None = None,
     header: bool = True,
     delimiter: str | None = None,
     encoding: str | None = None,
@@ -77,7 +78,8 @@ def read(
     Args:
         path: of the file, or "-" for standard input.
         format: "csv", "tsv" or "parquet"; by the end of the name unless given.
-        missing: what stands for unknown in a text file: words or numbers, the usual words unless given; () for none.
+        missing: words or numbers that are missing values in a text file; () for none. Unless given they are the empty
+            cell, ?, NA, NaN and the like (`fgrn.core.labels.MISSING`), and a `TableWarning` says which were met.
         header: whether the first line names the columns; else they are called x0, x1, ...
         delimiter: between values of a text file; seen in its first lines unless given.
         encoding: of a text file; by its byte order mark, or UTF-8, unless given.
@@ -90,13 +92,15 @@ def read(
         missing, header, "\t" if kind == "tsv" and delimiter is None else delimiter, encoding, decimal
     )
     try:
-        table = _parquet(name, where) if kind == "parquet" else read_table(name, where, options)
+        table, words = (_parquet(name, where), {}) if kind == "parquet" else read_table(name, where, options)
     except FgrnError:
         raise
     except Exception as error:  # pyarrow has several, all with a message worth reading
         raise TableFileError(f"{where} cannot be read as {kind}: {first_line(error)}") from error
     if table is None or not table.num_columns or not table.num_rows:
         raise TableFileError(f"{where} holds no rows: it is empty, or has a line of names alone.")
+    if options.missing_by_default:
+        tell_missing(words)
     return table
 
 

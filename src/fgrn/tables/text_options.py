@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,20 +18,23 @@ class TextOptions:
     """How text tables are written; see `table_file.read`. What cannot be meant is a TableFileError.
 
     Attributes:
-        missing: the words that stand for unknown; given as one word or number, several, or None for the usual words.
+        missing: the words for missing values; given as one word or number, several, or None for the usual words.
+        missing_by_default: whether it was None, so that the words met should be told.
         header: whether the first line names the columns.
         delimiter: between values; None to see it in the first lines.
         encoding: None for that of the byte order mark, or UTF-8.
         decimal: the mark before the fraction of a number.
     """
 
-    missing: Any = MISSING
+    missing: Any = None
     header: bool = True
     delimiter: str | None = None
     encoding: str | None = None
     decimal: str = "."
+    missing_by_default: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "missing_by_default", self.missing is None)
         object.__setattr__(self, "missing", _words(self.missing))
         if not isinstance(self.header, (bool, np.bool_)):
             raise TableFileError(

@@ -8,7 +8,8 @@ as are those before the line of names. A line of blanks is an empty line.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -50,10 +51,16 @@ class BadRow(NamedTuple):
 
 
 class TextBatch(NamedTuple):
-    """Some rows as an Arrow table of dictionaries, and the number of each row in its file, counted from 0."""
+    """Some rows of a text file.
+
+    table     an Arrow table of dictionaries
+    numbers   the number of each row in its file, counted from 0
+    missing   by column: the words for missing values met in it, and in how many rows each is
+    """
 
     table: Any
     numbers: Sequence[int]
+    missing: Mapping[str, Counter[str]]
 
 
 def infinite(row: int, column: str, value: float) -> BadRow:
@@ -70,8 +77,8 @@ def bad_row_error(where: str, bad: BadRow) -> TableFileError:
     return TableFileError(f"{where}, row {bad.row:,}{line}{column}{value}: {bad.why}.{remedy}")
 
 
-def read_table(name: str, where: str, options: TextOptions) -> Any:
-    """All rows of a text file, as an Arrow table; None if there are no rows."""
+def read_table(name: str, where: str, options: TextOptions) -> tuple[Any, Mapping[str, Counter[str]]]:
+    """All rows of a text file as an Arrow table, None if there are no rows, and the `missing` words of all batches."""
     import pyarrow as pa
 
     from .spool import without_dictionaries
@@ -80,13 +87,16 @@ def read_table(name: str, where: str, options: TextOptions) -> Any:
         raise bad_row_error(where, bad)
 
     types = ColumnTypes(options.decimal)
+    words: dict[str, Counter[str]] = defaultdict(Counter)
     tables = []
     for batch in read_batches(name, where, options, refuse, in_memory=True):
         types.see(batch.table)
+        for column, some in batch.missing.items():
+            words[column].update(some)
         tables.append(batch.table)
     if not tables:
-        return None
-    return pa.concat_tables([without_dictionaries(types.typed(table)) for table in tables])
+        return None, words
+    return pa.concat_tables([without_dictionaries(types.typed(table)) for table in tables]), words
 
 
 def read_batches(
@@ -125,7 +135,7 @@ def read_batches(
             parsed = parser.parsed(block, first)
             for table, numbers in parsed.parts(on_bad, where):
                 for piece, those in _cut(table, numbers, rows):
-                    yield TextBatch(_encoded(piece, parser.names, missing), those)
+                    yield _encoded(piece, parser.names, those, missing)
             first += parsed.total
 
 
@@ -370,8 +380,10 @@ def _as_range(numbers: np.ndarray) -> Any:
     return range(begin, end) if end - begin == len(numbers) else numbers
 
 
-def _encoded(table: Any, names: list[str], missing: Any) -> Any:
-    """A table of text with its columns as dictionaries, under their names."""
+def _encoded(table: Any, names: list[str], numbers: Sequence[int], missing: Any) -> TextBatch:
+    """Some rows of text with their columns as dictionaries, under their names."""
     import pyarrow as pa
 
-    return pa.table([encode(column.combine_chunks(), missing) for column in table.columns], names=names)
+    columns, words = zip(*(encode(column.combine_chunks(), missing) for column in table.columns), strict=True)
+    met = {name: some for name, some in zip(names, words, strict=True) if some}
+    return TextBatch(pa.table(list(columns), names=names), numbers, met)

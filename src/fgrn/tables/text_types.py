@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
+
+import numpy as np
 
 WHOLE_NUMBERS, NUMBERS, TEXT = range(3)
 """What a column holds; a column that holds two of them holds the later one."""
 
 
-def encode(column: Any, missing: Any) -> Any:
-    """A column of text as an Arrow dictionary of its distinct values, trimmed; null where a value is missing.
+def encode(column: Any, missing: Any) -> tuple[Any, Counter[str]]:
+    """A column of text as an Arrow dictionary of its distinct values, and the words for missing values met in it.
+
+    Values are trimmed, and null where they are missing. The words are counted by row; an empty cell is not a word.
 
     Args:
         column: an Arrow array of strings.
-        missing: an Arrow array of what stands for a missing value.
+        missing: an Arrow array of the words for missing values.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -24,13 +29,27 @@ def encode(column: Any, missing: Any) -> Any:
     values = pc.utf8_trim_whitespace(coded.dictionary)
     is_missing = pc.is_in(values, value_set=missing)
     if values.equals(coded.dictionary) and not pc.any(is_missing).as_py():
-        return coded
+        return coded, Counter()
     again = pc.if_else(is_missing, pa.scalar(None, pa.string()), values).dictionary_encode()
-    return pa.DictionaryArray.from_arrays(again.indices.take(coded.indices), again.dictionary)
+    out = pa.DictionaryArray.from_arrays(again.indices.take(coded.indices), again.dictionary)
+    return out, _words_met(coded.indices, values, is_missing)
+
+
+def _words_met(indices: Any, values: Any, is_missing: Any) -> Counter[str]:
+    """The words for missing values, and in how many rows each is; an empty cell is not a word."""
+    words = {place: values[place].as_py() for place in np.flatnonzero(is_missing.to_numpy(zero_copy_only=False))}
+    if not any(words.values()):
+        return Counter()
+    rows = np.bincount(indices.drop_null().to_numpy(), minlength=len(values))
+    met: Counter[str] = Counter()
+    for place, word in words.items():
+        met[word] += int(rows[place])
+    del met[""]
+    return met
 
 
 def missing_values(missing: Sequence[str]) -> Any:
-    """What stands for a missing value, for `encode`."""
+    """The words for missing values, as `encode` takes them."""
     import pyarrow as pa
 
     return pa.array(missing, pa.string())
