@@ -28,6 +28,7 @@ import fgrn
 from fgrn import BayesianNetwork, CheckpointError, CheckpointWarning, LearningError, Network, cli, engines
 from fgrn.core.digests import digest
 from fgrn.files import checkpoint_file, container
+from fgrn.flow.evidence import encode
 from fgrn.graph.blocks import Diverter
 
 pytestmark = pytest.mark.slow
@@ -625,6 +626,20 @@ def test_a_digest_sees_every_change_and_nothing_else(seed: int, places: set[int]
     assert digest(same[:, :2], same[:, 2:]) != digest(same[:, :1], same[:, 1:])
     assert digest(np.array(1.0)) != digest(np.array(2.0))
     assert digest(np.broadcast_to(np.ones(1), 70)) == digest(np.ones(70))
+
+
+def test_digests_of_rows_are_those_of_earlier_versions() -> None:
+    """A checkpoint that was written before is compared with them."""
+    net = fgrn.lvm({"Y1": 3, "Y2": ["a", "b"], "Y3": 2}, hidden=2)
+    data = {"Y2": ["a", None, "b", "b"], "Y1": [[0.2, 0.3, 0.5], [2, 0, 0], None, 1]}
+    found = encode(net._plan(), data, [1, 2, 0.5, 0]).digests()
+    assert found == {
+        "rows": 4,
+        "names": "e8ded4ad5248ea22d82c6af214549fc8",
+        "values": "c7ede6c171ed343ebd95dcf43c6cee9a",
+        "weights": "88afcf457ed90386523ecc011d638b66",
+    }
+    assert encode(net._plan(), data).digests()["weights"] == "3e5f5b3078b7a4b3d938786e53b1271e"
 
 
 # Files
