@@ -291,7 +291,7 @@ def test_any_text_means_the_same_in_batches(
     place = tmp_path_factory.mktemp("text") / "a.csv"
     place.write_text(text, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fgrn.tables.text_reader, "BLOCK_BYTES", block)
+        patch.setattr(fgrn.tables.text_reader, "PARSED_BYTES", block)
         expected = outcome(lambda: table_file.read(place))
         found = outcome(lambda: pa.concat_tables(Stream(place, rows=rows)))
         if not isinstance(expected, pa.Table):
@@ -706,7 +706,7 @@ def test_a_file_that_is_cut_short_is_an_error(cut: int, tmp_path: Path) -> None:
 
 
 def test_many_numbers_keep_their_quantiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fgrn.tables.distinct, "MOST_NUMBERS", 2**10)
+    monkeypatch.setattr(fgrn.tables.distinct, "MOST_EXACT_NUMBERS", 2**10)
     values = np.random.default_rng(0).normal(size=200_000)
     found = Distinct("x")
     for part in np.split(values, 50):

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from .. import engines
 from ..core import settings
-from ..core.distributions import summing_to_one
+from ..core.distributions import normalised_rows
 from ..core.exceptions import (
     LearningError,
     TableError,
@@ -77,7 +77,7 @@ class BayesianNetwork(FactoredModel):
         parents = _checked_parents(known, arcs)
         self._order = _causes_first(parents)
         given, masks, groups = settings.by_name(tables), settings.by_name(supports), settings.by_name(ties)
-        frozen = settings.names("frozen", frozen)
+        frozen = settings.variable_names("frozen", frozen)
         for what in (given, masks, groups, frozen):
             for key in what:
                 if key not in known:
@@ -98,7 +98,7 @@ class BayesianNetwork(FactoredModel):
         variables = variables_of(document)
         parents = {factor.scope[-1]: factor.scope[:-1] for factor in document.factors}
         # files round their numbers: rows that nearly sum to one are made to, and written as they were
-        tables = {factor.scope[-1]: summing_to_one(factor.values) for factor in document.factors}
+        tables = {factor.scope[-1]: normalised_rows(factor.values) for factor in document.factors}
         network = cls(variables, parents, tables, name=document.name, properties=document.properties)
         for factor in document.factors:
             given = network._as_given[factor.scope[-1]]
@@ -175,7 +175,7 @@ class BayesianNetwork(FactoredModel):
         """As they were given, to the last digit, unless they were learnt since."""
         for part in self._parts:
             given, now = self._as_given.get(part.name), self.table(part.name)
-            values = given if given is not None and np.array_equal(summing_to_one(given), now) else now
+            values = given if given is not None and np.array_equal(normalised_rows(given), now) else now
             yield part.scope, values.reshape([self._variables[name].cardinality for name in part.scope])
 
     def sample(
@@ -253,7 +253,9 @@ class BayesianNetwork(FactoredModel):
                 options.get("accelerate", False),
             )  # fmt: skip
             spec = (
-                self._spec if only is None else self._spec.restricted(settings.names("only", only, own=self.variable))
+                self._spec
+                if only is None
+                else self._spec.restricted(settings.variable_names("only", only, own=self.variable))
             )
             cells = self._cells()
             structure = self.names, self.labels, cells
@@ -286,11 +288,13 @@ def _checked_parents(known: Mapping[str, Variable], arcs: Any) -> dict[str, tupl
     parents: dict[str, list[str]] = {name: [] for name in known}
     if isinstance(arcs, Mapping):
         pairs = [
-            (parent, child) for child, some in arcs.items() for parent in settings.names("arcs", some, WiringError)
+            (parent, child)
+            for child, some in arcs.items()
+            for parent in settings.variable_names("arcs", some, WiringError)
         ]
         pairs += [(None, child) for child, some in arcs.items() if not some]
     else:
-        pairs = list(settings.names("arcs", arcs, WiringError))
+        pairs = list(settings.variable_names("arcs", arcs, WiringError))
     for pair in pairs:
         if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
             raise WiringError(f"An arc is a pair (parent, child). Got {pair!r} instead.")

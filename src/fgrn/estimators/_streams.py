@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.exceptions import LearningError, TableFileError, unknown_name
 from ..core.labels import is_missing_word
-from ..core.progress import Steps, Told
+from ..core.progress import ProgressReporter, ReadingProgress
 from ..learning.encoding import (
     BySchema,
     CodedBatch,
@@ -47,12 +47,12 @@ def encoded_stream(model: LatentEstimator, X: Any, sample_weight: Any, target: A
         raise LearningError(
             "The number of hidden states is chosen on one machine: compare some of the rows there, and set n_hidden."
         )
-    with Steps(model.verbose) as told:
+    with ReadingProgress(model.verbose) as told:
         return _encoded_stream(model, X, sample_weight, target, executor, told)
 
 
 def _encoded_stream(
-    model: LatentEstimator, X: Any, sample_weight: Any, target: Any, executor: Any, told: Told
+    model: LatentEstimator, X: Any, sample_weight: Any, target: Any, executor: Any, told: ProgressReporter
 ) -> EncodedTable:
     look_first = model.schema is None or target is not None
     weights = checked_weight_name(sample_weight)

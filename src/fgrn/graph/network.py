@@ -107,11 +107,11 @@ class Network(WiredModel, Queries):
         paused = self._paused(paused)
         plan = self._plan(paused)
         encoded = self._encode(plan, evidence)
-        kept = plan.names if keep is None else settings.names("keep", keep, own=self.variable)
+        kept = plan.names if keep is None else settings.variable_names("keep", keep, own=self.variable)
         for name in kept:
             plan.edge(name)
         kept = tuple(dict.fromkeys(kept))
-        ways = tuple(dict.fromkeys(settings.names("parts", parts)))
+        ways = tuple(dict.fromkeys(settings.variable_names("parts", parts)))
         for way in ways:
             settings.choice("parts", way, messages.PARTS)
         runner = self._engine(engine, plan, encoded.rows)
@@ -255,7 +255,11 @@ class Network(WiredModel, Queries):
             raise LearningError(
                 "Batches seen once go on from the tables as they are: starts=1, accelerate=False, and no checkpoint."
             )
-        spec = self._spec if only is None else self._spec.restricted(settings.names("only", only, own=self.variable))
+        spec = (
+            self._spec
+            if only is None
+            else self._spec.restricted(settings.variable_names("only", only, own=self.variable))
+        )
         training = Training(self, self._structure(plan), spec.without(paused), table, rule, smoothing, holes, watch)
         programs = self._programs_for(plan, paused, table)
         with checkpoints.stage_journal(checkpoint, every, resume) as journal:
@@ -440,7 +444,7 @@ class Network(WiredModel, Queries):
 
     def _paused(self, paused: Collection[Name]) -> tuple[str, ...]:
         """The outputs of SISO blocks that pause, by name."""
-        found = settings.names("paused", paused, own=self.variable)
+        found = settings.variable_names("paused", paused, own=self.variable)
         if found:
             self._require("pauses")
         return tuple(found)

@@ -178,7 +178,7 @@ class Queries(ABC):
         return explanation.explain(named_values, known, posterior, name, variable.labels, code, orders)
 
     def _asked(self, names: Collection[Name] | None) -> tuple[str, ...]:
-        return self.observed if names is None else settings.names("names", names, own=self.variable)
+        return self.observed if names is None else settings.variable_names("names", names, own=self.variable)
 
     def _columns(self, data: frames.Data) -> dict[str, Any]:
         """The columns of a table by name; those that are named by Variables have the states these have here."""

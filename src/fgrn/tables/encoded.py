@@ -23,7 +23,7 @@ from ..core.arrays import numbers
 from ..core.digests import digest
 from ..core.exceptions import EvidenceError, ImpossibleEvidence, LearningError, unknown_name
 from ..core.labels import Labels
-from .frames import UNKNOWN, plain
+from .frames import UNKNOWN, as_column
 
 Place = Literal["memory", "disk", "workers"]
 
@@ -324,7 +324,7 @@ def checked_weights(weights: Any, rows: int) -> np.ndarray:
     if weights is None:
         return np.broadcast_to(np.ones(1), rows)
     try:
-        array = numbers(plain(weights))
+        array = numbers(as_column(weights))
     except (TypeError, ValueError):
         raise EvidenceError("The weights must be numbers, one per row.") from None
     if array.shape != (rows,):

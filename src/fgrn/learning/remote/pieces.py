@@ -17,8 +17,8 @@ from ...flow.em import EStep
 from ...tables.disk import Disk
 from ...tables.distinct import Distinct
 from ...tables.encoded import Evidence, Variables
-from ...tables.stream import Part, Stream
-from ...tables.table_file import called
+from ...tables.stream import Stream, StreamPart
+from ...tables.table_file import name_in_errors
 from ..encoding import BySchema, Coding, distinct_values, record
 
 CLAIMED = 2**22
@@ -86,19 +86,19 @@ class PieceEStep:
 
 
 @contextmanager
-def _naming(part: Part) -> Iterator[None]:
+def _naming(part: StreamPart) -> Iterator[None]:
     """Errors of a part tell which it is."""
     try:
         yield
         return
     except FgrnError as error:
         found = error
-    names = (part.called, *(called(share.file) for share in part.shares))
+    names = (part.called, *(name_in_errors(share.file) for share in part.shares))
     told = str(found) if any(name in str(found) for name in names) else f"{part.called}: {found}"
     raise type(found)(told)  # bare: what lies behind an error may be something that cannot be sent
 
 
-def summary(part: Part, stream: Stream, weights: str | None) -> dict[str, Distinct]:
+def summary(part: StreamPart, stream: Stream, weights: str | None) -> dict[str, Distinct]:
     """The different values of all columns of a part."""
     with _naming(part):
         found = distinct_values(stream.part(part), weights)
@@ -116,7 +116,7 @@ def joined(*summaries: dict[str, Distinct]) -> dict[str, Distinct]:
     return found
 
 
-def piece(part: Part, stream: Stream, weights: str | None, coding: Coding, without_zero: bool) -> Piece:
+def piece(part: StreamPart, stream: Stream, weights: str | None, coding: Coding, without_zero: bool) -> Piece:
     """The codes of a part."""
     if isinstance(coding.code, BySchema):  # it counts what is no level, and other threads have the same one
         coding = coding._replace(code=coding.code.fresh())
@@ -124,7 +124,7 @@ def piece(part: Part, stream: Stream, weights: str | None, coding: Coding, witho
     with _naming(part):
         table = record(rows, weights, lambda _: coding, without_zero)
     strange = coding.code.strange if isinstance(coding.code, BySchema) else {}
-    return Piece(table, Facts(table.rows, table.weight, table.complete, rows.left_out, strange, part.told))
+    return Piece(table, Facts(table.rows, table.weight, table.complete, rows.left_out, strange, part.notes))
 
 
 def facts(piece: Piece) -> Facts:
