@@ -508,12 +508,12 @@ def test_what_is_no_table_in_memory_is_told(tmp_path: Path) -> None:
 
 
 def test_the_numbers_of_rows_wait_on_disk_where_some_are_left_out(tmp_path: Path) -> None:
-    from fgrn.learning.encoding import _by_variables, record
+    from fgrn.learning.encoding import _by_variables, encode_stream
 
     frame = plain(900).assign(weight=np.tile([1.0, 0.0, 2.0], 300))
     as_csv(frame, tmp_path / "a.csv")
     net = network()
-    table = record(
+    table = encode_stream(
         Stream(tmp_path / "a.csv", rows=200), "weight", lambda names: _by_variables(net._plan(()), names), True
     )
     assert (table.rows, table.weight) == (600, 900)

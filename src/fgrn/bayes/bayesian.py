@@ -30,7 +30,7 @@ from ..flow.evidence import encode
 from ..flow.parameters import free_parameters
 from ..flow.tally import Tally
 from ..learning import checkpoints
-from ..learning.encoding import checked_weight_name, rows_of, table_elsewhere
+from ..learning.encoding import checked_weight_name, rows_of_source, table_elsewhere
 from ..learning.learn import Training, estep_over
 from ..queries.sampling import draw_states
 from ..tables import frames
@@ -122,7 +122,7 @@ class BayesianNetwork(FactoredModel):
             from ..tables.stream import stream_of
 
             data = stream_of(data).again()
-            found = rows_of(data).distinct(checked_weight_name(options.get("weights")))
+            found = rows_of_source(data).distinct(checked_weight_name(options.get("weights")))
             columns: dict[str, Any] = {key: one.values for key, one in found.items() if key not in hidden}
         else:
             columns = {key: column for key, column in frames.columns(data).items() if key not in hidden}

@@ -106,7 +106,7 @@ def junction_tree(sizes: Mapping[str, int], scopes: Iterable[Sequence[str]]) -> 
     for _ in range(TRIES if few and total(best) > SMALL_TOTAL else 0):  # equals in another order
         ranks = again.sample(range(len(names)), len(names))
         best = min(best, *(_eliminated(neighbours, counts, rule, ranks) for rule in RULES[:2]), key=total)
-    return _joined(names, sizes, best)
+    return _joined_cliques(names, sizes, best)
 
 
 def _missing(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
@@ -124,12 +124,12 @@ def _weighted(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
     return total / 2
 
 
-def _states(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
+def _joint_states(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
     """The logarithm of the joint states of the clique."""
     return log(counts[one]) + sum(log(counts[other]) for other in neighbours[one])
 
 
-RULES: tuple[Rule, ...] = (_missing, _weighted, _states)
+RULES: tuple[Rule, ...] = (_missing, _weighted, _joint_states)
 """The cost of eliminating a variable next: the one for which it is least goes."""
 
 
@@ -172,7 +172,7 @@ def _eliminated(neighbours: Neighbours, counts: Sequence[int], rule: Rule, ranks
     return steps
 
 
-def _joined(names: Sequence[str], sizes: Mapping[str, int], steps: Steps) -> JunctionTree:
+def _joined_cliques(names: Sequence[str], sizes: Mapping[str, int], steps: Steps) -> JunctionTree:
     """The tree of the cliques, without those that lie inside another."""
     when = {one: place for place, (one, _) in enumerate(steps)}
     home = list(range(len(steps)))  # the clique a step was merged into

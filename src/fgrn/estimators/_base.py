@@ -32,7 +32,7 @@ from ..flow.marginals import REMEDY
 from ..flow.online import POWER, Online
 from ..graph.network import Network
 from ..learning.checkpoints import Checkpoint, Journal, Result, open_journal
-from ..queries.completion import filled
+from ..queries.completion import impute
 from ..queries.explanation import Explanation
 from ..queries.prototypes import Prototypes
 from ..tables import frames, outputs
@@ -391,7 +391,7 @@ class LatentEstimator(TableEstimator):
         self, columns: Columns, data: Mapping[str, Coded], schema: Schema
     ) -> tuple[dict[str, list[Any]], np.ndarray]:
         """The columns with holes, filled; and how likely the level of each value is."""
-        return filled(columns, data, schema, lambda names: self._asked(data, names))
+        return impute(columns, data, schema, lambda names: self._asked(data, names))
 
     def _prototypes(self, name: str, states: Iterable[Any]) -> Prototypes[Any]:
         """For each state of a variable, called `states`, the distribution of every column, by level."""

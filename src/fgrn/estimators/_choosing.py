@@ -92,7 +92,7 @@ class Choosing(LatentEstimator):
                     f"To hold rows out, a table has at least {HELD_OUT} of them. Got {table.rows}; choose "
                     "criterion='bic'."
                 )
-            learnt, kept = _parted(table)
+            learnt, kept = _split_held_out(table)
 
         def fit(size: int) -> Candidate:
             name, told = self._hidden_name(), counted(size, "hidden state")
@@ -125,7 +125,7 @@ class Choosing(LatentEstimator):
         return found
 
 
-def _parted(table: Evidence) -> tuple[Evidence, Evidence]:
+def _split_held_out(table: Evidence) -> tuple[Evidence, Evidence]:
     """The rows to learn from, and those that are kept back.
 
     Rows on disk stay there all together, and have no weight where they do not count.

@@ -19,7 +19,7 @@ from ..learning.encoding import (
     check_rows,
     checked_weight_name,
     coded,
-    rows_of,
+    rows_of_source,
     seen,
     weighted_batches,
 )
@@ -56,7 +56,7 @@ def _encoded_stream(
 ) -> EncodedTable:
     look_first = model.schema is None or target is not None
     weights = checked_weight_name(sample_weight)
-    rows = rows_of(X, executor, look_first, told, model._missing_codes())
+    rows = rows_of_source(X, executor, look_first, told, model._missing_codes())
     found: dict[str, Any] = dict(rows.distinct(weights)) if look_first else {}
     _take_classes(model, found, target)
     coders: list[BySchema] = []
@@ -145,10 +145,10 @@ def online_batches(
             ready.append(coded(stream, _matched(model, batch, target), coding))
             count += len(ready[-1].codes)
             if count >= stream.rows:
-                yield _joined(model, ready, coding)
+                yield _joined_batches(model, ready, coding)
                 ready, count, total = [], 0, total + count
         if count:
-            yield _joined(model, ready, coding)
+            yield _joined_batches(model, ready, coding)
         elif not total:
             raise TableFileError(f"{stream.called} holds no rows to learn from.")
     finally:  # also when nobody wants more of them
@@ -167,7 +167,7 @@ def _matched(model: LatentEstimator, rows: WeightedBatch, target: str | None) ->
     return rows._replace(columns=columns)
 
 
-def _joined(model: LatentEstimator, batches: Sequence[CodedBatch], coding: Coding) -> Evidence:
+def _joined_batches(model: LatentEstimator, batches: Sequence[CodedBatch], coding: Coding) -> Evidence:
     codes = np.concatenate([one.codes for one in batches])
     given = [one.weights for one in batches if one.weights is not None]
     data = {name: Coded(codes[:, position]) for position, name in enumerate(coding.kept.values())}

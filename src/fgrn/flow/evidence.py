@@ -96,7 +96,7 @@ def _code_type(variables: Variables, columns: Mapping[str, Any]) -> type[np.sign
 
 
 @lru_cache(maxsize=1024)
-def _words(labels: Labels) -> dict[str, int]:
+def _codes_of_words(labels: Labels) -> dict[str, int]:
     """The codes of the labels that are words."""
     if isinstance(labels, range):
         return {}
@@ -211,7 +211,7 @@ class _Column:
         codes = [UNKNOWN] * len(values)
         soft: np.ndarray | None = None
         code = self._coder()
-        words, most = _words(self.labels), len(self.labels) if isinstance(self.labels, range) else 0
+        words, most = _codes_of_words(self.labels), len(self.labels) if isinstance(self.labels, range) else 0
         for row, value in enumerate(values):
             if value is None:
                 continue

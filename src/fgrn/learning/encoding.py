@@ -27,7 +27,7 @@ from ..core.exceptions import (
 )
 from ..flow.evidence import UNKNOWN, code_type, encode
 from ..tables import distinct, frames, table_warnings
-from ..tables.disk import Disk, unnamed, written
+from ..tables.disk import Disk, unnamed, write_at
 from ..tables.encoded import EncodedTable, Evidence, Variables, column_of_each, is_weight
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Rows(Protocol):
         """The codes of all rows; `without_zero`: of those whose weight is not 0."""
 
 
-def rows_of(
+def rows_of_source(
     data: Any,
     executor: Any = None,
     again: bool = False,
@@ -126,7 +126,7 @@ def table_elsewhere(variables: Variables, data: Any, weights: Any, executor: Any
     if executor is None and not frames.is_source(data):
         return None
     coding_for = partial(_by_variables, variables)
-    return rows_of(data, executor).encoded(checked_weight_name(weights), coding_for).on(variables)
+    return rows_of_source(data, executor).encoded(checked_weight_name(weights), coding_for).on(variables)
 
 
 def _by_variables(variables: Variables, names: Sequence[str]) -> Coding:
@@ -159,7 +159,7 @@ class LocalRows:
     def encoded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Evidence:
         """See `Rows`."""
         stream = self._stream
-        table = record(stream, weights, coding_for, without_zero)
+        table = encode_stream(stream, weights, coding_for, without_zero)
         stream.tell()
         check_rows(stream.called, table.rows, table.weight, weights)
         return table
@@ -173,7 +173,7 @@ def check_rows(called: str, rows: int, weight: float, weights: str | None) -> No
         raise TableFileError(f"{called} holds no rows to learn from.")
 
 
-def record(stream: Stream, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Evidence:
+def encode_stream(stream: Stream, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Evidence:
     """The codes of a stream, on disk; there may be no rows at all.
 
     Args:
@@ -195,7 +195,7 @@ def record(stream: Stream, weights: str | None, coding_for: CodingFor, without_z
             chunks.append(_Chunk(place, len(codes), where, numbers if isinstance(numbers, range) else None))
             parts = [codes.ravel(order="F"), *([] if row_weights is None else [row_weights])]
             for part in [*parts, *([] if isinstance(numbers, range) else [np.asarray(numbers, dtype=np.int64)])]:
-                written(spool, part, place, stream.cache)
+                write_at(spool, part, place, stream.cache)
                 place += part.nbytes
         return _assembled(spool, chunks, tuple(coding.kept.values()), coding.kind, weights is not None, stream.cache)
 
@@ -322,19 +322,21 @@ def _assembled(
     first = 0
     for place, count, where, numbers in chunks:
         spool.seek(place)
-        chunk = np.frombuffer(_read(spool, count * width * kind.itemsize), dtype=kind).reshape(width, count)
+        chunk = np.frombuffer(_read_bytes(spool, count * width * kind.itemsize), dtype=kind).reshape(width, count)
         for position, column in enumerate(chunk):
             disk.write(column, codes_at + (position * rows + first) * kind.itemsize)
         if weighted:
-            disk.write(np.frombuffer(_read(spool, 8 * count)), weights_at + 8 * first)
-        known: Any = disk.kept(np.frombuffer(_read(spool, 8 * count), dtype=np.int64)) if numbers is None else numbers
+            disk.write(np.frombuffer(_read_bytes(spool, 8 * count)), weights_at + 8 * first)
+        known: Any = (
+            disk.kept(np.frombuffer(_read_bytes(spool, 8 * count), dtype=np.int64)) if numbers is None else numbers
+        )
         origins.append((first, where, known))
         first += count
     given = weights if weighted else None
     return Evidence.of_codes(names, codes.reshape((rows, width), order="F"), given, disk, tuple(origins))
 
 
-def _read(file: Any, size: int) -> bytearray:
+def _read_bytes(file: Any, size: int) -> bytearray:
     data, at = bytearray(size), 0
     while at < size:
         at += file.readinto(memoryview(data)[at:])

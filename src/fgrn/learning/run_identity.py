@@ -48,13 +48,13 @@ def about(
         rule: how it is learnt.
         others: more settings.
     """
-    settings_of_rule = {one.name: _plain(getattr(rule, one.name)) for one in fields(rule)}
+    settings_of_rule = {one.name: _as_json(getattr(rule, one.name)) for one in fields(rule)}
     return {
         "model": type(model).__name__,
         "network": digest(*structure, spec),
         **table.digests(),
         **settings_of_rule,
-        **{name: _plain(value) for name, value in others.items()},
+        **{name: _as_json(value) for name, value in others.items()},
     }
 
 
@@ -74,10 +74,10 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """A setting as JSON can say it."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _as_json(one) for key, one in value.items()}
     return value.item() if isinstance(value, np.generic) else value
 
 

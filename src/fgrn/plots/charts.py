@@ -14,7 +14,7 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import FgrnError, counted
 from ..core.printing import without_common_prefix
-from ..queries.explanation import CERTAIN, added
+from ..queries.explanation import CERTAIN, contribution_text
 from .style import (
     AGAINST,
     FOR,
@@ -242,7 +242,7 @@ def explanation(explanation: Explanation, *, most: int = 15, ax: Axes | None = N
     low = min(low, *(min(a, b) - beside for a, b, _ in ends if b < a), low - 0.1 * beside)
     high = max(high, *(max(a, b) + beside for a, b, _ in ends if b >= a), high + 0.1 * beside)
     for row, (start, end, color) in enumerate(ends):
-        text = added(values[row], shares[row], "+.2f").replace("-", "−")
+        text = contribution_text(values[row], shares[row], "+.2f").replace("-", "−")
         axes.barh(row, end - start, 0.62, left=start, color=color, gid=f"step {row}")
         right = end - start > -1e-9
         edge = max(start, end) if right else min(start, end)

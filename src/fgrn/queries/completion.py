@@ -38,7 +38,7 @@ def completed(
     return outputs.with_columns_replaced(data, columns, filled)
 
 
-def filled(
+def impute(
     columns: Mapping[str, Any],
     data: Mapping[str, frames.Coded],
     schema: Schema,

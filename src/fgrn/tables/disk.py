@@ -58,7 +58,7 @@ class Disk:
     def write(self, data: np.ndarray, place: int) -> None:
         """Write to the file, and not through the map: a full disk is then an error and not the end of the process."""
         with self._lock:
-            written(self._file, data, place, self.folder)
+            write_at(self._file, data, place, self.folder)
 
     def kept(self, array: np.ndarray) -> np.ndarray:
         """A copy of an array on disk; several threads may call this."""
@@ -112,7 +112,7 @@ def unnamed(folder: str | os.PathLike[str] | None, owner: object = None) -> IO[b
         ) from error
 
 
-def written(file: IO[bytes], data: np.ndarray, place: int, folder: str | os.PathLike[str] | None) -> None:
+def write_at(file: IO[bytes], data: np.ndarray, place: int, folder: str | os.PathLike[str] | None) -> None:
     """Write an array into a file at some place; a disk that is full is an error that says what to do."""
     view = memoryview(np.ascontiguousarray(data).reshape(-1).view(np.uint8).data)
     try:

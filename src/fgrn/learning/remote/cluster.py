@@ -49,7 +49,7 @@ MOMENT, LOOK, PATIENCE = 0.02, 5.0, 60.0
 # What workers do
 
 
-def _read(work: Callable[..., Any], part: StreamPart, frame: Any, *others: Any) -> Any:
+def _work_on_part(work: Callable[..., Any], part: StreamPart, frame: Any, *others: Any) -> Any:
     """Work on a part of a table, where it is read."""
     return work(part._replace(frame=frame, cache=worker_folder(), notes=[]), *others)
 
@@ -154,7 +154,7 @@ class Cluster:
         from dask import delayed
 
         common = [delayed(thing, name=_key("share"), traverse=False) for thing in shared]
-        named, key = delayed(_read), _key(work.__name__)
+        named, key = delayed(_work_on_part), _key(work.__name__)
         tasks = [named(work, *part, *common, dask_key_name=(key, number)) for number, part in enumerate(parts)]
         found: list[Any] = self.client.compute(tasks)
         return found
@@ -311,7 +311,7 @@ class RemoteRows:
         cluster = self.cluster
         self._check_weights(weights)
         with cluster.asked():
-            summaries = cluster.each(pieces.summary, self._tasks(), self._stream, weights)
+            summaries = cluster.each(pieces.distinct_in_part, self._tasks(), self._stream, weights)
             total = cluster.together(pieces.joined, summaries)
             cluster.finish(summaries, self._names, "looking at columns", self._told)
             found: dict[str, Distinct] = cluster.result(total, summaries, self._names)
@@ -440,15 +440,15 @@ class RemoteEStep:
 
     def count(self, values: np.ndarray) -> Counts:
         """See `EStep`."""
-        return self._total(pieces.counted, values)
+        return self._total(pieces.count_piece, values)
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """See `EStep`."""
-        return lambda tables: self._total(pieces.recounted, values, tables)
+        return lambda tables: self._total(pieces.recount_piece, values, tables)
 
     def _total(self, work: Callable[..., Counts], *tables: np.ndarray) -> Counts:
         with self.cluster.asked():
             parts = self.cluster.mapped(work, self.esteps, *map(self.cluster.shared, tables))
-            sums = self.cluster.together(pieces.added, parts)
+            sums = self.cluster.together(pieces.add_counts, parts)
             total: Counts = self.cluster.result(sums, parts, self.called, "counted")
             return total

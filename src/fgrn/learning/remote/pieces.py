@@ -19,7 +19,7 @@ from ...tables.distinct import Distinct
 from ...tables.encoded import Evidence, Variables
 from ...tables.stream import Stream, StreamPart
 from ...tables.table_file import name_in_errors
-from ..encoding import BySchema, Coding, distinct_values, record
+from ..encoding import BySchema, Coding, distinct_values, encode_stream
 
 CLAIMED = 2**22
 """Bytes that a piece, and what is held of it, claim to take: enough that they are seldom moved, and little beside the
@@ -53,10 +53,10 @@ class Piece:
     def __reduce__(self) -> tuple[Any, ...]:
         table = self.table
         weights = table.row_weights if table.is_weighted else None
-        return _restored, (table.columns, table.codes.T.copy(), weights, table.origins, self.facts)
+        return _moved_piece, (table.columns, table.codes.T.copy(), weights, table.origins, self.facts)
 
 
-def _restored(
+def _moved_piece(
     names: tuple[str, ...],
     columns: np.ndarray,
     weights: np.ndarray | None,
@@ -98,7 +98,7 @@ def _naming(part: StreamPart) -> Iterator[None]:
     raise type(found)(told)  # bare: what lies behind an error may be something that cannot be sent
 
 
-def summary(part: StreamPart, stream: Stream, weights: str | None) -> dict[str, Distinct]:
+def distinct_in_part(part: StreamPart, stream: Stream, weights: str | None) -> dict[str, Distinct]:
     """The different values of all columns of a part."""
     with _naming(part):
         found = distinct_values(stream.part(part), weights)
@@ -122,7 +122,7 @@ def piece(part: StreamPart, stream: Stream, weights: str | None, coding: Coding,
         coding = coding._replace(code=coding.code.fresh())
     rows = stream.part(part)
     with _naming(part):
-        table = record(rows, weights, lambda _: coding, without_zero)
+        table = encode_stream(rows, weights, lambda _: coding, without_zero)
     strange = coding.code.strange if isinstance(coding.code, BySchema) else {}
     return Piece(table, Facts(table.rows, table.weight, table.complete, rows.left_out, strange, part.notes))
 
@@ -140,16 +140,16 @@ def digests(piece: Piece) -> tuple[int, str, str]:
     return found
 
 
-def counted(mine: PieceEStep, values: np.ndarray) -> Counts:
+def count_piece(mine: PieceEStep, values: np.ndarray) -> Counts:
     """The expected counts of a piece under these parameters."""
     return mine.estep.count(values)
 
 
-def recounted(mine: PieceEStep, began_with: np.ndarray, tables: np.ndarray) -> Counts:
+def recount_piece(mine: PieceEStep, began_with: np.ndarray, tables: np.ndarray) -> Counts:
     """The same with other tables, and the messages that an epoch began with."""
     return mine.estep.cycles(began_with)(tables)
 
 
-def added(first: Counts, *others: Counts) -> Counts:
+def add_counts(first: Counts, *others: Counts) -> Counts:
     """The sum of several, in their order."""
     return reduce(Counts.joined, others[1:], first + others[0]) if others else first
