@@ -36,7 +36,7 @@ from fgrn import (
     WiringError,
 )
 from fgrn.bayes import realisation
-from fgrn.bayes.junction_tree import cluster_tree
+from fgrn.bayes.junction_tree import junction_tree
 from fgrn.engines import wide
 from fgrn.files import container, factored_file, model_file
 
@@ -529,20 +529,20 @@ def test_clusters_hold_every_scope_and_keep_every_variable_together(seed: int) -
     scopes = [
         [str(n) for n in draw.permutation(names)[: int(draw.integers(1, 4))]] for _ in range(int(draw.integers(15)))
     ]
-    tree = cluster_tree(sizes, scopes)
-    assert len(tree.edges) == len(tree.clusters) - 1
-    assert len(tree.outwards(0)) == len(tree.clusters)
+    tree = junction_tree(sizes, scopes)
+    assert len(tree.edges) == len(tree.cliques) - 1
+    assert len(tree.outwards(0)) == len(tree.cliques)
     for scope in scopes:
-        assert set(scope) <= set(tree.clusters[tree.holding(scope)])
+        assert set(scope) <= set(tree.cliques[tree.holding(scope)])
     for name in names:  # as many clusters as joints and one more: connected
-        holding = sum(name in cluster for cluster in tree.clusters)
+        holding = sum(name in cluster for cluster in tree.cliques)
         assert sum(name in shared for _, _, shared in tree.edges) == holding - 1
     for a, b, shared in tree.edges:
-        assert set(shared) == set(tree.clusters[a]) & set(tree.clusters[b])
+        assert set(shared) == set(tree.cliques[a]) & set(tree.cliques[b])
 
 
 def test_the_limits_are_those_of_the_module() -> None:
-    assert realisation.LARGEST_CLUSTER <= fgrn.graph.blocks.PRODUCT_SPACE_LIMIT
+    assert realisation.LARGEST_CLIQUE <= fgrn.graph.blocks.PRODUCT_SPACE_LIMIT
 
 
 # What a review found
@@ -700,10 +700,10 @@ def test_what_learning_may_do_is_saved_too(tmp_path: Path) -> None:
 )
 def test_altered_files_are_refused(tmp_path: Path, change: Any, words: str) -> None:
     model = BayesianNetwork({"a": 2, "b": 3}, [("a", "b")], {"a": [0.5, 0.5], "b": np.full((2, 3), 1 / 3)})
-    document, tensors = factored_file.encoded(model, model_file.HEAD)
+    document, tensors = factored_file.encode_factored(model, model_file.HEAD)
     document = copy.deepcopy(document)
     change(document)
     path = tmp_path / "m.fgrn"
-    path.write_bytes(container.packed(document, tensors))
+    path.write_bytes(container.container_bytes(document, tensors))
     with pytest.raises(fgrn.ModelFileError, match=words):
         fgrn.load(path)

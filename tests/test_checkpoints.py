@@ -26,9 +26,10 @@ from strategies import Evidence, SmallNetwork, networks, networks_with_evidence
 
 import fgrn
 from fgrn import BayesianNetwork, CheckpointError, CheckpointWarning, LearningError, Network, cli, engines
+from fgrn.core.digests import digest
 from fgrn.files import checkpoint_file, container
+from fgrn.flow.evidence import encode
 from fgrn.graph.blocks import Diverter
-from fgrn.learning.learn import checkpoints
 
 pytestmark = pytest.mark.slow
 
@@ -503,13 +504,13 @@ def test_an_interruption_leaves_the_network_as_it_was(tmp_path: Path) -> None:
 
 def test_every_so_many_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = []
-    plain = checkpoint_file.write
+    plain = checkpoint_file.write_checkpoint
 
     def noted(place: Path, stages: Any, over: bool, tidy: bool) -> None:
         written.append((stages[0].starts[0].epochs if stages[0].starts else 0, over, tidy))
         plain(place, stages, over, tidy)
 
-    monkeypatch.setattr(checkpoint_file, "write", noted)
+    monkeypatch.setattr(checkpoint_file, "write_checkpoint", noted)
     lvm().learn(table(), epochs=10, checkpoint=tmp_path / "run.ckpt", every=4)
     assert written == [(0, False, True), (4, False, False), (8, False, False), (10, True, False)]
 
@@ -617,14 +618,28 @@ def test_settings_are_checked(tmp_path: Path) -> None:
 def test_a_digest_sees_every_change_and_nothing_else(seed: int, places: set[int]) -> None:
     values = np.random.default_rng(seed).integers(0, 100, (300, 3)).astype(np.int16)
     same = np.asfortranarray(values)
-    assert checkpoints.digest(same) == checkpoints.digest(np.array(same, order="F"))
+    assert digest(same) == digest(np.array(same, order="F"))
     other = same.copy(order="F")
     for place in places:
         other[place % 300, place // 300] += 1
-    assert checkpoints.digest(other) != checkpoints.digest(same)
-    assert checkpoints.digest(same[:, :2], same[:, 2:]) != checkpoints.digest(same[:, :1], same[:, 1:])
-    assert checkpoints.digest(np.array(1.0)) != checkpoints.digest(np.array(2.0))
-    assert checkpoints.digest(np.broadcast_to(np.ones(1), 70)) == checkpoints.digest(np.ones(70))
+    assert digest(other) != digest(same)
+    assert digest(same[:, :2], same[:, 2:]) != digest(same[:, :1], same[:, 1:])
+    assert digest(np.array(1.0)) != digest(np.array(2.0))
+    assert digest(np.broadcast_to(np.ones(1), 70)) == digest(np.ones(70))
+
+
+def test_digests_of_rows_are_those_of_earlier_versions() -> None:
+    """A checkpoint that was written before is compared with them."""
+    net = fgrn.lvm({"Y1": 3, "Y2": ["a", "b"], "Y3": 2}, hidden=2)
+    data = {"Y2": ["a", None, "b", "b"], "Y1": [[0.2, 0.3, 0.5], [2, 0, 0], None, 1]}
+    found = encode(net._plan(), data, [1, 2, 0.5, 0]).digests()
+    assert found == {
+        "rows": 4,
+        "names": "e8ded4ad5248ea22d82c6af214549fc8",
+        "values": "c7ede6c171ed343ebd95dcf43c6cee9a",
+        "weights": "88afcf457ed90386523ecc011d638b66",
+    }
+    assert encode(net._plan(), data).digests()["weights"] == "3e5f5b3078b7a4b3d938786e53b1271e"
 
 
 # Files
@@ -690,7 +705,7 @@ def forged(place: Path, change: Callable[[dict[str, Any], dict[str, np.ndarray]]
     document = json.loads(json.loads(raw[8 : 8 + length])["__metadata__"]["fgrn"])
     tensors = {name: array.copy() for name, array in safetensors.load(raw).items() if name != container.CHECKSUM}
     change(document, tensors)
-    place.write_bytes(container.packed(document, tensors))
+    place.write_bytes(container.container_bytes(document, tensors))
 
 
 def set_at(key: str, value: Any) -> Callable[[dict[str, Any], dict[str, np.ndarray]], None]:
@@ -816,7 +831,7 @@ def test_a_disk_that_fills_later_is_a_warning(tmp_path: Path, monkeypatch: pytes
             again.learn(table(), **OPTIONS, checkpoint=place, every=1)
     assert len(caught) == 1
     assert_same(again, plain)
-    stages, over = checkpoint_file.read(place)  # the last good state
+    stages, over = checkpoint_file.read_checkpoint(place)  # the last good state
     assert (stages[0].starts[0].epochs, over) == (2, False)
     later.learn(table(), **OPTIONS, checkpoint=place, resume=True)
     assert_same(later, plain)
@@ -900,7 +915,7 @@ def test_a_command_that_is_killed_is_resumed(people: str, tmp_path: Path) -> Non
     for writes in (9, 25):
         done = subprocess.run([sys.executable, "-c", KILLED_COMMAND, *kept, str(writes)], check=False)
         assert done.returncode == -signal.SIGKILL
-        assert not checkpoint_file.read(place)[1]
+        assert not checkpoint_file.read_checkpoint(place)[1]
         assert not Path(models[1]).exists()
     assert cli.main([*common, "-o", models[0]]) == 0
     assert cli.main(kept) == 0

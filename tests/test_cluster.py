@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from time import monotonic, sleep
@@ -28,8 +29,8 @@ from random_models import bayesian_network
 
 import fgrn
 from fgrn import LearningError, Stream, TableFileError, cli
-from fgrn.learning.remote.cluster import Cluster, There
-from fgrn.learning.remote.pieces import Held, Piece
+from fgrn.learning.remote.cluster import Cluster, RemoteRows
+from fgrn.learning.remote.pieces import Piece, PieceEStep
 from fgrn.tables import parquet as shares
 from fgrn.tables.distinct import Distinct
 
@@ -253,7 +254,7 @@ def test_the_number_of_workers_does_not_change_a_bit(client: Client, tmp_path: P
 @pytest.mark.parametrize("chunks", [1, 5])
 def test_a_schema_is_found_by_the_workers(chunks: int, client: Client) -> None:
     frame = table().assign(size=pd.Categorical(["s", "m", "l"] * 300, ["s", "m", "l", "xl"], ordered=True))
-    found = There(dd.from_pandas(frame, npartitions=chunks), client).distinct("weight")
+    found = RemoteRows(dd.from_pandas(frame, npartitions=chunks), client).distinct("weight")
     weights = frame["weight"].to_numpy()
     known = frame[weights > 0].drop(columns="weight")
     assert fgrn.Schema.infer(found) == fgrn.Schema.infer(known, weights=weights[weights > 0])
@@ -741,7 +742,7 @@ def test_progress_tells_where_the_dashboard_is(client: Client, capsys: pytest.Ca
         def __call__(self, what: str, done: int, total: int) -> None:
             told.append((what, done, total))
 
-    There(dd.from_pandas(plain(), npartitions=3), client, Teller()).distinct(None)
+    RemoteRows(dd.from_pandas(plain(), npartitions=3), client, Teller()).distinct(None)
     done = [number for what, number, total in told[1:] if (what, total) == ("looking at columns", 3)]
     assert done == sorted(set(done))
     assert done[-1] == 3
@@ -750,32 +751,31 @@ def test_progress_tells_where_the_dashboard_is(client: Client, capsys: pytest.Ca
 def test_pieces_can_be_moved(client: Client) -> None:
     """Workers hand them on, or put them away when memory is short."""
     net = network()
-    found = There(dd.from_pandas(table()[["word", "few", "mixed", "weight"]], npartitions=2), client)
+    found = RemoteRows(dd.from_pandas(table()[["word", "few", "mixed", "weight"]], npartitions=2), client)
     from fgrn.learning.encoding import _by_variables
 
-    spread = found.recorded("weight", lambda names: _by_variables(net._plan(()), names))
-    piece: Piece = spread.pieces[0].result()
+    spread = found.encoded("weight", lambda names: _by_variables(net._plan(()), names)).on(net._plan(()))
+    piece: Piece = spread.futures[0].result()
     again: Piece = pickle.loads(pickle.dumps(piece))
     assert np.array_equal(again.table.codes, piece.table.codes)
     assert again.table.codes.flags.f_contiguous
     assert np.array_equal(again.table.row_weights, piece.table.row_weights)
-    assert again.table.place_of(3) == "row 3 of partition 0"
-    held: Held = spread.estep(_template(net), net._plan(())).held[0].result()
-    moved: Held = pickle.loads(pickle.dumps(held))
-    expected = held.rows.count(net._parameters.values)
-    assert np.array_equal(moved.rows.count(net._parameters.values).values, expected.values)
+    assert again.table.origin_of(3) == "row 3 of partition 0"
+    made: PieceEStep = spread.estep(_over_rows(net)).esteps[0].result()
+    moved: PieceEStep = pickle.loads(pickle.dumps(made))
+    expected = made.estep.count(net._parameters.values)
+    assert np.array_equal(moved.estep.count(net._parameters.values).values, expected.values)
 
 
-def _template(net: fgrn.Network) -> Any:
+def _over_rows(net: fgrn.Network) -> Any:
     from fgrn.engines import get
-    from fgrn.flow.counts import InMemory
     from fgrn.flow.evidence import encode
-    from fgrn.plan.schedule import Programs, special_edges
+    from fgrn.learning.learn import estep_over
 
     plan = net._plan(())
-    evidence = encode(plan, plain()[:5])
-    programs = Programs(plan, special_edges(plan, evidence.edges(), evidence.soft_edges()))
-    return InMemory(get("cpu"), plan, programs, evidence, np.ones(5), True, hold=False, merge=False)
+    programs = net._programs_for(plan, (), encode(plan, plain()[:5]))
+    make = net._estep(get("cpu"), plan, programs, expect=True, hold=False, merge=False)
+    return partial(estep_over, make, None)
 
 
 @given(
@@ -803,13 +803,13 @@ def test_parts_have_every_row_once_and_in_order(files: list[list[int]]) -> None:
     for number, groups in enumerate(files):
         first = 0
         for group, rows in enumerate(groups):
-            every.append(shares.Share(f"{number}", (group,), first, rows))
+            every.append(shares.RowGroups(f"{number}", (group,), first, rows))
             first += rows
-    parts = list(shares.parted(every))
+    parts = list(shares.parts_of(every))
     again = [(share.file, group) for part in parts for share in part for group in share.groups]
     assert again == [(share.file, share.groups[0]) for share in every]
     assert sum(share.rows for part in parts for share in part) == sum(map(sum, files))
-    assert len(parts) <= 2 * shares.FEW
+    assert len(parts) <= 2 * shares.FEWEST_PARTS
     for part in parts:
         for share in part:
             assert share.first == sum(files[int(share.file)][: share.groups[0]])

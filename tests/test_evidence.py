@@ -1064,3 +1064,37 @@ def test_codes_take_as_few_bytes_as_will_do() -> None:
         encoded = encode(plan, {"X": np.array([states - 1, np.nan])})
         assert encoded.codes.dtype == kind
         assert encoded.codes[:, 0].tolist() == [states - 1, -1]
+
+
+# Tables that are encoded
+
+
+def test_an_encoded_table_says_the_same_of_another_network() -> None:
+    """Its columns are found by name, with their distributions, their weights and the order of its rows."""
+    data = {"Y": ["a", None, "b"], "X": [[0.2, 0.3, 0.5], [1, 0, 0], 2], "Z": [1, 0, None]}
+    first = fgrn.lvm({"X": 3, "Y": ["a", "b"], "Z": 2}, hidden=2)
+    other = fgrn.naive_bayes({"Z": 2, "W": 2, "Y": ["a", "b"], "X": 3}, class_variable="W")
+    table = encode(first._plan(), data, [1, 2, 0.5])
+    moved, direct = table.on(other._plan()), encode(other._plan(), data, [1, 2, 0.5])
+    assert moved.digests() == direct.digests()
+    assert moved.weight == table.weight == 3.5
+    assert moved.soft_edges() == {other._plan().edge("X")}
+    for name in other._plan().names:
+        edge = other._plan().edge(name)
+        states = len(other._plan().labels[edge])
+        assert np.array_equal(moved.weights(edge, states), direct.weights(edge, states))
+    with pytest.raises(fgrn.EvidenceError, match="Column 'Z' is not a variable of this network"):
+        table.on(fgrn.lvm({"X": 3, "Y": ["a", "b"]}, hidden=2)._plan())
+
+
+def test_weights_go_with_an_encoded_table() -> None:
+    data, weights = {"X": [0, 1, 2, 0], "Y": [1, 0, None, 1]}, [1, 2, 0.5, 0]
+    nets = [fgrn.lvm({"X": 3, "Y": 2}, hidden=2) for _ in range(2)]
+    table = encode(nets[0]._plan(), data, weights)
+    assert (table.place, table.rows, table.is_weighted) == ("memory", 4, True)
+    nets[0].learn(table, epochs=3)
+    nets[1].learn(data, epochs=3, weights=weights)
+    assert nets[0] == nets[1]
+    assert nets[0].trained == nets[1].trained
+    assert np.array_equal(table.take(np.array([3, 1])).row_weights, [0, 2])
+    assert not encode(nets[0]._plan(), data).is_weighted

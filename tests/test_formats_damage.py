@@ -16,7 +16,7 @@ from documents import TEXTS, documents, example
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgrn.bayes.document import Document, Factor
+from fgrn.bayes.document import Document, WrittenTable
 from fgrn.core.exceptions import NetworkFileError
 from fgrn.files import formats
 from fgrn.files.formats import FORMATS, READ_ONLY, builder, read_document, uai
@@ -320,7 +320,7 @@ def test_large_tables_are_read_in_a_second_or_two() -> None:
     for place, name in enumerate(names):
         parents = names[max(0, place - 3) : place]
         values = rng.dirichlet(np.ones(5), size=(5,) * len(parents)).reshape((5,) * (len(parents) + 1))
-        factors.append(Factor((*parents, name), values))
+        factors.append(WrittenTable((*parents, name), values))
     document = Document(states, tuple(factors), True)
     for format in FORMATS:
         text = MODULES[format].serialise(document)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from documents import TEXTS, example
 
-from fgrn.bayes.document import Document, Factor
+from fgrn.bayes.document import Document, WrittenTable
 from fgrn.cli import main
 from fgrn.core.exceptions import FgrnError, NetworkFileError
 from fgrn.files.formats import EXTENSIONS, READ_ONLY, READABLE, UNREADABLE, dne, dsc, read_document, write_document
@@ -60,7 +60,7 @@ def test_functions_levels_and_numbers_of_states_in_dne() -> None:
         "D": ("only",),
         "E": ("x", "y"),
     }
-    assert document.factors[1] == Factor(("A", "B"), document.factors[1].values)
+    assert document.factors[1] == WrittenTable(("A", "B"), document.factors[1].values)
     assert document.factors[1].values.tolist() == [[1, 0], [0, 1], [1, 0]]
     assert document.factors[3].values.tolist() == [1]
     assert document.factors[4].values.tolist() == [[0.1, 0.9], [0.5, 0.5]]

@@ -291,7 +291,7 @@ def test_any_text_means_the_same_in_batches(
     place = tmp_path_factory.mktemp("text") / "a.csv"
     place.write_text(text, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fgrn.tables.text_reader, "BLOCK_BYTES", block)
+        patch.setattr(fgrn.tables.text_reader, "PARSED_BYTES", block)
         expected = outcome(lambda: table_file.read(place))
         found = outcome(lambda: pa.concat_tables(Stream(place, rows=rows)))
         if not isinstance(expected, pa.Table):
@@ -508,20 +508,20 @@ def test_what_is_no_table_in_memory_is_told(tmp_path: Path) -> None:
 
 
 def test_the_numbers_of_rows_wait_on_disk_where_some_are_left_out(tmp_path: Path) -> None:
-    from fgrn.learning.encoding import _by_variables, record
+    from fgrn.learning.encoding import _by_variables, encode_stream
 
     frame = plain(900).assign(weight=np.tile([1.0, 0.0, 2.0], 300))
     as_csv(frame, tmp_path / "a.csv")
     net = network()
-    table = record(
+    table = encode_stream(
         Stream(tmp_path / "a.csv", rows=200), "weight", lambda names: _by_variables(net._plan(()), names), True
     )
     assert (table.rows, table.weight) == (600, 900)
     kept = [row for row in range(900) if row % 3 != 1]
-    assert [table.place_of(row).split()[1] for row in (0, 1, 2, 300, 599)] == [
+    assert [table.origin_of(row).split()[1] for row in (0, 1, 2, 300, 599)] == [
         f"{kept[n]}" for n in (0, 1, 2, 300, 599)
     ]
-    assert all(isinstance(numbers.base, memoryview) or not numbers.flags.owndata for _, _, numbers in table.places)
+    assert all(isinstance(numbers.base, memoryview) or not numbers.flags.owndata for _, _, numbers in table.origins)
 
 
 @pytest.mark.parametrize("holes", [0.0, 0.1])
@@ -706,7 +706,7 @@ def test_a_file_that_is_cut_short_is_an_error(cut: int, tmp_path: Path) -> None:
 
 
 def test_many_numbers_keep_their_quantiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fgrn.tables.distinct, "MOST_NUMBERS", 2**10)
+    monkeypatch.setattr(fgrn.tables.distinct, "MOST_EXACT_NUMBERS", 2**10)
     values = np.random.default_rng(0).normal(size=200_000)
     found = Distinct("x")
     for part in np.split(values, 50):

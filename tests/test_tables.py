@@ -63,17 +63,17 @@ def test_a_table_is_the_same_in_any_kind(kind: str) -> None:
     filled = model.complete(table)
     assert type(filled) is type(table)
     columns = frames.columns(filled)
-    assert not any(frames.is_unknown(value) for column in columns.values() for value in frames.listed(column))
+    assert not any(frames.is_unknown(value) for column in columns.values() for value in frames.as_list(column))
 
 
 @given(st.lists(st.one_of(st.none(), st.sampled_from(["a", "b", "1"]), st.integers(0, 3), st.booleans(), st.floats())))
 def test_a_column_by_its_values_is_the_column(values: list[Any]) -> None:
     column = frames.columns({"x": values}, by_value=True)["x"]
-    assert isinstance(column, frames.Factored)
+    assert isinstance(column, frames.DictionaryColumn)
     for back, value in zip(column.tolist(), values, strict=True):
         assert (frames.is_unknown(back) and frames.is_unknown(value)) or back == value
     assert column.counts.sum() == len(values)
-    assert frames.listed(frames.taken(column, np.arange(len(values))[::2])) == column.tolist()[::2]
+    assert frames.as_list(frames.select_rows(column, np.arange(len(values))[::2])) == column.tolist()[::2]
 
 
 SERIES = {
@@ -99,7 +99,7 @@ def test_few_rows_of_pandas_are_read_as_many_are(
 ) -> None:
     def read() -> tuple[list[Any], list[bool], type]:
         (column,) = frames.columns(pd.DataFrame({"x": series}), by_value=by_value).values()
-        values = frames.listed(column)
+        values = frames.as_list(column)
         return (
             [(type(one), one) for one in values if not frames.is_unknown(one)],
             [*map(frames.is_unknown, values)],
@@ -107,7 +107,7 @@ def test_few_rows_of_pandas_are_read_as_many_are(
         )
 
     few = read()
-    monkeypatch.setattr(frames, "FEW", 0)
+    monkeypatch.setattr(frames, "FEW_ROWS_OF_PANDAS", 0)
     assert read() == few
 
 
@@ -157,7 +157,7 @@ def test_a_network_reads_any_kind_alike(kind: str) -> None:
     assert net.table("colour").tolist() == expected.table("colour").tolist()
     filled = net.complete(table)
     assert type(filled) is type(table)
-    full = {name: frames.listed(column) for name, column in frames.columns(filled).items()}
+    full = {name: frames.as_list(column) for name, column in frames.columns(filled).items()}
     assert full == expected.complete(WORDS)
     with pytest.raises(fgrn.EvidenceError, match=r"Row 4, 'colour': 'green' is not one of its states"):
         fgrn.lvm({"colour": ["blue", "red"], "size": [1, 2]}, hidden=2).propagate(table)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import fgrn
 from fgrn.cli import main
 from fgrn.core.exceptions import HIDDEN, FgrnError, FgrnWarning, UnknownNameError, counted, visible, warn
-from fgrn.core.printing import aligned
+from fgrn.core.printing import text_table
 
 NAME = "tall\x1b[31m\u202e\u200b\nname"
 VALUES = ["\x1b]0;title\x07yes", "\x9b2Jno"]
@@ -78,7 +78,7 @@ def test_a_warning_is_shown_without_what_is_hidden() -> None:
 
 
 def test_tables_tell_names_apart_that_differ_in_what_is_hidden() -> None:
-    lines = aligned([], [["a\tb"], ["a b"], ["a\u200bb"]]).split("\n")
+    lines = text_table([], [["a\tb"], ["a b"], ["a\u200bb"]]).split("\n")
     assert lines == [r"a\tb", "a b", r"a\u200bb"]
 
 

@@ -11,7 +11,7 @@ from ..core.arrays import ReadOnlyArrays
 
 
 @dataclass(frozen=True, eq=False)
-class Factor(ReadOnlyArrays):
+class WrittenTable(ReadOnlyArrays):
     """A table over some variables.
 
     Attributes:
@@ -23,7 +23,7 @@ class Factor(ReadOnlyArrays):
     values: np.ndarray
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Factor):
+        if not isinstance(other, WrittenTable):
             return NotImplemented
         return self.scope == other.scope and np.array_equal(self.values, other.values)
 
@@ -43,7 +43,7 @@ class Document:
     """
 
     states: Mapping[str, tuple[str, ...]]
-    factors: tuple[Factor, ...]
+    factors: tuple[WrittenTable, ...]
     directed: bool
     name: str = ""
     properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -58,3 +58,7 @@ class Document:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+Factor = WrittenTable
+"""The name that it had before; a `fgrn.Factor` is a block."""

@@ -92,7 +92,9 @@ class Answer:
         if possible.all():
             return None, self._evidence
         which = np.flatnonzero(possible)
-        return possible, {name: frames.taken(column, which) for name, column in frames.columns(self.known).items()}
+        return possible, {
+            name: frames.select_rows(column, which) for name, column in frames.columns(self.known).items()
+        }
 
     @staticmethod
     def _all_rows(possible: np.ndarray | None, answers: list[Any], nothing: Any = None) -> list[Any]:

@@ -29,9 +29,9 @@ from .wording import say
 @common.json_option
 def demo(output: str, hidden: int, epochs: int, as_json: bool) -> None:
     """Learn handwritten digits, compare, explain, complete, and draw what was learnt. Needs no network."""
-    from ..showcase.demo import run
+    from ..showcase.demo import run_demo
 
-    results = run(Path(output), hidden, epochs, (lambda _: None) if as_json else say)
+    results = run_demo(Path(output), hidden, epochs, (lambda _: None) if as_json else say)
     if as_json:
         common.as_json(results)
 

@@ -90,7 +90,7 @@ def make_plan(wiring: Wiring, paused: Collection[str] = ()) -> Plan:
     mapped = 0
     for diverter in diverters:
         sizes = [size for _, size in diverter.space]
-        runs.append(_run(sizes))
+        runs.append(_run_length(sizes))
         for position, (variable, axes) in enumerate(zip(diverter.reads + diverter.drives, diverter.legs, strict=True)):
             number, into = edge[variable.name], position < len(diverter.reads)
             siso = -1 if into else siso_of_input.get(number, -1)
@@ -139,7 +139,7 @@ def make_plan(wiring: Wiring, paused: Collection[str] = ()) -> Plan:
     )
 
 
-def _run(sizes: Sequence[int]) -> int:
+def _run_length(sizes: Sequence[int]) -> int:
     """How many joint states make a run: those of the last parts of a space, as many as the cache likes."""
     run = 1
     for size in reversed(sizes):

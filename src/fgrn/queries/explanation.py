@@ -67,18 +67,22 @@ class Explanation:
     def _rows(self, room: int | None = None) -> list[list[str]]:
         """From the log-odds in general, value by value, to those of the row."""
         first, last = self.shares
-        known = [(name, shown(self.values[name])) for name, _ in self.ranked]
+        known = [(name, value_text(self.values[name])) for name, _ in self.ranked]
         labels = printing.equations(known, None if room is None else room - BESIDE)
         between = [
-            [label, added(value, self.certain.get(name, 0.0))]
+            [label, contribution_text(value, self.certain.get(name, 0.0))]
             for label, (name, value) in zip(labels, self.ranked, strict=True)
         ]
-        return [["baseline", added(self.prior, first)], *between, ["total", added(self.log_odds, last)]]
+        return [
+            ["baseline", contribution_text(self.prior, first)],
+            *between,
+            ["total", contribution_text(self.log_odds, last)],
+        ]
 
     def __str__(self) -> str:
-        what = visible(f"{self.variable} = {shown(self.state)}  ({self.probability:.1%})")
-        room = printing.room()
-        table = printing.aligned([], self._rows(room), indent=2, room=room)
+        what = visible(f"{self.variable} = {value_text(self.state)}  ({self.probability:.1%})")
+        room = printing.terminal_width()
+        table = printing.text_table([], self._rows(room), indent=2, room=room)
         return f"{what}; log-odds, for (+) or against (-)\n{table}"
 
     def _repr_html_(self) -> str:
@@ -88,11 +92,11 @@ class Explanation:
             f"<tr><th style='text-align:left'>{escape(visible(name))}</th><td>{text}</td></tr>"
             for name, text in self._rows()
         )
-        what = escape(visible(f"{self.variable} = {shown(self.state)} ({self.probability:.1%}), log-odds"))
+        what = escape(visible(f"{self.variable} = {value_text(self.state)} ({self.probability:.1%}), log-odds"))
         return f"<table><caption>{what}</caption>{cells}</table>"
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value as people read it: a number with four digits, and all of its whole part."""
     return shown_number(float(value)) if isinstance(value, (float, np.floating)) else str(value)
 
@@ -102,7 +106,7 @@ def _ruled_out(odds: Any) -> Any:
     return np.sign(odds) * (np.abs(odds) > CERTAIN - 1e-6)
 
 
-def added(value: float, share: float, form: str = "+.3f") -> str:
+def contribution_text(value: float, share: float, form: str = "+.3f") -> str:
     """What a value adds, as text; where it rules something out, that, and in which share of the orders."""
     if not share:
         return format(value, form)

@@ -24,10 +24,10 @@ class Prototypes(dict[State, Profile]):
         names = list(states)
         super().__init__(zip(names, profiles, strict=True))
         self.shares: dict[State, float] = dict(zip(names, map(float, shares), strict=True))
-        self.baseline: Profile = weighted(self, self.shares)
+        self.baseline: Profile = weighted_mean(self, self.shares)
 
 
-def weighted(profiles: Mapping[Any, Mapping[str, Any]], shares: Mapping[Any, float]) -> Profile:
+def weighted_mean(profiles: Mapping[Any, Mapping[str, Any]], shares: Mapping[Any, float]) -> Profile:
     """The sum over states of share * profile: sum_s shares[s] P(column = level | s), for every column and level."""
     total: Profile = {}
     for state, columns in profiles.items():

@@ -1,4 +1,4 @@
-"""What looks odd in a table that is about to be learnt from: words for missing values, a row as names, no text."""
+"""Warnings about tables to learn from: words taken as missing values, a first row taken as names, invalid text."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any
 from ..core.exceptions import Remedy, SchemaError, TableWarning, counted, shortened, warn
 from ..core.labels import is_missing_word, is_number, is_text
 from . import frames
-from .columns import Column, row_of, told_apart
+from .columns import Column, checked_dictionary, row_of
 from .distinct import Distinct
 
-MOST_TOLD = 3
-"""Columns of which one warning tells."""
+MOST_LISTED = 3
+"""The most columns that one warning lists."""
 
 
-def tell_missing(words: Mapping[str, Mapping[Any, int | None]]) -> None:
-    """Warn that some words of a table were taken as missing values, and say how to keep them as levels.
+def warn_of_missing_words(words: Mapping[str, Mapping[Any, int | None]]) -> None:
+    """Warn which words were taken as missing values, in how many rows, and how to keep them as levels.
 
     Args:
-        words: by column, the words, and in how many rows each is, None where that is not known.
+        words: by column the words, and the number of rows of each, None if not known.
     """
-    told = []
+    parts = []
     for name, rows in words.items():
         known = [count for count in rows.values() if count is not None]
         where = f" in {counted(sum(known), 'row')}" if known else ""
-        told.append(f"column {name!r}: {shortened([repr(word) for word in rows], 4)}{where}")
-    if told:
-        more = [counted(len(told) - MOST_TOLD, "more column")] if len(told) > MOST_TOLD else []
+        parts.append(f"column {name!r}: {shortened([repr(word) for word in rows], 4)}{where}")
+    if parts:
+        more = [counted(len(parts) - MOST_LISTED, "more column")] if len(parts) > MOST_LISTED else []
         warn(
-            f"Words taken as missing values: {'; '.join([*told[:MOST_TOLD], *more])}.",
+            f"Words taken as missing values: {'; '.join([*parts[:MOST_LISTED], *more])}.",
             TableWarning,
             value=next(iter(next(iter(words.values())))),
             remedies=Remedy("keep them as levels", "missing=() (of an estimator, missing_values=())", missing=()),
@@ -38,7 +38,7 @@ def tell_missing(words: Mapping[str, Mapping[Any, int | None]]) -> None:
 
 
 def words_as_missing(found: Mapping[str, Column], values: Mapping[str, Any]) -> dict[str, dict[Any, int | None]]:
-    """By column of a schema, the words taken as missing values, and in how many rows each is, if that is known.
+    """Return by column the words taken as missing values, and the number of rows of each, None if not known.
 
     Args:
         found: the columns of the schema.
@@ -49,25 +49,25 @@ def words_as_missing(found: Mapping[str, Column], values: Mapping[str, Any]) -> 
         if column.missing:
             rows: dict[Any, int] = {}
             if not isinstance(values[name], Distinct):
-                apart = told_apart(values[name], name)
+                apart = checked_dictionary(values[name], name)
                 rows = dict(zip(apart.values, apart.counts.tolist(), strict=True))
             words[name] = {word: rows.get(word) for word in column.missing}
     return words
 
 
 def words_among_numbers(counts: Mapping[Any, float]) -> list[str]:
-    """The values that are no numbers, in a column where nearly all are: at most one of twenty, by how often they are.
+    """Return the values that are not numbers if they are at most 5 % of a column of numbers, else none.
 
     Args:
-        counts: the different known values of a column, and how often each is there.
+        counts: the distinct values of a column, and how often each occurs.
     """
     words = [value for value in counts if isinstance(value, str) and not is_number(value)]
     few = 20 * sum(counts[word] for word in words) <= sum(counts.values())
     return words if few and len(counts) > len(words) + 1 else []
 
 
-def tell_missing_classes(name: str, found: Mapping[Any, int]) -> None:
-    """Say which words of a column of classes were taken for missing values, in how many rows, and how to keep them."""
+def warn_of_missing_classes(name: str, found: Mapping[Any, int]) -> None:
+    """Warn which words of the class column were taken as missing values, and how to keep them."""
     warn(
         f"{shortened([repr(word) for word in found], 4)} in {counted(sum(found.values()), 'row')} taken as missing: "
         "the class of these rows is unknown.",
@@ -78,17 +78,17 @@ def tell_missing_classes(name: str, found: Mapping[Any, int]) -> None:
     )
 
 
-def missing_words(values: Any, column: Column) -> dict[Any, int]:
-    """The words of a column that were taken for missing values, and how often each is there."""
+def count_missing_words(values: Any, column: Column) -> dict[Any, int]:
+    """Return the words of a column that were taken as missing values, and how often each occurs."""
     if frames.is_numbers(values):
         return {}
-    apart = told_apart(values, column.name)
+    apart = checked_dictionary(values, column.name)
     counts = zip(apart.values, apart.counts.tolist(), strict=True)
     return {word: n for word, n in counts if n and is_missing_word(word) and column.is_missing(word)}
 
 
-def doubt_names(columns: Iterable[Column]) -> None:
-    """Warn of names of columns that look like a row."""
+def warn_of_names_like_values(columns: Iterable[Column]) -> None:
+    """Warn if the names of the columns look like a row of the table."""
     known = list(columns)
     if names_are_values(known):
         warn(
@@ -100,15 +100,16 @@ def doubt_names(columns: Iterable[Column]) -> None:
 
 
 def names_are_values(columns: Iterable[Column]) -> bool:
-    """Whether the name of every column looks like a value of it, as where a row was read as the line of names."""
+    """Return whether the name of every column looks like one of its values, as if a row was read as names."""
     known = [column for column in columns if column.levels]
     numbers = [int(column.name) for column in known if column.name.strip().isdecimal()]
-    numbered = len(numbers) == len(known) and len({b - a for a, b in pairwise(numbers)}) <= 1  # counted, or years
+    # names such as 1, 2, 3, ... or years are not values
+    numbered = len(numbers) == len(known) and len({b - a for a, b in pairwise(numbers)}) <= 1
     return len(known) > 1 and not numbered and all(map(_is_value_of_itself, known))
 
 
 def _is_value_of_itself(column: Column) -> bool:
-    """Whether the name of a column is one of its values; pandas makes equal names different by ".1", ".2", ..."""
+    """Return whether the name of a column is one of its values, also without the ".1" pandas appends."""
     shorter = column.name.rpartition(".")[0] or column.name
     return is_missing_word(column.name) or _is_value(column, column.name) or _is_value(column, shorter)
 
@@ -121,24 +122,25 @@ def _is_value(column: Column, name: str) -> bool:
         numbers = [float(level) for level in column.levels]
         return is_number(name) and min(numbers) <= float(name) <= max(numbers)
     low, high = column.edges[0], column.edges[-1]
-    room = 1.5 * (high - low) or abs(low)  # around the edges, where nearly all values are
-    return is_number(name) and low - room <= float(name) <= high + room
+    margin = 1.5 * (high - low) or abs(low)  # nearly all values are that close to the edges
+    return is_number(name) and low - margin <= float(name) <= high + margin
 
 
-def check_text(column: frames.Factored, name: str, rows: bool) -> None:
-    """Refuse words that are no text, naming the row where `rows` are those of the table: no file could hold them."""
+def check_text(column: frames.DictionaryColumn, name: str, rows: bool) -> None:
+    """Raise SchemaError for words that no file can hold; the error names the row if `rows` is true."""
     for place, value in enumerate(column.values):
         if isinstance(value, str) and not is_text(value):
             raise _no_text(value, row=row_of(column, place) if rows else None, column=name)
 
 
-def check_name(name: str) -> None:
-    """Refuse the name of a column, if it is no text."""
+def check_column_name(name: str) -> None:
+    """Raise SchemaError if the name of a column is not valid text."""
     if not is_text(name):
         raise _no_text(name)
 
 
 def _no_text(value: str, **place: Any) -> SchemaError:
+    """Return the error for a string with a lone surrogate."""
     what = f"{value!r}{'' if place else ', the name of a column,'} is no text"
     return SchemaError(
         f"{what}: it holds half of a pair of surrogates, which no file can hold.",
