@@ -1083,7 +1083,7 @@ def test_an_encoded_table_says_the_same_of_another_network() -> None:
         edge = other._plan().edge(name)
         states = len(other._plan().labels[edge])
         assert np.array_equal(moved.weights(edge, states), direct.weights(edge, states))
-    with pytest.raises(fgrn.EvidenceError, match="Column 'Z' is not a variable of this network"):
+    with pytest.raises(fgrn.EvidenceError, match="Column 'Z': this is not a variable of this network"):
         table.on(fgrn.lvm({"X": 3, "Y": ["a", "b"]}, hidden=2)._plan())
 
 

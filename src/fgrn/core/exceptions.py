@@ -210,7 +210,7 @@ class Report:
 
     def __reduce__(self) -> tuple[Any, ...]:
         plain = isinstance(self.value, (str, bytes, int, float, NoneType))
-        return _restored, (type(self), {**self.parts, "value": self.value if plain else repr(self.value)})
+        return _report_of, (type(self), {**self.parts, "value": self.value if plain else repr(self.value)})
 
 
 def _sentences(remedies: Sequence[str]) -> str:
@@ -223,7 +223,7 @@ def _sentences(remedies: Sequence[str]) -> str:
     return " ".join(one[0].upper() + one[1:] for one in ends if one)
 
 
-def _restored(kind: type[Report], parts: dict[str, Any]) -> Report:
+def _report_of(kind: type[Report], parts: dict[str, Any]) -> Report:
     """An error or warning that comes from another process."""
     return kind(**parts)
 
