@@ -114,7 +114,7 @@ class Tokens:
         self.next = self._after(end)
         return Span(start, end)
 
-    def said(self, span: Span) -> str:
+    def without_comments(self, span: Span) -> str:
         """Return a part of the text, with a blank in place of each comment; line breaks are kept."""
 
         def blank(match: re.Match[str]) -> str:
@@ -127,7 +127,7 @@ class Tokens:
 
         Some words may stand for numbers.
         """
-        raw = self.said(span).replace("(", " ").replace(")", " ")
+        raw = self.without_comments(span).replace("(", " ").replace(")", " ")
         for word, value in (words or {}).items():
             raw = raw.replace(word, repr(value))
         line = self.line(span.begin)
