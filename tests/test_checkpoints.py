@@ -329,7 +329,7 @@ def killed_again_and_again(case, folder):
         if status:
             kills += 1
             torn += any(path.suffix == ".part" for path in folder.iterdir())
-            found, over = checkpoint_file.read(place)  # whenever it was: the file is whole
+            found, over = checkpoint_file.read_checkpoint(place)  # whenever it was: the file is whole
             stages.add((over, *((len(stage.starts), sum(s.epochs for s in stage.starts)) for stage in found)))
     assert result.read_bytes() == expected, case
     result.unlink()
