@@ -12,7 +12,7 @@ from ..core.arrays import ReadOnlyArrays
 
 @dataclass(frozen=True, eq=False)
 class Factor(ReadOnlyArrays):
-    """A table over some variables, as in a network file.
+    """A table over some variables.
 
     Attributes:
         scope: the names of the variables; for a conditional table the parents in the order of the file, then the child.
@@ -27,7 +27,7 @@ class Factor(ReadOnlyArrays):
             return NotImplemented
         return self.scope == other.scope and np.array_equal(self.values, other.values)
 
-    __hash__ = None  # type: ignore[assignment]  # arrays have no hash
+    __hash__ = None  # type: ignore[assignment]  # of arrays there is none
 
 
 @dataclass(frozen=True, eq=False)

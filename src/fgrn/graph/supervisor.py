@@ -140,7 +140,7 @@ def make_plan(wiring: Wiring, paused: Collection[str] = ()) -> Plan:
 
 
 def _run(sizes: Sequence[int]) -> int:
-    """Return the number of joint states of a run: those of the last parts of a space, at most LONGEST_RUN."""
+    """How many joint states make a run: those of the last parts of a space, as many as the cache likes."""
     run = 1
     for size in reversed(sizes):
         if run > 1 and run * size > LONGEST_RUN:

@@ -66,7 +66,7 @@ class Explanation:
         return float(_ruled_out(self.prior)), float(_ruled_out(self.log_odds))
 
     def _rows(self, room: int | None = None) -> list[list[str]]:
-        """Return the lines from the baseline, value by value, to the log-odds of the row."""
+        """From the log-odds in general, value by value, to those of the row."""
         first, last = self.shares
         known = [(name, shown(self.values[name])) for name, _ in self.ranked]
         labels = printing.equations(known, None if room is None else room - BESIDE)
@@ -94,7 +94,7 @@ class Explanation:
 
 
 def shown(value: Any) -> str:
-    """Return a value as text; a number with four digits, or with all digits of its integer part."""
+    """A value as people read it: a number with four digits, and all of its whole part."""
     return shown_number(float(value)) if isinstance(value, (float, np.floating)) else str(value)
 
 
@@ -104,7 +104,7 @@ def _ruled_out(odds: Any) -> Any:
 
 
 def added(value: float, share: float, form: str = "+.3f") -> str:
-    """Return a contribution as text; "certain" or "ruled out", with the share of orders, if it is infinite."""
+    """What a value adds, as text; where it rules something out, that, and in which share of the orders."""
     if not share:
         return format(value, form)
     word = "certain" if share > 0 else "ruled out"
