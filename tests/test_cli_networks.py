@@ -165,7 +165,7 @@ def test_uai_evidence_and_partition_functions(tmp_path: Path, capsys: Any) -> No
 
 def test_loopy_answers_are_called_approximations(network: Path, capsys: Any) -> None:
     text = said(capsys, "query", network, "--given", "dysp=yes", "--method", "loopy")
-    assert "approximation: messages came to rest after" in text and "about" in text
+    assert "approximation: messages converged after" in text and "about" in text
     told = asked(capsys, network, "--given", "dysp=yes", "--method", "loopy")
     assert told["converged"] and told["rounds"] > 1
 

@@ -1,4 +1,4 @@
-"""What is known, as it is written on a command line or in a table: states, weights of states, states that it is not."""
+"""Evidence as written on the command line or in a table: states, weights of states, excluded states."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from ..bayes.factored import FactoredModel
     from ..core.variable import Variable
 
-given_help = "Something that is known: NAME=STATE; NAME=[W,W,...], a weight for each state; or NAME!=STATE. Repeatable."
-"""Of the option --given."""
+given_help = "Evidence: NAME=STATE; NAME=[W,W,...], a weight for each state; or NAME!=STATE. Repeatable."
+"""The help of the option --given."""
 
 NOT = "!="
 
 
 def parted(text: str, names: Sequence[str]) -> tuple[str, str]:
-    """The name and what is said of it; one that may itself have an equals sign in it is known by `names`."""
+    """Return the variable and the value of NAME=VALUE; `names` tells where a name with an equals sign ends."""
     if "=" not in text:
         raise click.UsageError(f"--given is NAME=STATE, NAME=[W,W,...] or NAME!=STATE. Got {text!r}.")
     for at in (at for at, letter in enumerate(text) if letter == "="):
@@ -37,7 +37,7 @@ def parted(text: str, names: Sequence[str]) -> tuple[str, str]:
 
 
 def code_of(variable: Variable, text: str) -> int:
-    """The position of a state as it is written: by its label, or by a number that means the same."""
+    """Return the code of a state: of its label, or of a number equal to one label."""
     labels = [str(label) for label in variable.labels]
     if text in labels:
         return labels.index(text)
@@ -49,7 +49,7 @@ def code_of(variable: Variable, text: str) -> int:
 
 
 def weights_of(variable: Variable, text: str) -> np.ndarray | None:
-    """What "[.2, .8]" and "!=no" say of each state; None if the text is neither."""
+    """Return the weights of the states for "[.2, .8]" or "!=no"; None for any other text."""
     if text in map(str, variable.labels):
         return None
     if text.startswith(NOT):
@@ -73,7 +73,7 @@ def weights_of(variable: Variable, text: str) -> np.ndarray | None:
 
 
 def known_of(model: FactoredModel, given: Sequence[str]) -> dict[str, Any]:
-    """What options --given say, by variable; what several say of one holds together."""
+    """Return the evidence of options --given by variable; several on one variable are multiplied."""
     states: dict[str, set[int]] = {}
     weights: dict[str, np.ndarray] = {}
     for text in given:
@@ -101,7 +101,7 @@ def known_of(model: FactoredModel, given: Sequence[str]) -> dict[str, Any]:
 
 
 def rows_of(model: FactoredModel, path: str, **options: Any) -> tuple[dict[str, Any], int | None]:
-    """The evidence in a file, by variable, and how many rows it has; None for one sample of a UAI file."""
+    """Return the evidence of a file by variable, and its number of rows; None for one sample of a UAI file."""
     if path.removesuffix(".gz").endswith(".evid"):
         from .. import read_evidence
 
@@ -125,7 +125,7 @@ def rows_of(model: FactoredModel, path: str, **options: Any) -> tuple[dict[str, 
 
 
 def _check_evidence(model: FactoredModel, path: str, name: str, states: Sequence[int | None]) -> None:
-    """Refuse numbers that the network has no variable or state for, naming the file."""
+    """Raise an error if the network has no such variable or state."""
     if name not in model.names:
         raise EvidenceError(
             f"this is not a variable of the network. {nearest(name, model.names)}", file=repr(path), column=name
@@ -139,7 +139,7 @@ def _check_evidence(model: FactoredModel, path: str, name: str, states: Sequence
 
 
 def _column(variable: Variable, column: Any) -> Any:
-    """A column of a table as evidence: positions of states, or a list if some values are weights."""
+    """Return a column of a table as evidence: codes of states, or a list if some values are weights."""
     import pyarrow as pa
 
     from ..tables.frames import UNKNOWN, Coded
@@ -165,7 +165,7 @@ def _column(variable: Variable, column: Any) -> Any:
 
 
 def together(rows: Mapping[str, Any], known: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Rows of evidence with something that holds in all of them."""
+    """Return rows of evidence with the evidence `known` added to each row."""
     for name in known:
         if name in rows:
             raise click.UsageError(f"{name!r} is in --evidence and in --given. Leave one of them out.")

@@ -1,4 +1,4 @@
-"""Commands that tell what is in a table: `inspect`, and `compare` for its hidden states."""
+"""Commands that describe a table: `inspect`, and `compare` for the number of hidden states."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..tables.columns import Column
 
 MOST_CELLS = 48
-"""How wide the levels of a column are shown."""
+"""Width of the list of levels of a column, in characters."""
 
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
@@ -38,7 +38,7 @@ WHOLE = re.compile(r"[+-]?(0|[1-9]\d*|[1-9]\d{0,2}(,\d{3})+)")
 @common.rescale_option
 @common.json_option
 def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool, **options: Any) -> None:
-    """What is in a table: columns, levels, holes, and what looks odd; or in a Bayesian network.
+    """Describe a table: columns, levels, missing values, and what looks wrong; or a Bayesian network.
 
     DATA is a CSV, TSV or Parquet file, or - for standard input; or a network: BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE.
     """
@@ -89,7 +89,7 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
 def _looked_at(
     name: str, values: Any, rows: int, codes: tuple[str, ...] | None, bins: int, max_levels: int
 ) -> tuple[dict[str, Any], Column | None]:
-    """What there is to say of a column, and what a schema makes of it, if anything."""
+    """Return the record of a column for the output, and its `Column`, None if it cannot have one."""
     from ..tables.schema import Schema
 
     counts, column, weights = _counts(values), None, None
@@ -113,7 +113,7 @@ def _looked_at(
 
 
 def _counts(values: Any) -> dict[Any, int]:
-    """The different known values of a column, and how often each is there."""
+    """Return the distinct known values of a column and their counts."""
     if frames.is_numbers(values):
         found, often = np.unique(values[values == values], return_counts=True)
         return dict(zip(found.tolist(), often.tolist(), strict=True))
@@ -132,7 +132,7 @@ def _is_measured(value: Any) -> bool:
 
 
 def _levels(levels: list[Any]) -> str:
-    """As many of the levels as there is room for."""
+    """Return as many of the levels as there is room for."""
     texts = (shortened(levels, most) for most in range(5, 0, -1))
     return next(
         (text for text in texts if len(text) <= MOST_CELLS),
@@ -141,7 +141,7 @@ def _levels(levels: list[Any]) -> str:
 
 
 def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[str]:
-    """What looks odd in a column."""
+    """Return remarks on what looks wrong in a column."""
     if not counts:
         return ["no value is known; leave it out with --drop"]
     out = []
@@ -172,7 +172,7 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
 
 @click.command(epilog="\b\nExample\n  fgrn compare answers.csv --sizes 1,2,3,4,5,6 --starts 4")
 @click.argument("data")
-@click.option("--sizes", help="Numbers of hidden states to try, with commas; else more and more until it gets worse.")
+@click.option("--sizes", help="Numbers of hidden states to try, with commas; else more until the criterion gets worse.")
 @click.option(
     "--criterion", type=click.Choice(["bic", "aic", "held_out"]), default="bic", show_default=True, help="What decides."
 )
@@ -190,7 +190,7 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
 def compare(data: str, sizes: str | None, criterion: str, epochs: int | None, smoothing: float | None,
             starts: int | None, bins: int, max_levels: int, seed: int, weights: str | None, picture: str | None,
             streamed: bool, as_json: bool, **options: Any) -> None:  # fmt: skip
-    """How many hidden states a table asks for: likelihood, AIC, BIC, relative entropy, class sizes.
+    """Compare numbers of hidden states: likelihood, AIC, BIC, relative entropy, class sizes.
 
     DATA is a CSV, TSV or Parquet file, or - for standard input; a folder or a 'glob*' of files is read in batches, and
     so is one with --stream. Ctrl-C ends it and shows what was tried so far.

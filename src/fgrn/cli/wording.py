@@ -1,7 +1,4 @@
-"""What the command line says to people, all of it here: with its options where Python has parameters.
-
-Names and values come from files of others; what cannot be seen in them, or what a terminal would obey, is escaped.
-"""
+"""The wording of messages: settings as options of the command that runs, and characters that terminals obey escaped."""
 
 from __future__ import annotations
 
