@@ -39,8 +39,7 @@ from difflib import get_close_matches
 from typing import Any
 
 HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode categories of characters that are invisible or control a terminal: controls, formats, surrogates, line ends.
-"""
+"""Unicode categories of characters that are invisible or control a terminal."""
 
 JOINERS = "\u200c\u200d"
 """Characters without a shape of their own that are part of words in Persian, Hindi and others: between letters."""
@@ -200,7 +199,7 @@ class KernelCacheWarning(FgrnWarning):
 
 
 def warn(message: str | FgrnWarning, kind: type[FgrnWarning]) -> None:
-    """Warn with the location of the caller's line that called this package."""
+    """Give a warning that points to the line that called this package, through however many of its functions."""
     depth, frame, between = 1, sys._getframe(1), ("fgrn", "sklearn", "numba")
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in between:
         depth, frame = depth + 1, frame.f_back
@@ -225,7 +224,7 @@ def first_line(error: Exception) -> str:
 
 
 def unknown_name(kind: str, name: object, known: Iterable[object]) -> UnknownNameError:
-    """Return the error for an unknown name, which lists similar known names."""
+    """The error for a name that is not there, with the nearest ones that are."""
     names = known if isinstance(known, range) else [str(item) for item in known]
     lower: dict[str, list[str]] = {}
     for item in names if not isinstance(names, range) else ():
