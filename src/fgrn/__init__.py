@@ -182,7 +182,7 @@ def read(path: str | Path, format: str | None = None, *, rescale: bool | float =
     try:
         return kind.from_document(document)
     except (TableError, WiringError) as error:
-        raise NetworkFileError(f"{str(path)!r}: {error}") from None
+        raise NetworkFileError(**{**error.parts, "file": repr(str(path))}) from None
 
 
 def write(model: FactoredModel, path: str | Path, format: str | None = None) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import EvidenceError, LearningError, SchemaError, unknown_name
+from ..core.exceptions import EvidenceError, LearningError, Remedy, SchemaError, unknown_name
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow import em
@@ -148,14 +148,23 @@ def _states_of(columns: Mapping[str, Any], given: Any) -> dict[str, Any]:
             found[name] = named[name]
             continue
         if isinstance(column, frames.Coded):
-            raise EvidenceError(f"Column {name!r} holds codes, which do not say what its states are: pass states=.")
+            raise EvidenceError(
+                "it holds codes, which do not say what its states are.",
+                column=name,
+                remedies=Remedy("give the states", states=...),
+            )
         labels = found[name] = frames.states({name: column})[name]
         fractions = any(isinstance(label, float) and not label.is_integer() for label in labels)
         if len(labels) > (MOST_NUMBERS if fractions else MOST_LEVELS):
             raise SchemaError(
-                f"Column {name!r}: {len(labels):,} different values are too many for a table with a line for each. Put "
-                "numbers in bins: schema = fgrn.Schema.infer(table), then data=schema.codes(table) and "
-                "states=schema.states; leave names and identifiers out; or pass states= if all of them are meant."
+                f"{len(labels):,} different values are too many for a table with a line for each.",
+                column=name,
+                remedies=(
+                    "put numbers in bins (schema = fgrn.Schema.infer(table), then data=schema.codes(table) and "
+                    "states=schema.states)",
+                    "leave names and identifiers out",
+                    Remedy("if all of them are meant, say so", states=...),
+                ),
             )
     return found
 
@@ -179,8 +188,10 @@ class TreeTable:
         for variable in variables:
             if variable.cardinality**2 * classes > MOST_CELLS:
                 raise LearningError(
-                    f"Column {variable.name!r} has {variable.cardinality:,} states, too many for a table with another "
-                    f"such column{' and the class' if classes > 1 else ''}. Join some of them, or leave it out."
+                    f"it has {variable.cardinality:,} states, too many for a table with another such column"
+                    f"{' and the class' if classes > 1 else ''}.",
+                    column=variable.name,
+                    remedies=("join some of them", "leave it out"),
                 )
         blank = BayesianNetwork(variables)
         return cls(columns, blank, encode(blank, columns, weights))

@@ -17,7 +17,7 @@ from weakref import finalize
 
 import numpy as np
 
-from ..core.exceptions import TableFileError
+from ..core.exceptions import Remedy, TableFileError
 
 SEGMENT = 2**28
 """The least number of bytes that are mapped at a time: the number of maps of a process is limited."""
@@ -108,7 +108,9 @@ def unnamed(folder: str | os.PathLike[str] | None, owner: object = None) -> IO[b
         where = folder_for(folder)
         why = "there is no such folder" if not Path(where).is_dir() else (error.strerror or str(error)).lower()
         raise TableFileError(
-            f"Nothing can be kept in the cache folder {where!r}: {why}. Choose another cache=."
+            f"Nothing can be kept in the cache folder {where!r}: {why}.",
+            value=where,
+            remedies=Remedy("choose another folder", cache=...),
         ) from error
 
 
@@ -127,6 +129,10 @@ def full(error: OSError, folder: str | os.PathLike[str] | None) -> TableFileErro
     """Return the error for a cache that cannot be written."""
     why = (error.strerror or str(error)).lower()
     return TableFileError(
-        f"The cache in {folder_for(folder)!r} cannot be written: {why}. Make room there, or choose a folder on another "
-        "disk: fgrn.Stream(..., cache=folder). Nothing was left behind."
+        f"The cache in {folder_for(folder)!r} cannot be written: {why}. Nothing was left behind.",
+        value=folder_for(folder),
+        remedies=(
+            "make room there",
+            Remedy("choose a folder on another disk", "fgrn.Stream(..., cache=folder)", cache=...),
+        ),
     )
