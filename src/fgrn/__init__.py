@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from .bayes.bayesian import BayesianNetwork
     from .bayes.factored import FactoredModel
+    from .bayes.hidden_trees import hidden_tree
     from .bayes.markov import MarkovNetwork
     from .bayes.tree_learning import chow_liu, tan
     from .estimators import (
@@ -103,6 +104,7 @@ __all__ = [
     "__version__",
     "chow_liu",
     "dica",
+    "hidden_tree",
     "hmm",
     "load",
     "lvm",
@@ -123,6 +125,7 @@ _MODELS = {
     "MarkovNetwork": "bayes.markov",
     "Stream": "tables.stream",
     "chow_liu": "bayes.tree_learning",
+    "hidden_tree": "bayes.hidden_trees",
     "tan": "bayes.tree_learning",
     "warm": "warming",
 }

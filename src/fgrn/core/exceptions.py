@@ -43,14 +43,14 @@ from types import NoneType
 from typing import Any, Self
 
 HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Categories of characters that cannot be seen, or that a terminal obeys: controls, formats, surrogates, line ends."""
+"""Unicode categories of characters that are invisible or control a terminal."""
 
 JOINERS = "\u200c\u200d"
 """Characters without a shape of their own that are part of words in Persian, Hindi and others: between letters."""
 
 
 def visible(text: str, lines: bool = False) -> str:
-    """A text with control characters and invisible ones escaped, as `repr` writes them.
+    """Return a text with control characters and invisible ones escaped, as `repr` writes them.
 
     Names and values come from files of others, and a terminal would obey an escape sequence in them. Letters of all
     languages stay as they are, and so do the joiners between them.
@@ -74,7 +74,7 @@ def visible(text: str, lines: bool = False) -> str:
 
 
 def _is_letter(text: str, place: int) -> bool:
-    """Whether a letter, or a mark on one, is at a place of a text."""
+    """Return whether the character at a position of a text is a letter or a combining mark."""
     return 0 <= place < len(text) and unicodedata.category(text[place])[0] in "LM"
 
 
@@ -331,19 +331,19 @@ def warn(message: str | FgrnWarning, kind: type[FgrnWarning], **parts: Any) -> N
 
 
 def shortened(items: Iterable[object], most: int = 8) -> str:
-    """The items as people read them, comma-separated, cut after `most` with a count of the rest."""
+    """Return the first `most` items as a comma-separated list, with the number of the others."""
     items = items if isinstance(items, Sequence) else list(items)
     shown = ", ".join(str(item) for item in items[:most])
     return shown if len(items) <= most else f"{shown}, ... ({len(items) - most:,} more)"
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """A number of things: "1 row", "2 rows"; `many` is the word for several, if it is not that for one and an s."""
+    """Return a number with its noun: "1 row", "2 rows"; `many` is the plural if it does not end in s."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def first_line(error: Exception) -> str:
-    """What an error says first."""
+    """Return the first line of the message of an error."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
