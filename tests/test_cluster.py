@@ -543,7 +543,7 @@ def test_a_damaged_file_is_named(client: Client, tmp_path: Path) -> None:
     place = folder / "01.parquet"
     whole = place.read_bytes()
     place.write_bytes(whole[:100])
-    with pytest.raises(TableFileError, match=r"01\.parquet' cannot be read as parquet"):
+    with pytest.raises(TableFileError, match=r"01\.parquet': it cannot be read as parquet"):
         network().learn(folder, executor=client)
     place.write_bytes(whole[:50] + bytes(len(whole[50:900])) + whole[900:])  # its end is fine
     with pytest.raises(TableFileError, match=r"01\.parquet"):
@@ -565,7 +565,7 @@ def test_a_file_that_goes_bad_while_learning_is_named_and_the_last_epoch_is_kept
             holder = max(mortal.has_what().items(), key=lambda had: len(had[1]))[0]
             os.kill(mortal.run(os.getpid)[holder], signal.SIGKILL)
 
-    with pytest.raises(TableFileError, match=r"\d\d\.parquet' cannot be read as parquet"):
+    with pytest.raises(TableFileError, match=r"\d\d\.parquet': it cannot be read as parquet"):
         net.learn(folder, epochs=50, checkpoint=place, every=100, executor=mortal, watch=watch)
     assert np.array_equal(values(net), before)
     kept = fgrn.load(place)
