@@ -1,4 +1,4 @@
-"""What a file says of a network: variables, their states and tables, as plain data for every format."""
+"""The content of a network file: variables, their states and tables, as plain data for every format."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class WrittenTable(ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """A network as a file tells it. The numbers are those of the file: rows may miss one by what was rounded.
+    """The content of a network file. Its numbers are kept as they are: rows may differ from a sum of one by rounding.
 
     Attributes:
         states: the labels of every variable's states, in the order of the file.

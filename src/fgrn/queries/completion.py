@@ -1,4 +1,4 @@
-"""Tables filled in: unknown and partly known values replaced by the likeliest state, the rest left as it was."""
+"""Imputation: missing and partly known values replaced by the most probable state, all others left as they are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def completed(
     labels_of: Callable[[str], Labels],
     propagate: Callable[[frames.Data, list[str]], Messages],
 ) -> frames.Data:
-    """The table, as the kind it came in. A column of codes is filled with codes, any other with labels.
+    """The completed table, of the same kind as the data. A column of codes is completed with codes, others with labels.
 
     Columns `beside` the variables stay as they are.
     """
@@ -44,7 +44,7 @@ def impute(
     schema: Schema,
     marginals: Callable[[list[str]], Mapping[str, np.ndarray]],
 ) -> tuple[dict[str, list[Any]], np.ndarray]:
-    """The columns with holes, filled by level or expected number; and how likely each value is, (rows, columns).
+    """The columns with missing values, imputed, and how probable each value is, (rows, columns).
 
     A level that was not seen in training stays as it is, and its probability is 0.
 

@@ -38,15 +38,15 @@ MOST_WEIGHT = 1e100
 
 
 class Variables(Protocol):
-    """Variables by number: a Plan is such, and so are those of any model."""
+    """The names and labels of variables by number, as a Plan or any model has them."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """By number."""
+        """The name of each variable."""
 
     @property
     def labels(self) -> tuple[Labels, ...]:
-        """Of the states of each."""
+        """The labels of the states of each variable."""
 
     @property
     def index(self) -> dict[str, int]:
@@ -55,7 +55,7 @@ class Variables(Protocol):
 
 @dataclass(frozen=True)
 class NamedStates:
-    """Variables that are names and labels, and no more; see `Variables`."""
+    """Names and labels of variables that belong to no model yet; see `Variables`."""
 
     names: tuple[str, ...]
     labels: tuple[Labels, ...]
@@ -67,16 +67,16 @@ class NamedStates:
 
 
 class ArrayStore(Protocol):
-    """A place for arrays outside of memory; see `fgrn.tables.disk`."""
+    """Keeps arrays outside of memory; see `fgrn.tables.disk`."""
 
     def kept(self, array: np.ndarray) -> np.ndarray:
-        """The same array, in that place."""
+        """A copy of an array in the store."""
 
     def made(self, count: int, dtype: Any, part: Callable[[slice], np.ndarray]) -> np.ndarray:
         """An array of `count` numbers, made part by part."""
 
     def release(self) -> None:
-        """Let go of the memory that arrays in it take."""
+        """Free the memory that arrays of the store take."""
 
 
 class EncodedTable:
@@ -118,7 +118,7 @@ class EncodedTable:
         raise NotImplementedError
 
     def estep(self, make: Callable[[Evidence, str], Any]) -> Any:
-        """The E-step over all rows. `make` gives it for rows in one place, with words for which these are: "of all"."""
+        """The E-step over all rows, from a function of the rows in one place and what these are called: "of all"."""
         raise NotImplementedError
 
     def digests(self) -> dict[str, Any]:
@@ -271,7 +271,7 @@ class Evidence(EncodedTable):
         )  # fmt: skip
 
     def release(self) -> None:
-        """Let go of the memory that rows on disk take."""
+        """Free the memory that rows on disk take."""
         if self.disk is not None:
             self.disk.release()
 
@@ -340,6 +340,6 @@ def checked_weights(weights: Any, rows: int) -> np.ndarray:
 
 
 def is_weight(values: np.ndarray) -> np.ndarray:
-    """Which numbers can be the weight of a row."""
+    """Which numbers are finite and not negative, as the weight of a row is."""
     good: np.ndarray = np.isfinite(values) & (values >= 0)
     return good
