@@ -1,4 +1,4 @@
-"""Any table becomes the same messages, what cannot be evidence is refused in words, and tables come back complete."""
+"""Every kind of table gives the same evidence; invalid evidence gives clear errors; completion keeps the kind."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_the_same_is_learnt_from_every_way_to_write_a_column(way: str) -> None:
     ids=repr,
 )
 @pytest.mark.parametrize("name", ROWS)
-def test_whatever_stands_for_nothing_is_unknown(unknown: Any, name: str) -> None:
+def test_all_kinds_of_missing_values_are_recognised(unknown: Any, name: str) -> None:
     column = filled(ROWS[name], unknown)
     array = np.empty(len(column), dtype=object)
     array[:] = column
@@ -314,7 +314,7 @@ def test_a_batch_of_arrow_is_a_table_or_is_refused_in_words() -> None:
         assert "RecordBatch" in str(error)
 
 
-def test_categories_that_nobody_uses_do_not_matter() -> None:
+def test_unused_categories_do_not_matter() -> None:
     levels = ["never", "yes", "no"]
     assert_same_messages({"Y": pd.Series(pd.Categorical(WORDS, levels))}, {"Y": WORDS})
     with pytest.raises(EvidenceError, match="Row 1, 'Y': 'never' is not one of its states"):
@@ -763,7 +763,7 @@ def code_of(name: str, value: Any) -> int:
 
 
 def seen_from_outside(column: Any) -> tuple[Any, ...]:
-    """All that can be told of a column without an address in memory."""
+    """Return all that can be observed of a column, except memory addresses."""
     if isinstance(column, str) or not hasattr(column, "__len__") or getattr(column, "shape", None) == ():
         return type(column), repr(column)
     kind = getattr(column, "dtype", getattr(column, "type", None))
@@ -945,8 +945,8 @@ def test_a_column_of_arrow_keeps_its_type_and_what_was_known(name: str, kind: pa
     ],
     ids=["pandas", "pandas floats", "polars", "polars backwards", "arrow"],
 )  # fmt: skip
-def test_a_column_of_numbers_that_speaks_in_codes_is_answered_in_codes(table: Any) -> None:
-    """A label would not fit in: the column could not stay a column of numbers."""
+def test_a_numeric_column_of_codes_is_completed_with_codes(table: Any) -> None:
+    """With a label it could not stay a numeric column."""
     values = listed(NET.complete(table)["Y"])
     assert values == [code_of("Y", label) for label in likeliest(table)["Y"]]
 

@@ -1,4 +1,4 @@
-"""Networks in the formats of other programs: what each of them means, and what is said of a mistake."""
+"""Network files of other programs: their meaning, and errors with line numbers."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_comment_may_be_glued_to_any_word(comment: str) -> None:
 
 
 def test_two_slashes_in_a_label_at_the_end_of_a_line_begin_no_comment() -> None:
-    """Taken for a comment, they would take the comma along, and what is left would make sense."""
+    """Read as a comment they would remove the comma, and the rest would be valid."""
     end = "}; }\nprobability ( a ) { table 0.5, 0.5; }"
     for states, labels in (
         ("p//q,\n r", ("p//q", "r")),
@@ -443,7 +443,7 @@ def test_evidence_that_is_wrong(text: str, said: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("states", [3, ("0", "1", "2")])
 def test_evidence_goes_into_propagate(states: Any, tmp_path: Path) -> None:
-    """Whether a model takes the states of a file as numbers or as the words they are written with."""
+    """For models whose states are numbers, and for those whose states are words."""
     path = tmp_path / "p.uai.evid"
     path.write_text("2\n1 1 2\n0\n")
     x0, x1 = Variable("x0", states), Variable("x1", states)
@@ -560,7 +560,7 @@ def test_what_a_format_cannot_carry_is_refused(format: str, name: str, label: st
 
 @pytest.mark.parametrize("ending", ["bif", "xml", "xmlbif", "bifxml", "net", "hugin", "xdsl", "BIF"])
 @pytest.mark.parametrize("packed", ["", ".gz"])
-def test_a_file_comes_back(ending: str, packed: str, tmp_path: Path) -> None:
+def test_a_written_file_is_read_back_equal(ending: str, packed: str, tmp_path: Path) -> None:
     path = tmp_path / f"file.{ending}{packed}"
     write_document(example(), path)
     assert path.read_bytes().startswith(b"\x1f\x8b") == bool(packed)
@@ -735,7 +735,7 @@ def test_the_problems_of_the_competition(shared_data: Path) -> None:
 
 @pytest.mark.parametrize("name", ["Promedus_24", "Promedus_30"])
 def test_a_problem_of_the_competition_is_understood(name: str, shared_data: Path) -> None:
-    """Its published partition function is that of the factors: the axes of each are in the right order."""
+    """The published partition function is reproduced, so the axes are in the right order."""
     path = shared_data / "uai" / f"{name}.uai"
     document, evidence = read_document(path), read_evidence(path.with_name(f"{name}.uai.evid"))
     tables = []
@@ -748,7 +748,7 @@ def test_a_problem_of_the_competition_is_understood(name: str, shared_data: Path
 
 
 def eliminated(tables: list[tuple[tuple[str, ...], np.ndarray]], variables: list[str]) -> float:
-    """The logarithm of the sum of a product of tables, one variable after the other, the least entangled first."""
+    """Return the log of the sum of a product of tables, by variable elimination."""
     logarithm = 0.0
     while variables:
         around = {one: {other for scope, _ in tables if one in scope for other in scope} for one in variables}

@@ -1,4 +1,4 @@
-"""Formats against each other, and against pyAgrum, which reads and writes the same ones."""
+"""The formats against each other, and against pyAgrum."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ ANYTHING = st.sampled_from([*ALIKE, "y" * 200, "é" * 200]) | st.text(st.charact
 
 @given(document=documents(ANYTHING, ANYTHING))
 def test_xdsl_carries_any_name_and_any_label(document: Document) -> None:
-    """Of each that is no identifier the file has one, and a note of what it stands for."""
+    """Names that are not identifiers are written as identifiers, with a note of the originals."""
     if not is_plain(document.name):
         document = Document(document.states, document.factors, True, "", document.properties)
     text = MODULES["xdsl"].serialise(document)
@@ -193,7 +193,7 @@ def test_every_number_comes_back_bit_for_bit(format: str) -> None:
 
 
 def test_rows_that_were_rounded_stay_as_they_are() -> None:
-    """Were they made to sum to one at each reading, they would not come back from a file."""
+    """Rows divided by their sums would not be written back equal."""
     values = np.array([0.333333, 0.333333, 0.333333])
     document = Document({"a": ("x", "y", "z")}, (WrittenTable(("a",), values),), True)
     for format in NAMED:

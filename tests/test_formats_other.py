@@ -1,4 +1,4 @@
-"""Formats that are read and not written, DSC and DNE, and those that fgrn names and does not read."""
+"""Formats that are read and not written, DSC and DNE, and formats that are recognised and not read."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_functions_levels_and_numbers_of_states_in_dne() -> None:
 
 
 @pytest.mark.parametrize("format", READ_ONLY)
-def test_they_are_told_by_the_name_or_by_what_is_in_the_file(format: str, tmp_path: Path) -> None:
+def test_the_format_is_found_by_the_name_or_the_content(format: str, tmp_path: Path) -> None:
     document = MODULES[format].parse(TEXTS[format], "file")
     for name, data in (
         (f"a.{format}", TEXTS[format].encode()),

@@ -1,4 +1,4 @@
-"""Learning layer by layer: which tables are learnt at each step, and which SISO blocks pause."""
+"""Learning layer by layer: which tables are learnt, frozen and paused in each step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Layers = tuple[tuple[str, ...], ...]
 
 
 def steps(spec: Specification, layers: Layers) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """For each layer from the lowest: the names to learn, and the outputs of the SISO blocks above it, which pause."""
+    """Yield for each layer, from the bottom, the names to learn, and the outputs of the SISO blocks above, to pause."""
     layer_of = {name: number for number, layer in enumerate(layers) for name in layer}
     tables = {name for group in spec.layout.table_names for name in group}
     for group in spec.layout.table_names:
