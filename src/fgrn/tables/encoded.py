@@ -12,6 +12,7 @@ rows, holding messages), and that is decided where learning chooses its E-step.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -79,7 +80,7 @@ class ArrayStore(Protocol):
         """Free the memory that arrays of the store take."""
 
 
-class EncodedTable:
+class EncodedTable(ABC):
     """The rows of a table as codes of some variables, with their weights, wherever they are kept.
 
     columns   the names of the variables that have a column, in the order of the columns
@@ -90,40 +91,40 @@ class EncodedTable:
     slot: np.ndarray
 
     @property
+    @abstractmethod
     def place(self) -> Place:
         """Where the rows are."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def rows(self) -> int:
         """The number of rows."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def weight(self) -> float:
         """The total weight of the rows."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def complete(self) -> bool:
         """Whether every row knows the state of every variable that has a column."""
-        raise NotImplementedError
 
+    @abstractmethod
     def on(self, variables: Variables) -> Self:
         """The same rows by the numbers of other variables; a column that is none of them is an error."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scaled(self, log_scale: float) -> Self:
         """The same rows with a term added to the log-likelihood of each."""
-        raise NotImplementedError
 
+    @abstractmethod
     def estep(self, make: Callable[[Evidence, str], Any]) -> Any:
         """The E-step over all rows, from a function of the rows in one place and what these are called: "of all"."""
-        raise NotImplementedError
 
+    @abstractmethod
     def digests(self) -> dict[str, Any]:
         """The number of rows, and digests of names, values and weights: what checkpoints compare."""
-        raise NotImplementedError
 
     def here(self) -> Evidence:
         """The rows as this process reads them; an error if they are on other machines."""
@@ -170,7 +171,7 @@ class Evidence(EncodedTable):
     origins: tuple[tuple[int, str, Sequence[int]], ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.row_weights) != self.rows:
+        if not len(self.row_weights):
             object.__setattr__(self, "row_weights", np.broadcast_to(np.ones(1), self.rows))
 
     @classmethod
