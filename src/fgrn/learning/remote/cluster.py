@@ -307,7 +307,7 @@ class RemoteRows:
     def _file_parts(self, stream: Stream) -> list[StreamPart]:
         """The parts of the files, listed by a worker."""
         with self.cluster.asked():
-            names, shares = self.cluster.result(self.cluster.client.submit(_shares, stream, key=_key("list")))
+            names, shares = self.cluster.result(self.cluster.client.submit(_list_row_groups, stream, key=_key("list")))
         if not shares:
             raise TableFileError(f"{self._called} holds no rows to learn from.")
         stream.check_dropped(names)
@@ -371,7 +371,7 @@ class RemoteRows:
                     coding.code.strange.setdefault(name, Counter()).update(strange)
 
 
-def _shares(stream: Stream) -> Any:
+def _list_row_groups(stream: Stream) -> Any:
     try:
         return row_groups_of(stream.files, stream.format)
     except TableFileError as error:
