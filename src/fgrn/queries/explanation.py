@@ -98,7 +98,7 @@ class Explanation:
 
 
 def value_text(value: Any) -> str:
-    """A value as people read it: a number with four digits, and all of its whole part."""
+    """A value as text; numbers are rounded to four digits."""
     return shown_number(float(value)) if isinstance(value, (float, np.floating)) else str(value)
 
 
@@ -108,7 +108,7 @@ def _ruled_out(odds: Any) -> Any:
 
 
 def contribution_text(value: float, share: float, form: str = "+.3f") -> str:
-    """What a value adds, as text; where it rules something out, that, and in which share of the orders."""
+    """A contribution as text, or that a value rules states out, and in which share of the orders."""
     if not share:
         return format(value, form)
     word = "certain" if share > 0 else "ruled out"
