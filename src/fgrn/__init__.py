@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         LatentImputer,
         NaiveBayesClassifier,
     )
+    from .page.page import explore
     from .warming import warm
 
 __all__ = [
@@ -101,6 +102,7 @@ __all__ = [
     "__version__",
     "chow_liu",
     "dica",
+    "explore",
     "hmm",
     "load",
     "lvm",
@@ -121,6 +123,7 @@ _MODELS = {
     "MarkovNetwork": "bayes.markov",
     "Stream": "tables.stream",
     "chow_liu": "bayes.tree_learning",
+    "explore": "page.page",
     "tan": "bayes.tree_learning",
     "warm": "warming",
 }

@@ -1,0 +1,61 @@
+// The page's side of the worker: one question at a time, and of those that wait only the last is asked.
+
+import type { Places } from "./plan";
+import type { Answer, Document, Failure, Given } from "./protocol";
+
+declare const WORKER_SOURCE: string;
+
+function bytes(base64: string): ArrayBuffer {
+  const text = atob(base64);
+  const out = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at++) out[at] = text.charCodeAt(at);
+  return out.buffer;
+}
+
+interface Question {
+  given: Given;
+  resolve: (answer: Answer | null) => void;
+  reject: (error: Error) => void;
+}
+
+export class Client {
+  private readonly worker: Worker;
+  private asked: Question | null = null;
+  private waiting: Question | null = null;
+  private count = 0;
+
+  constructor(text: Document, base64: string) {
+    const address = URL.createObjectURL(new Blob([WORKER_SOURCE], { type: "text/javascript" }));
+    this.worker = new Worker(address);
+    this.worker.onmessage = (event: MessageEvent<Answer | Failure>) => this.answered(event.data);
+    this.worker.onerror = (event) => this.answered({ id: this.count, error: event.message || "The worker failed." });
+    const buffer = bytes(base64);
+    const places: Places = text.arrays;
+    const edges = text.variables.map((variable) => variable.edge);
+    this.worker.postMessage({ kind: "start", buffer, places, logScale: text.logScale, edges }, [buffer]);
+  }
+
+  /** The answer; null if a later question took the place of this one before it was asked. */
+  ask(given: Given): Promise<Answer | null> {
+    return new Promise((resolve, reject) => {
+      this.waiting?.resolve(null);
+      this.waiting = { given, resolve, reject };
+      this.next();
+    });
+  }
+
+  private next(): void {
+    if (this.asked || !this.waiting) return;
+    this.asked = this.waiting;
+    this.waiting = null;
+    this.worker.postMessage({ kind: "ask", id: ++this.count, given: this.asked.given });
+  }
+
+  private answered(said: Answer | Failure): void {
+    const asked = this.asked;
+    this.asked = null;
+    if ("error" in said) asked?.reject(new Error(said.error));
+    else asked?.resolve(said);
+    this.next();
+  }
+}

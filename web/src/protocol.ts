@@ -1,0 +1,75 @@
+// What the page and its worker say to each other, and what the page carries.
+
+import type { Places } from "./plan";
+
+export type Label = string | number | boolean;
+
+export interface VariableText {
+  edge: number;
+  name: string;
+  states: number | Label[];
+  hidden?: boolean;
+}
+
+export interface CardPlace {
+  edge: number;
+  x: number;
+  y: number;
+  height?: number;
+  factor?: string;
+}
+
+export interface GraphText {
+  width: number;
+  height: number;
+  cards: CardPlace[];
+  arcs: { ends: [number, number]; points: [number, number][] }[];
+}
+
+export interface Document {
+  format: number;
+  title: string;
+  kind: "bayesian" | "markov" | "network" | "estimator";
+  source: string;
+  logScale: number;
+  arrays: Places;
+  variables: VariableText[];
+  card: { width: number; head: number; row: number; foot: number; most: number };
+  graph: GraphText;
+}
+
+/** The weight of every state of an edge. */
+export type Weights = readonly number[];
+export type Given = readonly (readonly [number, Weights])[];
+
+export interface Start {
+  kind: "start";
+  buffer: ArrayBuffer;
+  places: Places;
+  logScale: number;
+  edges: number[];
+}
+
+export interface Ask {
+  kind: "ask";
+  id: number;
+  given: Given;
+}
+
+export interface Answer {
+  id: number;
+  /** -Infinity for evidence that cannot be. */
+  logLikelihood: number;
+  /** By variable of the document, in order. */
+  beliefs: Float64Array[];
+  /** What the rest of the network says of each variable, without the evidence on it. */
+  others: Float64Array[];
+  /** Edges whose evidence cannot go together; empty if it can, or if the search would take too long. */
+  conflict: number[];
+  milliseconds: number;
+}
+
+export interface Failure {
+  id: number;
+  error: string;
+}

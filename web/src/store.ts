@@ -1,0 +1,218 @@
+// What the page knows and shows: the evidence with its history, the answer of the worker, and what is selected.
+
+import { Client } from "./client";
+import { type Evidence, kindOf, observed, oneState, toggledNot, weightsFor, withWeights } from "./evidence";
+import { readable } from "./format";
+import { addressOf, readAddress } from "./address";
+import { text } from "./text";
+import type { Answer, Document, Given, Label, Weights } from "./protocol";
+
+export interface Variable {
+  number: number;
+  edge: number;
+  name: string;
+  title: string;
+  labels: Label[];
+  states: string[];
+  hidden: boolean;
+}
+
+export interface Seen {
+  evidence: Evidence;
+  past: Evidence[];
+  future: Evidence[];
+  answer: Answer | null;
+  /** What is compared with: beliefs without evidence, or those that were pinned. */
+  before: Answer | null;
+  pinned: boolean;
+  changes: boolean;
+  selected: number;
+  /** The variable and state that have the keyboard. */
+  focus: [number, number];
+  notice: string;
+  failure: string;
+  help: boolean;
+  busy: boolean;
+}
+
+export class Store {
+  readonly variables: Variable[];
+  readonly byEdge: Map<number, Variable>;
+  seen: Seen;
+  prior: Answer | null = null;
+  changed: () => void = () => {};
+  private readonly client: Client;
+  private readonly dragStart: { evidence: Evidence | null } = { evidence: null };
+
+  constructor(
+    readonly document: Document,
+    arrays: string,
+  ) {
+    this.variables = document.variables.map((one, number) => {
+      const labels = typeof one.states === "number" ? Array.from({ length: one.states }, (_, k) => k) : one.states;
+      const states = labels.map(readable);
+      return { number, edge: one.edge, name: one.name, title: readable(one.name), labels, states, hidden: !!one.hidden };
+    });
+    this.byEdge = new Map(this.variables.map((variable) => [variable.edge, variable]));
+    this.client = new Client(document, arrays);
+    this.seen = {
+      evidence: new Map(), past: [], future: [], answer: null, before: null, pinned: false, changes: true, selected: -1,
+      focus: [0, 0], notice: "", failure: "", help: false, busy: false,
+    };
+  }
+
+  /** Ask what is believed without evidence, then with what the address says. */
+  async begin(address: string): Promise<void> {
+    try {
+      this.prior = await this.client.ask([]);
+    } catch (error) {
+      this.set({ failure: String(error instanceof Error ? error.message : error) });
+      return;
+    }
+    const said = readAddress(address, this);
+    this.set({ answer: this.prior, before: this.prior, changes: said.changes, selected: said.selected });
+    if (said.evidence.size) await this.give(said.evidence, false);
+  }
+
+  set(part: Partial<Seen>): void {
+    this.seen = { ...this.seen, ...part };
+    this.changed();
+  }
+
+  /** Take evidence as what is known, and ask what follows; `kept`: what was known before can be undone to. */
+  async give(evidence: Evidence, kept = true): Promise<void> {
+    const { past, evidence: before } = this.seen;
+    const history = kept ? { past: [...past.slice(-199), before], future: [] } : {};
+    this.set({ evidence, ...history, notice: "", busy: true });
+    await this.ask();
+  }
+
+  private async ask(): Promise<void> {
+    const { evidence } = this.seen;
+    try {
+      const answer = await this.client.ask(this.given(evidence));
+      if (answer) this.set({ answer, busy: this.seen.evidence !== evidence });
+    } catch (error) {
+      this.set({ failure: String(error instanceof Error ? error.message : error), busy: false });
+    }
+    this.remember();
+  }
+
+  /** What is believed given other evidence than that of the page. */
+  believed(given: Given): Promise<Answer | null> {
+    return this.client.ask(given);
+  }
+
+  given(evidence: Evidence): Given {
+    return [...evidence];
+  }
+
+  private remember(): void {
+    try {
+      history.replaceState(null, "", addressOf(this));
+    } catch {
+      // a frame without an address of its own
+    }
+  }
+
+  // What people do
+
+  weights(variable: Variable): Weights | undefined {
+    return this.seen.evidence.get(variable.edge);
+  }
+
+  private put(variable: Variable, weights: Weights | null, kept = true): void {
+    void this.give(withWeights(this.seen.evidence, variable.edge, weights), kept);
+  }
+
+  toggle(variable: Variable, state: number): void {
+    const same = observed(this.weights(variable)) === state;
+    this.put(variable, same ? null : oneState(variable.states.length, state));
+  }
+
+  toggleNot(variable: Variable, state: number): void {
+    this.put(variable, toggledNot(this.weights(variable), variable.states.length, state));
+  }
+
+  takeBack(variable: Variable): void {
+    if (this.seen.evidence.has(variable.edge)) this.put(variable, null);
+  }
+
+  /** Change the weight of one state; others that have none yet weigh 1. */
+  weigh(variable: Variable, state: number, weight: number): void {
+    const before = this.weights(variable) ?? variable.states.map(() => 1);
+    this.put(variable, before.map((one, other) => (other === state ? weight : one)));
+  }
+
+  /** Bring the belief in a state to a share, by soft evidence. */
+  pull(variable: Variable, state: number, share: number, kept = true): void {
+    const rest = this.seen.answer?.others[variable.number];
+    const weights = rest && weightsFor(rest, state, share);
+    if (weights) this.put(variable, weights, kept);
+    else this.set({ notice: text.cannotReach(variable.states[state]) });
+  }
+
+  /** While a bar is dragged nothing is remembered; when it is let go, what was before can be undone to. */
+  drag(variable: Variable, state: number, share: number): void {
+    this.dragStart.evidence ??= this.seen.evidence;
+    this.pull(variable, state, share, false);
+  }
+
+  drop(): void {
+    const { evidence } = this.dragStart;
+    this.dragStart.evidence = null;
+    if (evidence && evidence !== this.seen.evidence)
+      this.set({ past: [...this.seen.past.slice(-199), evidence], future: [] });
+  }
+
+  nudge(variable: Variable, state: number, by: number): void {
+    const now = this.seen.answer?.beliefs[variable.number][state] ?? 0;
+    const share = Math.min(1, Math.max(0, Math.round((now + by) * 100) / 100));
+    this.pull(variable, state, share);
+  }
+
+  undo(): void {
+    const { past, future, evidence } = this.seen;
+    if (!past.length) return;
+    this.set({ past: past.slice(0, -1), future: [evidence, ...future] });
+    void this.give(past[past.length - 1], false);
+  }
+
+  redo(): void {
+    const { past, future, evidence } = this.seen;
+    if (!future.length) return;
+    this.set({ past: [...past, evidence], future: future.slice(1) });
+    void this.give(future[0], false);
+  }
+
+  clear(): void {
+    if (this.seen.evidence.size) void this.give(new Map());
+  }
+
+  pin(): void {
+    const pinned = !this.seen.pinned;
+    this.set({ pinned, before: pinned ? this.seen.answer : this.prior, changes: true });
+  }
+
+  showChanges(changes: boolean): void {
+    this.set({ changes });
+    this.remember();
+  }
+
+  select(number: number): void {
+    this.set({ selected: number });
+    this.remember();
+  }
+
+  /** The evidence on a variable in words. */
+  said(variable: Variable): string {
+    const weights = this.weights(variable);
+    const kind = kindOf(weights);
+    if (kind === "value") return `${variable.title} = ${variable.states[observed(weights)]}`;
+    if (kind === "not") {
+      const out = variable.states.filter((_, state) => weights![state] === 0);
+      return `${variable.title} ≠ ${out.join(", ")}`;
+    }
+    return kind === "soft" ? `${variable.title} ~ ${text.softState}` : variable.title;
+  }
+}

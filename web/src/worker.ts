@@ -1,0 +1,69 @@
+// The worker: holds the model, and answers what is believed given some evidence.
+
+import { distribution, Messages, Model, type Evidence } from "./messages";
+import { planOf, programOf, type Program } from "./plan";
+import type { Answer, Ask, Failure, Given, Start } from "./protocol";
+
+/** Known values times cells that a search for a conflict may visit. */
+const MOST_WORK = 2e8;
+
+class Inference {
+  private readonly model: Model;
+  private readonly beliefs: Program;
+  private readonly inward: Program;
+
+  constructor(private readonly start: Start) {
+    this.model = new Model(planOf(start.buffer, start.places));
+    this.beliefs = programOf(start.buffer, start.places, "beliefs");
+    this.inward = programOf(start.buffer, start.places, "inward");
+  }
+
+  answer(id: number, given: Given): Answer {
+    const begin = performance.now();
+    const messages = new Messages(this.model, evidenceOf(given));
+    messages.run(this.beliefs);
+    const logLikelihood = messages.logLikelihood(this.beliefs) + this.start.logScale;
+    const { edges } = this.start;
+    return {
+      id,
+      logLikelihood,
+      beliefs: edges.map((edge) => distribution(messages.belief(edge))),
+      others: edges.map((edge) => distribution(messages.others(edge))),
+      conflict: logLikelihood === -Infinity ? this.conflict(given) : [],
+      milliseconds: performance.now() - begin,
+    };
+  }
+
+  /** Edges whose evidence is impossible together, and possible without any one of them: found by leaving out. */
+  private conflict(given: Given): number[] {
+    const { diverterSize, values } = this.model.plan;
+    const cells = values.length + diverterSize.reduce((sum, size) => sum + size, 0);
+    if (cells * given.length > MOST_WORK) return [];
+    let kept = given;
+    for (const one of given) {
+      const rest = kept.filter((other) => other !== one);
+      const messages = new Messages(this.model, evidenceOf(rest));
+      messages.run(this.inward);
+      if (messages.logLikelihood(this.inward) === -Infinity) kept = rest;
+    }
+    return kept.map(([edge]) => edge);
+  }
+}
+
+function evidenceOf(given: Given): Evidence {
+  return new Map(given.map(([edge, weights]) => [edge, Float64Array.from(weights, Math.log)]));
+}
+
+let inference: Inference | null = null;
+
+self.onmessage = (event: MessageEvent<Start | Ask>) => {
+  const said = event.data;
+  const id = said.kind === "ask" ? said.id : -1;
+  try {
+    if (said.kind === "start") inference = new Inference(said);
+    else if (inference) self.postMessage(inference.answer(said.id, said.given));
+  } catch (error) {
+    const failure: Failure = { id, error: error instanceof Error ? error.message : String(error) };
+    self.postMessage(failure);
+  }
+};
