@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from models import chest, circle
-from pages import Opened, assert_same, browser, random_rows
+from pages import Opened, assert_same, browser, random_rows, shown
 from random_models import bayesian_network, markov_network
 
 import fgrn
@@ -272,6 +272,103 @@ def test_the_panel_has_all_states_and_weights(page: Open) -> None:
     opened.tab.get_by_label("Weight of 3 in the evidence on many").focus()
     opened.press("ArrowLeft")
     assert opened.evidence[0][3] == 0.99
+
+
+# The factor graph
+
+MESSAGES = """() => { const { forward, backward } = fgrn.store.seen.answer.messages;
+    return [forward, backward].map(one => one.map(each => [...each])); }"""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_all_messages_are_as_in_python(page: Open, seed: int) -> None:
+    net = random_tree(seed) if seed < 6 else bayesian_network(seed)._tree_network()
+    opened = page(net, "#v=factor")
+    draw = np.random.default_rng(seed)
+    names = shown(net)
+    leaf = next(number for number, name in enumerate(names) if name in net.observed)
+    size = net.variable(names[leaf]).cardinality
+    weights = (draw.random(size) + 0.1).round(3)
+    opened.tab.evaluate(
+        "([number, weights]) => weights.forEach((weight, state) => "
+        "fgrn.store.weigh(fgrn.store.variables[number], state, weight))",
+        [leaf, weights.tolist()],
+    )
+    opened.wait()
+    seen = (
+        net.propagate({names[leaf]: [opened.evidence[leaf]]}, engine="reference")
+        if opened.evidence
+        else net.propagate()
+    )
+    forward, backward = opened.tab.evaluate(MESSAGES)
+    for edge, name in enumerate(seen.plan.names):
+        np.testing.assert_allclose(forward[edge], seen.forward(name)[0], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(backward[edge], seen.backward(name)[0], rtol=0, atol=1e-9)
+
+
+def heat(opened: Opened) -> np.ndarray:
+    """The numbers of a heat map."""
+    rows = opened.tab.locator(".heat tbody tr").all()
+    return np.array([[float(cell) for cell in row.locator("td").all_inner_texts()] for row in rows])
+
+
+def test_a_wire_shows_its_messages_and_a_block_its_table(page: Open) -> None:
+    draw = np.random.default_rng(0)
+    net = fgrn.lvm({"a": ["no", "yes"], "b": 3}, hidden=2, tables={"a": draw.dirichlet([1, 1], 2)})
+    opened = page(net)
+    opened.tab.get_by_role("button", name="Factor graph").click()
+    opened.click(shown(net).index("a"), 1)
+    seen = net.propagate({"a": ["yes"]})
+    edge = seen.plan.edge("S")
+    opened.tab.locator(f'[data-wire="{edge}"]').click()
+    rows = [
+        row.all_inner_texts() for row in (one.locator("td") for one in opened.tab.locator(".detail tbody tr").all())
+    ]
+    parts = (seen.forward("S")[0], seen.backward("S")[0], seen.marginal("S")[0])
+    assert rows == [[f"{100 * part[state]:.1f}%" for part in parts] for state in range(2)]
+    opened.tab.locator('[data-block="siso 0"]').click()
+    np.testing.assert_allclose(heat(opened), net.table("a"), atol=0.0051)
+    opened.tab.get_by_role("button", name="Sorted").click()
+    peaks = heat(opened).argmax(axis=1).tolist()
+    assert peaks == sorted(peaks)
+    opened.tab.locator('[data-block="diverter 0"]').first.click()
+    assert "Diverter" in opened.tab.locator(".detail h2").inner_text()
+
+
+def test_messages_are_sent_one_by_one(page: Open) -> None:
+    net = fgrn.hmm({"Y": 2}, hidden=2, length=3)
+    opened = page(net, "#v=factor")
+    opened.click(shown(net).index("Y[1]"), 0)
+    sends = opened.tab.evaluate("fgrn.store.factor.sends")
+    ends = sum(name in net.observed for name in (one.name for one in net.variables))
+    assert len(sends) == 2 * len(net.variables) - ends, "every message but those of the boundary, once"
+    rounds = [one["round"] for one in sends]
+    assert rounds == sorted(rounds) and rounds[0] == 1 and rounds[-1] <= net.diameter
+    slider = opened.tab.get_by_role("slider", name="Step through the messages")
+    slider.fill("0")
+    told = opened.tab.locator(".stepper p")
+    assert told.inner_text().startswith("Start. No message has been sent. Evidence is in place on 1 variable;")
+    assert opened.tab.locator(".state .share:text('%')").count() == 0
+    seen = set()
+    for at in range(len(sends)):
+        opened.press(".")
+        assert told.inner_text().startswith(f"Round {rounds[at]} of {rounds[-1]}, message {at + 1} of {len(sends)}.")
+        seen.add(told.inner_text())
+        assert opened.tab.locator('.message[data-sent="true"]').count() == at + 1 + ends
+    assert len(seen) == len(sends)
+    assert opened.tab.get_by_role("button", name="One message on").is_disabled()
+    opened.press(",")
+    opened.tab.get_by_role("button", name="Play").click()
+    opened.tab.wait_for_timeout(1500)
+    assert told.inner_text().startswith(f"Round {rounds[-1]} of")
+    opened.tab.get_by_role("button", name="All", exact=True).click()
+    opened.press("v")
+    assert opened.tab.locator(".stepper").count() == 0
+
+
+def test_a_network_too_large_for_a_factor_graph_has_none(page: Open, shared_data: Path) -> None:
+    opened = page(fgrn.read(shared_data / "bif" / "andes.bif"))
+    assert opened.tab.get_by_role("button", name="Factor graph").count() == 0
 
 
 # Share

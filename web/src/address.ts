@@ -1,7 +1,7 @@
 // The state of the page in its address, after the #: e=NAME,STATE for every piece of evidence, s=NAME for the selection.
 
 import { type Evidence, kindOf, observed, withWeights, oneState } from "./evidence";
-import type { Store, Variable } from "./store";
+import type { Store, Variable, View } from "./store";
 
 function called(variable: Variable): string {
   try {
@@ -12,7 +12,7 @@ function called(variable: Variable): string {
 }
 
 export function addressOf(store: Store): string {
-  const { evidence, changes, selected } = store.seen;
+  const { evidence, changes, selected, view } = store.seen;
   const parts = store.variables.flatMap((variable) => {
     const weights = evidence.get(variable.edge);
     if (!weights) return [];
@@ -20,6 +20,7 @@ export function addressOf(store: Store): string {
     return [`e=${called(variable)},${value}`];
   });
   if (selected >= 0) parts.push(`s=${called(store.variables[selected])}`);
+  if (view === "factor") parts.push("v=factor");
   if (!changes) parts.push("c=0");
   return parts.length ? `#${parts.join("&")}` : location.pathname + location.search;
 }
@@ -28,15 +29,17 @@ interface Said {
   evidence: Evidence;
   changes: boolean;
   selected: number;
+  view: View;
 }
 
 /** What an address says; what is in it and not in the model is left out. */
 export function readAddress(address: string, store: Store): Said {
-  const said: Said = { evidence: new Map(), changes: true, selected: -1 };
+  const said: Said = { evidence: new Map(), changes: true, selected: -1, view: "graph" };
   const names = new Map(store.variables.map((variable) => [called(variable), variable]));
   for (const part of address.replace(/^#/, "").split("&")) {
     const [key, value = ""] = part.split(/=(.*)/s);
     if (key === "c") said.changes = value !== "0";
+    if (key === "v" && value === "factor" && store.document.factor) said.view = "factor";
     if (key === "s") said.selected = names.get(value)?.number ?? -1;
     if (key !== "e") continue;
     const [name, told = ""] = value.split(",");

@@ -14,6 +14,7 @@ function bytes(base64: string): ArrayBuffer {
 
 interface Question {
   given: Given;
+  messages: boolean;
   resolve: (answer: Answer | null) => void;
   reject: (error: Error) => void;
 }
@@ -24,22 +25,24 @@ export class Client {
   private waiting: Question | null = null;
   private count = 0;
 
+  readonly buffer: ArrayBuffer;
+
   constructor(text: Document, base64: string) {
     const address = URL.createObjectURL(new Blob([WORKER_SOURCE], { type: "text/javascript" }));
     this.worker = new Worker(address);
     this.worker.onmessage = (event: MessageEvent<Answer | Failure>) => this.answered(event.data);
     this.worker.onerror = (event) => this.answered({ id: this.count, error: event.message || "The worker failed." });
-    const buffer = bytes(base64);
+    const buffer = (this.buffer = bytes(base64));
     const places: Places = text.arrays;
     const edges = text.variables.map((variable) => variable.edge);
-    this.worker.postMessage({ kind: "start", buffer, places, logScale: text.logScale, edges }, [buffer]);
+    this.worker.postMessage({ kind: "start", buffer, places, logScale: text.logScale, edges });
   }
 
   /** The answer; null if a later question took the place of this one before it was asked. */
-  ask(given: Given): Promise<Answer | null> {
+  ask(given: Given, messages = false): Promise<Answer | null> {
     return new Promise((resolve, reject) => {
       this.waiting?.resolve(null);
-      this.waiting = { given, resolve, reject };
+      this.waiting = { given, messages, resolve, reject };
       this.next();
     });
   }
@@ -48,7 +51,7 @@ export class Client {
     if (this.asked || !this.waiting) return;
     this.asked = this.waiting;
     this.waiting = null;
-    this.worker.postMessage({ kind: "ask", id: ++this.count, given: this.asked.given });
+    this.worker.postMessage({ kind: "ask", id: ++this.count, given: this.asked.given, messages: this.asked.messages });
   }
 
   private answered(said: Answer | Failure): void {

@@ -4,11 +4,13 @@ import { Component, createRef } from "preact";
 import { Card } from "./card";
 import { text } from "./text";
 import { Viewport } from "./viewport";
-import type { CardPlace } from "./protocol";
+import { FactorGraph, sentSoFar } from "./factor";
+import type { CardPlace, FactorText, GraphText } from "./protocol";
 import type { Store, Variable } from "./store";
 
 interface Props {
   store: Store;
+  factor: boolean;
   mounted: (graph: Graph) => void;
 }
 
@@ -21,12 +23,15 @@ export class Graph extends Component<Props> {
   private detach = (): void => {};
   private panned = false;
 
+  private readonly graph: GraphText;
+
   constructor(props: Props) {
     super(props);
-    const { graph } = props.store.document;
-    this.viewport = new Viewport(graph.width, graph.height);
-    this.places = new Map(graph.cards.map((card) => [card.edge, card]));
-    this.paths = graph.arcs.map(({ points }) => pathOf(points));
+    const { graph, factor } = props.store.document;
+    this.graph = props.factor && factor ? cardsOf(factor) : graph;
+    this.viewport = new Viewport(this.graph.width, this.graph.height);
+    this.places = new Map(this.graph.cards.map((card) => [card.edge, card]));
+    this.paths = this.graph.arcs.map(({ points }) => pathOf(points));
   }
 
   override componentDidMount(): void {
@@ -61,8 +66,13 @@ export class Graph extends Component<Props> {
     });
   }
 
+  /** The size of the drawing. */
+  get size(): { width: number; height: number } {
+    return this.graph;
+  }
+
   private key = (event: KeyboardEvent): void => {
-    const { store } = this.props;
+    const { store, factor } = this.props;
     const row = (event.target as Element).closest?.("[data-state]");
     const card = row?.closest("[data-variable]");
     if (!row || !card || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -79,6 +89,7 @@ export class Graph extends Component<Props> {
       Delete: () => store.takeBack(variable),
       Backspace: () => store.takeBack(variable),
       i: () => store.select(variable.number),
+      m: () => factor && store.choose({ kind: "wire", edge: variable.edge }),
       ArrowDown: () => (state + 1 < shown ? this.focusOn(variable.number, state + 1) : this.go(variable, 0, 1)),
       ArrowUp: () => (state > 0 ? this.focusOn(variable.number, state - 1) : this.go(variable, 0, -1)),
       ArrowLeft: () => this.go(variable, -1, 0),
@@ -110,7 +121,7 @@ export class Graph extends Component<Props> {
   }
 
   private press = (event: PointerEvent): void => {
-    if (event.button !== 0 || (event.target as Element).closest(".card")) return;
+    if (event.button !== 0 || (event.target as Element).closest(".card, .messages, .block")) return;
     this.panned = false;
     this.viewport.press(event);
   };
@@ -123,16 +134,20 @@ export class Graph extends Component<Props> {
   private release = (event: PointerEvent): void => {
     this.viewport.release(event);
     const empty = event.target === this.svg.current;
-    if (empty && !this.panned && this.props.store.seen.selected >= 0) this.props.store.select(-1);
+    const { selected, chosen } = this.props.store.seen;
+    if (empty && !this.panned && (selected >= 0 || chosen)) this.props.store.select(-1);
   };
 
-  override render({ store }: Props) {
-    const { graph, card, kind } = store.document;
+  override render({ store, factor }: Props) {
+    const { card, kind } = store.document;
+    const { graph } = this;
     const { answer, before, changes, selected, focus, evidence } = store.seen;
     const chosen = selected >= 0 ? store.variables[selected].edge : -2;
     const edges = graph.cards.map((place) => place.edge);
     const touches = (ends: [number, number]): boolean => edges[ends[0]] === chosen || edges[ends[1]] === chosen;
     const near = new Set(graph.arcs.filter(({ ends }) => touches(ends)).flatMap(({ ends }) => ends.map((end) => edges[end])));
+    const sent = factor ? sentSoFar(store) : null;
+    const arrived = (edge: number): boolean => !sent || (sent.has(edge, true) && sent.has(edge, false));
     const impossible = answer?.logLikelihood === -Infinity;
     return (
       <svg
@@ -162,9 +177,10 @@ export class Graph extends Component<Props> {
               />
             ))}
           </g>
+          {factor && store.document.factor && <FactorGraph store={store} view={store.document.factor} />}
           {graph.cards.map((place, number) => {
             const variable = store.byEdge.get(place.edge);
-            if (!variable) return <rect key={`f${number}`} class="factor" x={place.x - 10} y={place.y + 3} width="20" height="20" rx="3"><title>{place.factor}</title></rect>;
+            if (!variable) return <rect key={`f${number}`} class="square" x={place.x - 10} y={place.y + 3} width="20" height="20" rx="3"><title>{place.factor}</title></rect>;
             return (
               <Card
                 key={number}
@@ -172,7 +188,7 @@ export class Graph extends Component<Props> {
                 variable={variable}
                 place={place}
                 size={card}
-                beliefs={answer && !impossible ? answer.beliefs[variable.number] : null}
+                beliefs={answer && !impossible && arrived(variable.edge) ? answer.beliefs[variable.number] : null}
                 before={changes && before ? before.beliefs[variable.number] : null}
                 weights={evidence.get(variable.edge)}
                 selected={selected === variable.number}
@@ -185,6 +201,17 @@ export class Graph extends Component<Props> {
       </svg>
     );
   }
+}
+
+/** The cards of a factor graph: below the messages of their wires. */
+function cardsOf(factor: FactorText): GraphText {
+  const cards = factor.wires.filter((wire) => wire.height);
+  return {
+    width: factor.width,
+    height: factor.height,
+    cards: cards.map((wire) => ({ edge: wire.edge, x: wire.x, y: wire.y + factor.wire.height, height: wire.height })),
+    arcs: [],
+  };
 }
 
 /** A line, then a curve of three points and a line, and so on. */

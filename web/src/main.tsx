@@ -3,6 +3,7 @@
 import { Component, createRef, render } from "preact";
 import { Graph } from "./graph";
 import { probability, signed } from "./format";
+import { Stepper } from "./inside";
 import { Panel } from "./panel";
 import { download, pngOf, svgOf } from "./share";
 import { Store, type Variable } from "./store";
@@ -17,7 +18,7 @@ class App extends Component<{ store: Store }, { theme: Theme }> {
   private readonly search = createRef<HTMLInputElement>();
 
   override componentDidMount(): void {
-    this.props.store.changed = () => this.forceUpdate();
+    this.props.store.changed = () => this.setState({});
     addEventListener("keydown", this.key);
     addEventListener("hashchange", () => location.reload());
   }
@@ -43,14 +44,18 @@ class App extends Component<{ store: Store }, { theme: Theme }> {
     else if (name === "/") this.search.current?.focus();
     else if (name === "?") store.set({ help: !store.seen.help });
     else if (name === "c") store.showChanges(!store.seen.changes);
-    else if (name === "f") this.graph?.viewport.fit();
+    else if (name === "v" && store.document.factor) void store.show(store.seen.view === "graph" ? "factor" : "graph");
+    else if (store.seen.view === "factor" && (name === "," || name === ".")) {
+      const last = store.factor.sends.length;
+      store.goTo((store.seen.step ?? last) + (name === "." ? 1 : -1));
+    } else if (name === "f") this.graph?.viewport.fit();
     else return;
     event.preventDefault();
   };
 
   private picture = async (kind: "svg" | "png"): Promise<void> => {
     const { store } = this.props;
-    const { width, height } = store.document.graph;
+    const { width, height } = this.graph!.size;
     const svg = svgOf(this.graph!.drawing, width, height);
     const data = kind === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await pngOf(svg, width, height);
     download(data, `${store.document.title.replace(/[^\w.-]+/g, "-").slice(0, 60) || "network"}.${kind}`);
@@ -99,6 +104,12 @@ class App extends Component<{ store: Store }, { theme: Theme }> {
             }}
           />
           <datalist id="names">{store.variables.map((one) => <option key={one.number} value={one.title} />)}</datalist>
+          {about.factor && (
+            <div class="buttons joined" role="group" aria-label={text.viewLabel}>
+              <button aria-pressed={seen.view === "graph"} onClick={() => void store.show("graph")}>{text.network}</button>
+              <button aria-pressed={seen.view === "factor"} onClick={() => void store.show("factor")}>{text.factorGraph}</button>
+            </div>
+          )}
           <div class="buttons">
             <button onClick={() => store.undo()} disabled={!seen.past.length}>{text.undo}</button>
             <button onClick={() => store.redo()} disabled={!seen.future.length}>{text.redo}</button>
@@ -115,13 +126,16 @@ class App extends Component<{ store: Store }, { theme: Theme }> {
           </div>
         </header>
         <main>
-          <Graph store={store} mounted={this.mounted} />
+          <div class="drawing">
+          <Graph key={seen.view} store={store} factor={seen.view === "factor"} mounted={this.mounted} />
           <div class="zoom">
             <button aria-label={text.zoomIn} title={text.zoomIn} onClick={() => this.graph?.viewport.zoom(1.25)}>+</button>
             <button aria-label={text.zoomOut} title={text.zoomOut} onClick={() => this.graph?.viewport.zoom(0.8)}>−</button>
             <button aria-label={text.fitHint} title={text.fitHint} onClick={() => this.graph?.viewport.fit()}>{text.fit}</button>
           </div>
           <Notices store={store} />
+          </div>
+          {seen.view === "factor" && seen.answer?.messages && <Stepper store={store} />}
         </main>
         <Panel store={store} sharing={{ picture: (kind) => void this.picture(kind) }} reveal={this.reveal} />
         {seen.help && <Help store={store} />}

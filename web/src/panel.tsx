@@ -3,6 +3,7 @@
 import { Component } from "preact";
 import { kindOf, observed } from "./evidence";
 import { percent } from "./format";
+import { Inside } from "./inside";
 import { commandLine, pythonLine } from "./share";
 import { text } from "./text";
 import type { Store, Variable } from "./store";
@@ -14,7 +15,8 @@ export interface Sharing {
 export function Panel({ store, sharing, reveal }: { store: Store; sharing: Sharing; reveal: (v: Variable) => void }) {
   const { selected } = store.seen;
   return (
-    <aside class={`panel ${selected >= 0 ? "open" : ""}`} aria-label={text.evidence}>
+    <aside class={`panel ${selected >= 0 || store.seen.chosen ? "open" : ""}`} aria-label={text.evidence}>
+      {store.seen.chosen && <Inside store={store} />}
       {selected >= 0 && <Detail store={store} variable={store.variables[selected]} />}
       <Known store={store} reveal={reveal} />
       <Share store={store} sharing={sharing} />

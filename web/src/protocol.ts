@@ -26,6 +26,35 @@ export interface GraphText {
   arcs: { ends: [number, number]; points: [number, number][] }[];
 }
 
+export interface WirePlace {
+  edge: number;
+  x: number;
+  y: number;
+  height?: number; // of its card, if it has one
+  name?: string;
+  states?: number | Label[];
+}
+
+export interface BlockPlace {
+  kind: "source" | "factor" | "siso" | "diverter";
+  number: number;
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+  from?: number; // the bar above that this one goes on with
+}
+
+export interface FactorText {
+  width: number;
+  height: number;
+  wire: { width: number; label: number; glyph: number; height: number };
+  box: { width: number; height: number; bar: number };
+  wires: WirePlace[];
+  blocks: BlockPlace[];
+  lines: [number, number][][];
+}
+
 export interface Document {
   format: number;
   title: string;
@@ -36,6 +65,7 @@ export interface Document {
   variables: VariableText[];
   card: { width: number; head: number; row: number; foot: number; most: number };
   graph: GraphText;
+  factor: FactorText | null;
 }
 
 /** The weight of every state of an edge. */
@@ -54,6 +84,16 @@ export interface Ask {
   kind: "ask";
   id: number;
   given: Given;
+  /** Whether all messages are wanted, too. */
+  messages: boolean;
+}
+
+/** Both messages of every edge, each summing to one, and whether anything is known behind them. */
+export interface AllMessages {
+  forward: Float64Array[];
+  backward: Float64Array[];
+  knownForward: Uint8Array;
+  knownBackward: Uint8Array;
 }
 
 export interface Answer {
@@ -66,6 +106,7 @@ export interface Answer {
   others: Float64Array[];
   /** Edges whose evidence cannot go together; empty if it can, or if the search would take too long. */
   conflict: number[];
+  messages: AllMessages | null;
   milliseconds: number;
 }
 

@@ -5,7 +5,9 @@ import { type Evidence, kindOf, observed, oneState, toggledNot, weightsFor, with
 import { readable } from "./format";
 import { addressOf, readAddress } from "./address";
 import { text } from "./text";
-import type { Answer, Document, Given, Label, Weights } from "./protocol";
+import { planOf, programOf, type Plan } from "./plan";
+import { sendings, type Sending } from "./sending";
+import type { Answer, BlockPlace, Document, Given, Label, Weights } from "./protocol";
 
 export interface Variable {
   number: number;
@@ -33,7 +35,15 @@ export interface Seen {
   failure: string;
   help: boolean;
   busy: boolean;
+  view: View;
+  /** A wire or block of the factor graph. */
+  chosen: Chosen | null;
+  /** How many messages have been sent while stepping; null for all. */
+  step: number | null;
 }
+
+export type View = "graph" | "factor";
+export type Chosen = { kind: "wire"; edge: number } | { kind: "block"; block: BlockPlace };
 
 export class Store {
   readonly variables: Variable[];
@@ -57,7 +67,8 @@ export class Store {
     this.client = new Client(document, arrays);
     this.seen = {
       evidence: new Map(), past: [], future: [], answer: null, before: null, pinned: false, changes: true, selected: -1,
-      focus: [0, 0], notice: "", failure: "", help: false, busy: false,
+      focus: [0, 0], notice: "", failure: "", help: false, busy: false, view: "graph",
+      chosen: null, step: null,
     };
   }
 
@@ -70,8 +81,8 @@ export class Store {
       return;
     }
     const said = readAddress(address, this);
-    this.set({ answer: this.prior, before: this.prior, changes: said.changes, selected: said.selected });
-    if (said.evidence.size) await this.give(said.evidence, false);
+    this.set({ answer: this.prior, before: this.prior, changes: said.changes, selected: said.selected, view: said.view });
+    if (said.evidence.size || said.view === "factor") await this.give(said.evidence, false);
   }
 
   set(part: Partial<Seen>): void {
@@ -83,14 +94,17 @@ export class Store {
   async give(evidence: Evidence, kept = true): Promise<void> {
     const { past, evidence: before } = this.seen;
     const history = kept ? { past: [...past.slice(-199), before], future: [] } : {};
-    this.set({ evidence, ...history, notice: "", busy: true });
+    // Drawn with the answer, which comes at once, unless it does not.
+    this.seen = { ...this.seen, evidence, ...history, notice: "", busy: true };
+    const late = setTimeout(this.changed, 80);
     await this.ask();
+    clearTimeout(late);
   }
 
   private async ask(): Promise<void> {
     const { evidence } = this.seen;
     try {
-      const answer = await this.client.ask(this.given(evidence));
+      const answer = await this.client.ask(this.given(evidence), this.seen.view === "factor");
       if (answer) this.set({ answer, busy: this.seen.evidence !== evidence });
     } catch (error) {
       this.set({ failure: String(error instanceof Error ? error.message : error), busy: false });
@@ -113,6 +127,44 @@ export class Store {
     } catch {
       // a frame without an address of its own
     }
+  }
+
+  // The factor graph
+
+  private planned: { plan: Plan; sends: Sending[] } | null = null;
+
+  /** The Plan, and the messages in the order in which they are sent. */
+  get factor(): { plan: Plan; sends: Sending[] } {
+    if (!this.planned) {
+      const plan = planOf(this.client.buffer, this.document.arrays);
+      const sends = sendings(plan, programOf(this.client.buffer, this.document.arrays, "everything"));
+      this.planned = { plan, sends };
+    }
+    return this.planned;
+  }
+
+  /** Any edge by its name and states, those of copies and product spaces included. */
+  wire(edge: number): { title: string; states: string[] } {
+    const variable = this.byEdge.get(edge);
+    if (variable) return variable;
+    const wire = this.document.factor?.wires.find((one) => one.edge === edge);
+    const states = wire?.states ?? 0;
+    const labels = typeof states === "number" ? Array.from({ length: states }, (_, k) => String(k)) : states.map(readable);
+    return { title: readable(wire?.name ?? `#${edge}`), states: labels };
+  }
+
+  async show(view: View): Promise<void> {
+    this.set({ view, step: null, chosen: null });
+    await this.ask();
+  }
+
+  choose(chosen: Chosen | null): void {
+    this.set({ chosen, selected: -1 });
+  }
+
+  goTo(step: number | null): void {
+    const last = this.factor.sends.length;
+    this.set({ step: step === null ? null : Math.min(last, Math.max(0, step)) });
   }
 
   // What people do
@@ -200,7 +252,7 @@ export class Store {
   }
 
   select(number: number): void {
-    this.set({ selected: number });
+    this.set({ selected: number, chosen: null });
     this.remember();
   }
 

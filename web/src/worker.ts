@@ -2,7 +2,7 @@
 
 import { distribution, Messages, Model, type Evidence } from "./messages";
 import { planOf, programOf, type Program } from "./plan";
-import type { Answer, Ask, Failure, Given, Start } from "./protocol";
+import type { AllMessages, Answer, Ask, Failure, Given, Start } from "./protocol";
 
 /** Known values times cells that a search for a conflict may visit. */
 const MOST_WORK = 2e8;
@@ -11,6 +11,7 @@ class Inference {
   private readonly model: Model;
   private readonly beliefs: Program;
   private readonly inward: Program;
+  private whole: Program | null = null;
 
   constructor(private readonly start: Start) {
     this.model = new Model(planOf(start.buffer, start.places));
@@ -18,11 +19,12 @@ class Inference {
     this.inward = programOf(start.buffer, start.places, "inward");
   }
 
-  answer(id: number, given: Given): Answer {
+  answer({ id, given, messages: wanted }: Ask): Answer {
     const begin = performance.now();
     const messages = new Messages(this.model, evidenceOf(given));
-    messages.run(this.beliefs);
-    const logLikelihood = messages.logLikelihood(this.beliefs) + this.start.logScale;
+    const program = wanted ? this.everything : this.beliefs;
+    messages.run(program);
+    const logLikelihood = messages.logLikelihood(program) + this.start.logScale;
     const { edges } = this.start;
     return {
       id,
@@ -30,7 +32,22 @@ class Inference {
       beliefs: edges.map((edge) => distribution(messages.belief(edge))),
       others: edges.map((edge) => distribution(messages.others(edge))),
       conflict: logLikelihood === -Infinity ? this.conflict(given) : [],
+      messages: wanted ? this.shown(messages) : null,
       milliseconds: performance.now() - begin,
+    };
+  }
+
+  private get everything(): Program {
+    return (this.whole ??= programOf(this.start.buffer, this.start.places, "everything"));
+  }
+
+  private shown(messages: Messages): AllMessages {
+    const edges = Array.from(this.model.plan.cardinality, (_, edge) => edge);
+    return {
+      forward: edges.map((edge) => distribution(messages.of(messages.forward, edge))),
+      backward: edges.map((edge) => distribution(messages.of(messages.backward, edge))),
+      knownForward: messages.knownForward,
+      knownBackward: messages.knownBackward,
     };
   }
 
@@ -61,7 +78,7 @@ self.onmessage = (event: MessageEvent<Start | Ask>) => {
   const id = said.kind === "ask" ? said.id : -1;
   try {
     if (said.kind === "start") inference = new Inference(said);
-    else if (inference) self.postMessage(inference.answer(said.id, said.given));
+    else if (inference) self.postMessage(inference.answer(said));
   } catch (error) {
     const failure: Failure = { id, error: error instanceof Error ? error.message : String(error) };
     self.postMessage(failure);

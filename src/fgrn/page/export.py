@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..bayes.bayesian import BayesianNetwork
 from ..bayes.factored import FactoredModel
 from ..core.exceptions import FgrnError
@@ -15,7 +13,8 @@ from ..graph.network import Network
 from ..plan.plan import Message, Plan
 from ..plan.schedule import Programs
 from .arrays import Packed, pack_plan, pack_program
-from .layout import CARD, graph_view, shown_variables
+from .factor_layout import factor_view
+from .layout import CARD, graph_view, shown_variables, states_of
 
 FORMAT = 1
 """Of the data in a page; its script reads this one."""
@@ -48,6 +47,9 @@ def document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes
     wanted = {Message(edge, way) for edge in numbers.values() for way in (True, False)}
     pack_program(packed, "beliefs", programs.some(wanted))
     pack_program(packed, "inward", programs.inward)
+    factor = factor_view(network, plan, numbers)
+    if factor is not None:
+        pack_program(packed, "everything", programs.everything)
     text: dict[str, Any] = {
         "format": FORMAT,
         "title": title,
@@ -58,19 +60,15 @@ def document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes
         "variables": [_variable(variable, numbers[variable.name], shown_model) for variable in cards],
         "card": CARD,
         "graph": graph_view(shown_model, numbers),
+        "factor": factor,
     }
     return text, packed.bytes()
 
 
 def _variable(variable: Variable, edge: int, model: Any) -> dict[str, Any]:
-    """What a page says of a variable; a label that is no text is given as it is, so that Python finds it again."""
+    """What a page says of a variable."""
     hidden = isinstance(model, Network) and variable.name not in model.observed
-    states = variable.cardinality if not variable.is_labelled else [_plain(label) for label in variable.labels]
-    return {"edge": edge, "name": variable.name, "states": states, **({"hidden": True} if hidden else {})}
-
-
-def _plain(label: Any) -> Any:
-    return label if not isinstance(label, float) or np.isfinite(label) else str(label)
+    return {"edge": edge, "name": variable.name, "states": states_of(variable), **({"hidden": True} if hidden else {})}
 
 
 def _realised(model: Any) -> tuple[str, FactoredModel | Network, Network]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import ceil, sqrt
+from math import ceil, isfinite, sqrt
 from typing import Any
 
 from ..bayes.factored import FactoredModel
+from ..core.labels import Label
 from ..core.variable import Variable
 from ..graph.blocks import SISO, Diverter
 from ..graph.network import Network
@@ -48,6 +49,13 @@ def card_height(states: int) -> float:
     shown = min(states, CARD["most"])
     more = 1 if states > shown else 0
     return float(CARD["head"] + (shown + more) * CARD["row"] + CARD["foot"])
+
+
+def states_of(variable: Variable) -> int | list[Label]:
+    """The labels of a variable as JSON has them, or their number; numbers stay numbers, so that Python finds them."""
+    if not variable.is_labelled:
+        return variable.cardinality
+    return [str(label) if isinstance(label, float) and not isfinite(label) else label for label in variable.labels]
 
 
 def graph_view(model: FactoredModel | Network, numbers: Mapping[str, int]) -> dict[str, Any]:
