@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -371,6 +372,138 @@ def test_a_network_too_large_for_a_factor_graph_has_none(page: Open, shared_data
     assert opened.tab.get_by_role("button", name="Factor graph").count() == 0
 
 
+# Questions, and rows of a table
+
+STUDIED = """async () => {
+    for (let left = 200; left && !fgrn.store.seen.studied; left--) await new Promise(done => setTimeout(done, 50));
+    return fgrn.store.seen.studied; }"""
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_questions_are_answered_as_in_python(page: Open, seed: int) -> None:
+    model: Any = bayesian_network(seed, zeros=False) if seed % 2 else random_tree(seed)
+    names, draw = shown(model), np.random.default_rng(seed)
+    target = names[-1]
+    some = [name for name in names[:-1] if model.variable(name).cardinality > 1 and draw.random() < 0.6]
+    row = {name: model.variable(name).labels[0] for name in some}
+    if np.isneginf(
+        model.propagate({name: [value] for name, value in row.items()}, impossible="mark").log_likelihood[0]
+    ):
+        row = {}
+    opened = page(model, f"#t={quote(target)}")
+    for name in row:
+        opened.tab.evaluate("number => fgrn.store.toggle(fgrn.store.variables[number], 0)", names.index(name))
+    opened.wait()
+    opened.tab.evaluate("fgrn.store.aim(fgrn.store.seen.target)")
+    found = opened.tab.evaluate(STUDIED)
+    columns = {name: [value] for name, value in row.items()}
+    # why
+    told = model.explain(row, target)
+    explanation = found["explanation"]
+    assert model.variable(target).labels[explanation["state"]] == told.state
+    assert explanation["prior"] == pytest.approx(told.prior, abs=1e-8)
+    assert [value for _, value in explanation["contributions"]] == pytest.approx(
+        list(told.contributions.values()), abs=1e-8
+    )
+    assert explanation["prior"] + sum(value for _, value in explanation["contributions"]) == pytest.approx(
+        explanation["logOdds"], abs=1e-9
+    )
+
+    # what to ask next: the expected reduction of entropy, asking each
+    def entropy(shares: np.ndarray) -> float:
+        return float(-(shares[shares > 0] * np.log2(shares[shares > 0])).sum())
+
+    now = model.propagate(columns)
+    assert found["entropy"] == pytest.approx(entropy(now.marginal(target)[0]), abs=1e-9)
+    for number, name in enumerate(names[:-1]):
+        if name in row:
+            continue
+        after = 0.0
+        for state, share in enumerate(now.marginal(name)[0]):
+            if share > 0:
+                known = {**columns, name: [model.variable(name).labels[state]]}
+                after += share * entropy(model.propagate(known).marginal(target)[0])
+        assert found["gains"][number] == pytest.approx(found["entropy"] - after, abs=1e-9)
+    # the likeliest states together
+    best = model.most_probable(row, names=names)
+    assert found["logProbability"] == pytest.approx(float(np.ravel(best.log_probability)[0]), abs=1e-9)
+    states = {
+        name: [model.variable(name).labels[state]] for name, state in zip(names, found["assignment"], strict=True)
+    }
+    assert model.propagate(states).log_likelihood[0] == pytest.approx(found["logProbability"], abs=1e-9)
+
+
+def survey() -> tuple[Any, Any]:
+    from fgrn import datasets
+
+    table = datasets.load("survey").frame().head(300)
+    model = fgrn.LatentClassifier(n_hidden=3, n_init=1, n_epochs=20, random_state=0)
+    return model.fit(table.drop(columns="travels_by"), table["travels_by"]), table
+
+
+def test_the_rows_of_a_file_are_walked_through(page: Open, tmp_path: Path) -> None:
+    model, table = survey()
+    table.head(5).to_csv(tmp_path / "people.csv", index=False)
+    opened, names = page(model), shown(model)
+    opened.tab.locator("input[type=file]").set_input_files(tmp_path / "people.csv")
+    target = names.index("travels_by")
+    for row in range(5):
+        opened.tab.wait_for_timeout(100)
+        opened.wait()
+        assert f"Row {row + 1} of 5" in opened.tab.locator(".rows").inner_text()
+        one = table.drop(columns="travels_by").iloc[[row]]
+        np.testing.assert_allclose(opened.beliefs[target], model.predict_proba(one)[0], rtol=0, atol=1e-9)
+        assert target not in opened.evidence
+        if isinstance(table["travels_by"].iloc[row], str):
+            assert f"travels_by = {table['travels_by'].iloc[row]}" in opened.tab.locator(".row").inner_text()
+        if row < 4:
+            opened.tab.get_by_role("button", name="Next row").click()
+    filled = model.complete(table.drop(columns="travels_by").iloc[[4]])
+    for name in filled.columns:
+        if table[name].isna().iloc[4] and not model.schema_[name].is_binned:
+            chosen = opened.tab.get_by_role("combobox", name=name, exact=True).locator("option").first.inner_text()
+            assert chosen.startswith(f"unknown ({filled[name].iloc[0]}, ")
+
+
+def test_a_dropped_file_is_read_and_what_is_strange_is_told(page: Open) -> None:
+    model, _ = survey()
+    opened, names = page(model), shown(model)
+    code = """content => { const data = new DataTransfer();
+        data.items.add(new File([content], 'some.csv'));
+        const event = new DragEvent('drop', { bubbles: true, dataTransfer: data });
+        document.querySelector('.page').dispatchEvent(event); }"""
+    opened.tab.evaluate(code, '\ufeffcars;residence;"other;column"\r\nseven;centre;"a ""b"""\r\nnone;?;\r\n')
+    opened.tab.wait_for_timeout(200)
+    opened.wait()
+    centre = list(model.network_.variable("residence").labels).index("centre")
+    assert {names[number]: one.index(1) for number, one in opened.evidence.items()} == {"residence": centre}
+    assert "Row 1: cars = seven is unknown to the model" in opened.tab.locator(".notices").inner_text()
+    opened.tab.get_by_role("button", name="Next row").click()
+    opened.tab.wait_for_timeout(100)
+    opened.wait()
+    assert [names[number] for number in opened.evidence] == ["cars"]
+    opened.tab.evaluate(code, "nothing,known\n1,2\n")
+    opened.tab.wait_for_timeout(200)
+    assert "some.csv has no rows with columns of this model." in opened.tab.locator(".notices").inner_text()
+
+
+def test_the_form_sets_values(page: Open) -> None:
+    model, _ = survey()
+    opened, names = page(model), shown(model)
+    field = opened.tab.get_by_role("combobox", name="cars", exact=True)
+    field.select_option("none")
+    opened.wait()
+    assert [names[number] for number in opened.evidence] == ["cars"]
+    np.testing.assert_allclose(
+        opened.beliefs[names.index("travels_by")],
+        model.network_.posterior({"cars": ["none"]}, "travels_by")[0],
+        atol=1e-9,
+    )
+    field.select_option("-1")
+    opened.wait()
+    assert opened.evidence == {}
+
+
 # Share
 
 
@@ -515,7 +648,7 @@ def test_a_finger_sets_evidence_on_a_phone(page: Open) -> None:
 def test_models_without_directions_have_factors(page: Open) -> None:
     model = circle()
     opened = page(model)
-    assert opened.tab.locator(".factor").count() == 7
+    assert opened.tab.locator(".square").count() == 7
     opened.click(0, 1)
     assert_same(model, opened, random_rows(model, np.random.default_rng(1), 5))
 

@@ -12,7 +12,7 @@ function called(variable: Variable): string {
 }
 
 export function addressOf(store: Store): string {
-  const { evidence, changes, selected, view } = store.seen;
+  const { evidence, changes, selected, view, target } = store.seen;
   const parts = store.variables.flatMap((variable) => {
     const weights = evidence.get(variable.edge);
     if (!weights) return [];
@@ -20,6 +20,7 @@ export function addressOf(store: Store): string {
     return [`e=${called(variable)},${value}`];
   });
   if (selected >= 0) parts.push(`s=${called(store.variables[selected])}`);
+  if (target >= 0) parts.push(`t=${called(store.variables[target])}`);
   if (view === "factor") parts.push("v=factor");
   if (!changes) parts.push("c=0");
   return parts.length ? `#${parts.join("&")}` : location.pathname + location.search;
@@ -30,16 +31,18 @@ interface Said {
   changes: boolean;
   selected: number;
   view: View;
+  target: number;
 }
 
 /** What an address says; what is in it and not in the model is left out. */
 export function readAddress(address: string, store: Store): Said {
-  const said: Said = { evidence: new Map(), changes: true, selected: -1, view: "graph" };
+  const said: Said = { evidence: new Map(), changes: true, selected: -1, view: "graph", target: store.seen.target };
   const names = new Map(store.variables.map((variable) => [called(variable), variable]));
   for (const part of address.replace(/^#/, "").split("&")) {
     const [key, value = ""] = part.split(/=(.*)/s);
     if (key === "c") said.changes = value !== "0";
     if (key === "v" && value === "factor" && store.document.factor) said.view = "factor";
+    if (key === "t") said.target = names.get(value)?.number ?? said.target;
     if (key === "s") said.selected = names.get(value)?.number ?? -1;
     if (key !== "e") continue;
     const [name, told = ""] = value.split(",");

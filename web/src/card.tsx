@@ -116,7 +116,7 @@ export class Card extends Component<Props> {
     return (
       <g
         key={state}
-        class={`state ${own}`}
+        class={`state ${share === null && own === "on" ? "" : own}`}
         transform={`translate(${INSET} ${top})`}
         role="button"
         tabindex={focus === state ? 0 : -1}

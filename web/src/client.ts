@@ -1,7 +1,7 @@
 // The page's side of the worker: one question at a time, and of those that wait only the last is asked.
 
 import type { Places } from "./plan";
-import type { Answer, Document, Failure, Given } from "./protocol";
+import type { Answer, Document, Failure, Given, Studied } from "./protocol";
 
 declare const WORKER_SOURCE: string;
 
@@ -12,10 +12,11 @@ function bytes(base64: string): ArrayBuffer {
   return out.buffer;
 }
 
+type Said = Answer | Studied | Failure;
+
 interface Question {
-  given: Given;
-  messages: boolean;
-  resolve: (answer: Answer | null) => void;
+  text: object;
+  resolve: (answer: Answer | Studied | null) => void;
   reject: (error: Error) => void;
 }
 
@@ -27,12 +28,12 @@ export class Client {
 
   readonly buffer: ArrayBuffer;
 
-  constructor(text: Document, base64: string) {
+  constructor(text: Document, data: string | ArrayBuffer) {
     const address = URL.createObjectURL(new Blob([WORKER_SOURCE], { type: "text/javascript" }));
     this.worker = new Worker(address);
-    this.worker.onmessage = (event: MessageEvent<Answer | Failure>) => this.answered(event.data);
+    this.worker.onmessage = (event: MessageEvent<Said>) => this.answered(event.data);
     this.worker.onerror = (event) => this.answered({ id: this.count, error: event.message || "The worker failed." });
-    const buffer = (this.buffer = bytes(base64));
+    const buffer = (this.buffer = typeof data === "string" ? bytes(data) : data);
     const places: Places = text.arrays;
     const edges = text.variables.map((variable) => variable.edge);
     this.worker.postMessage({ kind: "start", buffer, places, logScale: text.logScale, edges });
@@ -40,9 +41,18 @@ export class Client {
 
   /** The answer; null if a later question took the place of this one before it was asked. */
   ask(given: Given, messages = false): Promise<Answer | null> {
+    return this.put({ kind: "ask", given, messages }) as Promise<Answer | null>;
+  }
+
+  /** What speaks for a target, and what to ask next. */
+  study(given: Given, target: number): Promise<Studied | null> {
+    return this.put({ kind: "study", given, target }) as Promise<Studied | null>;
+  }
+
+  private put(text: object): Promise<Answer | Studied | null> {
     return new Promise((resolve, reject) => {
       this.waiting?.resolve(null);
-      this.waiting = { given, messages, resolve, reject };
+      this.waiting = { text, resolve, reject };
       this.next();
     });
   }
@@ -51,10 +61,10 @@ export class Client {
     if (this.asked || !this.waiting) return;
     this.asked = this.waiting;
     this.waiting = null;
-    this.worker.postMessage({ kind: "ask", id: ++this.count, given: this.asked.given, messages: this.asked.messages });
+    this.worker.postMessage({ ...this.asked.text, id: ++this.count });
   }
 
-  private answered(said: Answer | Failure): void {
+  private answered(said: Said): void {
     const asked = this.asked;
     this.asked = null;
     if ("error" in said) asked?.reject(new Error(said.error));

@@ -4,6 +4,7 @@ import { Component, createRef, render } from "preact";
 import { Graph } from "./graph";
 import { probability, signed } from "./format";
 import { Stepper } from "./inside";
+import { openFile } from "./row";
 import { Panel } from "./panel";
 import { download, pngOf, svgOf } from "./share";
 import { Store, type Variable } from "./store";
@@ -12,8 +13,13 @@ import type { Document } from "./protocol";
 
 type Theme = "light" | "dark" | "";
 
-class App extends Component<{ store: Store }, { theme: Theme }> {
-  override state: { theme: Theme } = { theme: "" };
+interface State {
+  theme: Theme;
+  dropping: boolean;
+}
+
+class App extends Component<{ store: Store }, State> {
+  override state: State = { theme: "", dropping: false };
   private graph: Graph | null = null;
   private readonly search = createRef<HTMLInputElement>();
 
@@ -79,6 +85,21 @@ class App extends Component<{ store: Store }, { theme: Theme }> {
     this.props.store.set({ focus: [variable.number, 0] });
   };
 
+  private over = (event: DragEvent): void => {
+    event.preventDefault();
+    if (!this.state.dropping) this.setState({ dropping: true });
+  };
+
+  private out = (event: DragEvent): void => {
+    if (!event.relatedTarget) this.setState({ dropping: false });
+  };
+
+  private dropped = (event: DragEvent): void => {
+    event.preventDefault();
+    this.setState({ dropping: false });
+    void openFile(this.props.store, event.dataTransfer?.files[0]);
+  };
+
   private turn = (): void => {
     const dark = document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
     const theme: Theme = dark === "dark" ? "light" : "dark";
@@ -89,7 +110,7 @@ class App extends Component<{ store: Store }, { theme: Theme }> {
   override render({ store }: { store: Store }) {
     const { seen, document: about } = store;
     return (
-      <div class="page">
+      <div class={`page ${this.state.dropping ? "dropping" : ""}`} onDragOver={this.over} onDragLeave={this.out} onDrop={this.dropped}>
         <header class="top">
           <h1 dir="auto" title={about.title}>{about.title}</h1>
           <input

@@ -61,6 +61,8 @@ export class Messages {
   constructor(
     private readonly model: Model,
     private readonly evidence: Evidence,
+    /** Take the largest where others add: messages are then those of the likeliest states of everything else. */
+    private readonly largest = false,
   ) {
     const plan = (this.plan = model.plan);
     const edges = plan.cardinality.length;
@@ -80,7 +82,7 @@ export class Messages {
   }
 
   run(program: Program): void {
-    for (const edge of program.boundary) this.writeBackward(edge, null, false);
+    for (const edge of program.boundary) this.writeBackward(edge, null, this.largest);
     const { steps, targets } = program;
     for (let at = 0; at < steps.length; at += 4) {
       const kind = steps[at];
@@ -95,7 +97,7 @@ export class Messages {
   /** The logarithm of the sum, over everything unknown, of the product of all tables and the evidence. */
   logLikelihood(program: Program): number {
     let total = 0;
-    for (const edge of program.roots) total += logSum(this.belief(edge));
+    for (const edge of program.roots) total += this.largest ? Math.max(...this.belief(edge)) : logSum(this.belief(edge));
     return total;
   }
 
@@ -145,7 +147,7 @@ export class Messages {
     const input = this.plan.sisoInput[siso];
     const output = this.plan.sisoOutput[siso];
     const { first, rows, columns } = this.tableOf(siso);
-    sumProducts(this.model, this.intoReader(input), first, rows, columns, columns, 1, this.of(this.forward, output));
+    sumProducts(this.model, this.intoReader(input), first, rows, columns, columns, 1, this.of(this.forward, output), this.largest);
     this.knownForward[output] = this.knownInto(input) ? 1 : 0;
   }
 
@@ -157,7 +159,7 @@ export class Messages {
     if (!known) return this.writeBackward(input, null, false);
     const { first, rows, columns } = this.tableOf(siso);
     const message = new Float64Array(rows);
-    sumProducts(this.model, this.of(this.backward, output), first, columns, rows, 1, columns, message);
+    sumProducts(this.model, this.of(this.backward, output), first, columns, rows, 1, columns, message, this.largest);
     this.writeBackward(input, message, true);
   }
 
@@ -257,7 +259,7 @@ export class Messages {
     else this.knownForward[edge] = known ? 1 : 0;
   }
 
-  /** Add the joint states that share a state of a leg. */
+  /** Add the joint states that share a state of a leg, or take the largest of them. */
   private sumTo(diverter: number, leg: number, product: Float64Array, out: Float64Array): void {
     const { plan } = this;
     const size = plan.diverterSize[diverter];
@@ -265,6 +267,15 @@ export class Messages {
     const runs = size / run;
     const start = plan.legMap[leg];
     const inner = plan.maps.subarray(start + runs, start + runs + run);
+    if (this.largest) {
+      out.fill(-Infinity);
+      for (let part = 0, cell = 0; part < runs; part++)
+        for (let i = 0; i < run; i++, cell++) {
+          const state = plan.maps[start + part] + inner[i];
+          if (product[cell] > out[state]) out[state] = product[cell];
+        }
+      return;
+    }
     let most = -Infinity;
     for (let cell = 0; cell < size; cell++) if (product[cell] > most) most = product[cell];
     out.fill(0);
@@ -301,7 +312,7 @@ export class Messages {
   }
 }
 
-/** out[j] = log sum over i of exp(message[i]) times the value at first + i * along + j * across. */
+/** out[j] = log sum over i of exp(message[i]) times the value at first + i * along + j * across, or the largest. */
 function sumProducts(
   model: Model,
   message: Float64Array,
@@ -311,8 +322,16 @@ function sumProducts(
   along: number,
   across: number,
   out: Float64Array,
+  largest: boolean,
 ): void {
   const { values } = model.plan;
+  if (largest) {
+    out.fill(-Infinity);
+    for (let j = 0; j < count; j++)
+      for (let i = 0, at = first + j * across; i < terms; i++, at += along)
+        out[j] = Math.max(out[j], message[i] + model.logs[at]);
+    return;
+  }
   let most = -Infinity;
   for (const value of message) if (value > most) most = value;
   out.fill(-Infinity);

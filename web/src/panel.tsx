@@ -3,6 +3,8 @@
 import { Component } from "preact";
 import { kindOf, observed } from "./evidence";
 import { percent } from "./format";
+import { Row } from "./row";
+import { Target } from "./target";
 import { Inside } from "./inside";
 import { commandLine, pythonLine } from "./share";
 import { text } from "./text";
@@ -14,11 +16,15 @@ export interface Sharing {
 
 export function Panel({ store, sharing, reveal }: { store: Store; sharing: Sharing; reveal: (v: Variable) => void }) {
   const { selected } = store.seen;
+  const rows = store.document.kind === "estimator"; // its rows come first
   return (
     <aside class={`panel ${selected >= 0 || store.seen.chosen ? "open" : ""}`} aria-label={text.evidence}>
       {store.seen.chosen && <Inside store={store} />}
       {selected >= 0 && <Detail store={store} variable={store.variables[selected]} />}
-      <Known store={store} reveal={reveal} />
+      {!rows && <Known store={store} reveal={reveal} />}
+      <Target store={store} reveal={reveal} />
+      <Row store={store} />
+      {rows && <Known store={store} reveal={reveal} />}
       <Share store={store} sharing={sharing} />
       <p class="note">{text.localOnly}</p>
     </aside>

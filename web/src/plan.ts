@@ -1,6 +1,6 @@
 // The Plan of a network and its Programs, as the exporter packed them: index arrays and parameters in one buffer.
 
-export type Kind = "f8" | "i4" | "u1";
+export type Kind = "f8" | "i4" | "i2" | "u1";
 export type Places = Record<string, [Kind, number, number]>;
 
 export interface Program {
@@ -33,11 +33,12 @@ export interface Plan {
   diverterRun: Int32Array;
 }
 
-function array(buffer: ArrayBuffer, places: Places, name: string): Float64Array | Int32Array | Uint8Array {
+function array(buffer: ArrayBuffer, places: Places, name: string): Float64Array | Int32Array | Int16Array | Uint8Array {
   const place = places[name];
   if (!place) throw new Error(`The page has no array ${name}.`);
   const [kind, first, count] = place;
   if (kind === "f8") return new Float64Array(buffer, first, count);
+  if (kind === "i2") return new Int16Array(buffer, first, count);
   return kind === "i4" ? new Int32Array(buffer, first, count) : new Uint8Array(buffer, first, count);
 }
 
@@ -67,6 +68,16 @@ export function planOf(buffer: ArrayBuffer, places: Places): Plan {
     diverterRun: whole("diverter_run"),
   };
 }
+
+/** Orders in which so many values become known, as Python draws them; null for more than the page has. */
+export function ordersOf(buffer: ArrayBuffer, places: Places, known: number): Int16Array[] | null {
+  const all = array(buffer, places, "orders") as Int16Array;
+  const first = (ORDERS * (known * (known - 1))) / 2;
+  if (first + ORDERS * known > all.length) return null;
+  return Array.from({ length: ORDERS }, (_, at) => all.subarray(first + at * known, first + (at + 1) * known));
+}
+
+const ORDERS = 8;
 
 export function programOf(buffer: ArrayBuffer, places: Places, name: string): Program {
   const part = (what: string): Int32Array => array(buffer, places, `${name}.${what}`) as Int32Array;

@@ -66,6 +66,15 @@ export interface Document {
   card: { width: number; head: number; row: number; foot: number; most: number };
   graph: GraphText;
   factor: FactorText | null;
+  /** Of an estimator: the variable it predicts, and how the values of its columns become states. */
+  target?: string | null;
+  columns?: ColumnText[];
+}
+
+export interface ColumnText {
+  name: string;
+  missing: string[];
+  edges?: number[];
 }
 
 /** The weight of every state of an edge. */
@@ -108,6 +117,35 @@ export interface Answer {
   conflict: number[];
   messages: AllMessages | null;
   milliseconds: number;
+}
+
+/** What is asked beside beliefs: what speaks for a target, and what to ask next. */
+export interface Study {
+  kind: "study";
+  id: number;
+  given: Given;
+  target: number; // an edge
+}
+
+export interface Studied {
+  id: number;
+  /** By variable of the document: the expected reduction of the entropy of the target, in bits, if it were observed. */
+  gains: number[];
+  /** The entropy of the target, in bits. */
+  entropy: number;
+  explanation: Explanation | null;
+  /** The state of every variable of the document in the likeliest assignment, and its log-probability. */
+  assignment: number[];
+  logProbability: number;
+}
+
+/** What speaks for the likeliest state of the target, in nats of log-odds: prior + contributions = logOdds. */
+export interface Explanation {
+  state: number;
+  probability: number;
+  prior: number;
+  contributions: [number, number][]; // by edge
+  logOdds: number;
 }
 
 export interface Failure {

@@ -5,9 +5,10 @@ import { type Evidence, kindOf, observed, oneState, toggledNot, weightsFor, with
 import { readable } from "./format";
 import { addressOf, readAddress } from "./address";
 import { text } from "./text";
+import { stateOf, tableOf, UNSEEN, type Table } from "./table";
 import { planOf, programOf, type Plan } from "./plan";
 import { sendings, type Sending } from "./sending";
-import type { Answer, BlockPlace, Document, Given, Label, Weights } from "./protocol";
+import type { Answer, BlockPlace, Document, Given, Label, Studied, Weights } from "./protocol";
 
 export interface Variable {
   number: number;
@@ -40,6 +41,11 @@ export interface Seen {
   chosen: Chosen | null;
   /** How many messages have been sent while stepping; null for all. */
   step: number | null;
+  /** The variable that is asked about, or -1. */
+  target: number;
+  studied: Studied | null;
+  table: Table | null;
+  row: number;
 }
 
 export type View = "graph" | "factor";
@@ -68,7 +74,7 @@ export class Store {
     this.seen = {
       evidence: new Map(), past: [], future: [], answer: null, before: null, pinned: false, changes: true, selected: -1,
       focus: [0, 0], notice: "", failure: "", help: false, busy: false, view: "graph",
-      chosen: null, step: null,
+      chosen: null, step: null, target: this.predicted, studied: null, table: null, row: 0,
     };
   }
 
@@ -81,7 +87,8 @@ export class Store {
       return;
     }
     const said = readAddress(address, this);
-    this.set({ answer: this.prior, before: this.prior, changes: said.changes, selected: said.selected, view: said.view });
+    this.set({ answer: this.prior, before: this.prior, changes: said.changes, selected: said.selected, view: said.view, target: said.target });
+    void this.study();
     if (said.evidence.size || said.view === "factor") await this.give(said.evidence, false);
   }
 
@@ -106,6 +113,7 @@ export class Store {
     try {
       const answer = await this.client.ask(this.given(evidence), this.seen.view === "factor");
       if (answer) this.set({ answer, busy: this.seen.evidence !== evidence });
+      if (answer) void this.study();
     } catch (error) {
       this.set({ failure: String(error instanceof Error ? error.message : error), busy: false });
     }
@@ -117,8 +125,9 @@ export class Store {
     return this.client.ask(given);
   }
 
+  /** Evidence in the order of the variables. */
   given(evidence: Evidence): Given {
-    return [...evidence];
+    return this.variables.flatMap(({ edge }) => (evidence.has(edge) ? [[edge, evidence.get(edge)!] as const] : []));
   }
 
   private remember(): void {
@@ -127,6 +136,69 @@ export class Store {
     } catch {
       // a frame without an address of its own
     }
+  }
+
+  // A target
+
+  /** The variable that an estimator predicts, or -1. */
+  get predicted(): number {
+    const { target } = this.document;
+    return target ? this.variables.findIndex((one) => one.name === target) : -1;
+  }
+
+  private background: Client | null = null; // of its own, so that beliefs need not wait
+
+  aim(target: number): void {
+    this.set({ target, studied: null });
+    this.remember();
+    void this.study();
+  }
+
+  private async study(): Promise<void> {
+    const { target, answer, evidence } = this.seen;
+    if (target < 0 || !answer || answer.logLikelihood === -Infinity) return this.set({ studied: null });
+    this.background ??= new Client(this.document, this.client.buffer);
+    const studied = await this.background.study(this.given(evidence), this.variables[target].edge);
+    if (studied && evidence === this.seen.evidence && target === this.seen.target) this.set({ studied });
+  }
+
+  // A table of rows
+
+  /** Read a table, and take its first row as what is known. */
+  open(name: string, content: string): void {
+    const table = tableOf(name, content);
+    const known = table.columns.filter((column) => this.variables.some((variable) => variable.name === column));
+    if (!table.rows.length || !known.length) return this.set({ notice: text.noTable(name) });
+    this.set({ table, row: 0 });
+    void this.take(0);
+  }
+
+  /** Take a row of the table as what is known. */
+  take(row: number): void {
+    const { table } = this.seen;
+    if (!table || row < 0 || row >= table.rows.length) return;
+    const strange: string[] = [];
+    const known = new Map<number, Weights>();
+    for (const variable of this.variables) {
+      if (variable.number === this.predicted) continue; // it is what the row is asked for
+      const at = table.columns.indexOf(variable.name);
+      const value = at < 0 ? "" : (table.rows[row][at] ?? "");
+      const column = this.document.columns?.find((one) => one.name === variable.name);
+      const state = stateOf(value, variable.labels, column);
+      if (state === UNSEEN) strange.push(`${variable.title} = ${readable(value)}`);
+      if (state >= 0) known.set(variable.edge, oneState(variable.states.length, state));
+    }
+    this.set({ row });
+    void this.give(known).then(() => strange.length && this.set({ notice: text.unseen(row + 1, strange) }));
+  }
+
+  /** What the row of the table says of the variable that is predicted; "" if nothing. */
+  get truth(): string {
+    const { table, row } = this.seen;
+    const variable = this.variables[this.predicted];
+    const at = table && variable ? table.columns.indexOf(variable.name) : -1;
+    const value = at >= 0 ? (table!.rows[row][at] ?? "").trim() : "";
+    return value ? `${variable.title} = ${readable(value)}` : "";
   }
 
   // The factor graph

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..plan.plan import Plan, Program
+from ..queries.explanation import drawn_orders
 
-KINDS = {"f": "<f8", "i": "<i4", "b": "<u1"}
+KINDS = {"f8": "<f8", "i8": "<i4", "i4": "<i4", "i2": "<i2", "b1": "<u1"}
 
 
 class Packed:
@@ -20,9 +21,9 @@ class Packed:
         self._size = 0
 
     def add(self, name: str, values: Any) -> None:
-        """Append an array: floats as float64, whole numbers as int32, booleans as bytes."""
+        """Append an array: floats as float64, whole numbers as int32 or int16, booleans as bytes."""
         array = np.asarray(values)
-        kind = KINDS[array.dtype.kind]
+        kind = KINDS[array.dtype.str[1:]]
         self._parts.append(b"\0" * (-self._size % 8))  # a typed array of the browser begins at a multiple of its size
         self._size += len(self._parts[-1])
         data = np.ascontiguousarray(array, dtype=kind).tobytes()
@@ -47,6 +48,12 @@ def pack_plan(packed: Packed, plan: Plan, values: np.ndarray) -> None:
         packed.add(name, array if array.size else np.zeros(0, dtype=np.int32))
     packed.add("table_offset", plan.layout.table_offsets)
     packed.add("table_shape", np.array(plan.layout.table_shapes, dtype=np.int32).reshape(-1, 2))
+
+
+def pack_orders(packed: Packed, most: int) -> None:
+    """The orders in which up to `most` values become known in an explanation, as `queries.explanation` draws them."""
+    orders = [order for known in range(1, most + 1) for order in drawn_orders(known)]
+    packed.add("orders", np.concatenate([np.zeros(0), *orders]).astype(np.int16))
 
 
 def pack_program(packed: Packed, name: str, program: Program) -> None:

@@ -12,7 +12,8 @@ from ..graph.chain import Chain
 from ..graph.network import Network
 from ..plan.plan import Message, Plan
 from ..plan.schedule import Programs
-from .arrays import Packed, pack_plan, pack_program
+from .arrays import Packed, pack_orders, pack_plan, pack_program
+from .estimator_view import estimator_text
 from .factor_layout import factor_view
 from .layout import CARD, graph_view, shown_variables, states_of
 
@@ -21,6 +22,9 @@ FORMAT = 1
 
 MOST_VARIABLES = 1000
 """Cards of a page."""
+
+MOST_EXPLAINED = 128
+"""Known values of which a page says what each adds to the log-odds of a state."""
 
 MOST_JOINT_STATES = 2**24
 """Joint states of all Diverters: the browser visits each a few times after every click, a few seconds in all."""
@@ -47,6 +51,7 @@ def document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes
     wanted = {Message(edge, way) for edge in numbers.values() for way in (True, False)}
     pack_program(packed, "beliefs", programs.some(wanted))
     pack_program(packed, "inward", programs.inward)
+    pack_orders(packed, min(len(cards), MOST_EXPLAINED))
     factor = factor_view(network, plan, numbers)
     if factor is not None:
         pack_program(packed, "everything", programs.everything)
@@ -61,6 +66,7 @@ def document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes
         "card": CARD,
         "graph": graph_view(shown_model, numbers),
         "factor": factor,
+        **({} if kind != "estimator" else estimator_text(model)),
     }
     return text, packed.bytes()
 

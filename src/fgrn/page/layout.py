@@ -24,7 +24,7 @@ CARD = {"width": 184, "head": 30, "row": 20, "foot": 8, "most": 8}
 APART = 0.34
 """Between cards side by side, in inches."""
 
-WIDEST = 12
+WIDEST = 8
 """Cards side by side in any case; in a larger network up to `1.7 * sqrt(cards)`, and more are put in several rows."""
 
 

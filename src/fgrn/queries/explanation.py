@@ -110,6 +110,12 @@ def added(value: float, share: float, form: str = "+.3f") -> str:
     return word if abs(share) > 1 - 1e-9 else f"{word} ({abs(share):.0%})"
 
 
+def drawn_orders(known: int, orders: int = ORDERS) -> list[np.ndarray]:
+    """Orders in which so many values become known: the same each time."""
+    generator = np.random.default_rng(0)
+    return [generator.permutation(known) for _ in range(orders)]
+
+
 def explain(
     row: Mapping[str, Any],
     known: list[str],
@@ -130,8 +136,7 @@ def explain(
         state: the one to explain; the likeliest unless given.
         orders: how many orders, each with its reverse.
     """
-    generator = np.random.default_rng(0)
-    ways = [generator.permutation(len(known)) for _ in range(orders if len(known) > 1 else 1)]
+    ways = drawn_orders(len(known), orders if len(known) > 1 else 1)
     ways = [way for one in ways for way in (one, one[::-1])]
     shown = np.zeros((2 + len(ways) * max(len(known) - 1, 0), len(known)), dtype=bool)
     shown[1] = True
