@@ -1,4 +1,4 @@
-"""Documents drawn by hypothesis: small networks with hostile names, and without."""
+"""Hypothesis strategies for Documents: small networks with ordinary or difficult names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from fgrn.bayes.document import Document, Factor
+from fgrn.bayes.document import Document, WrittenTable
 
 HOSTILE = [
     "network", "variable", "probability", "table", "default", "type", "discrete", "property", "node", "net", "data",
@@ -45,7 +45,7 @@ def table(draw: Any, sizes: list[int], directed: bool) -> np.ndarray:
 
 @st.composite
 def documents(draw: Any, names: Any = WORDS, labels: Any = WORDS, directed: bool = True) -> Document:
-    """A network of one to five variables, listed in any order."""
+    """Draw a network of one to five variables, listed in any order."""
     variables = draw(st.lists(names.filter(str.strip), min_size=1, max_size=5, unique=True))
     states = {name: tuple(draw(st.lists(labels, min_size=1, max_size=4, unique=True))) for name in variables}
     order = draw(st.permutations(variables))
@@ -53,7 +53,7 @@ def documents(draw: Any, names: Any = WORDS, labels: Any = WORDS, directed: bool
     for place, child in enumerate(order):
         parents = draw(st.lists(st.sampled_from(order[:place]), max_size=3, unique=True)) if place else []
         scope = (*parents, child)
-        factors[child] = Factor(scope, table(draw, [len(states[name]) for name in scope], directed))
+        factors[child] = WrittenTable(scope, table(draw, [len(states[name]) for name in scope], directed))
     properties = draw(
         st.dictionaries(
             st.sampled_from(["", *variables]),
@@ -68,7 +68,7 @@ def documents(draw: Any, names: Any = WORDS, labels: Any = WORDS, directed: bool
 
 
 def example() -> Document:
-    """A small network with everything in it."""
+    """Return a small network that has all features of a document."""
     tables = {
         ("smoke",): [0.5, 0.5],
         ("smoke", "lung"): [[0.1, 0.2, 0.7], [0.01, 0.09, 0.9]],
@@ -78,7 +78,7 @@ def example() -> Document:
     for scope, values in tables.items():
         array = np.array(values)
         array.setflags(write=False)
-        factors.append(Factor(scope, array))
+        factors.append(WrittenTable(scope, array))
     states = {"smoke": ("yes", "no"), "lung": ("a", "b", "c"), "xray": ("bad", "good")}
     properties = {"smoke": {"position": "(25 275)", "label": "Smokes?"}, "": {"author": "somebody"}}
     return Document(states, tuple(factors), True, "chest", properties)

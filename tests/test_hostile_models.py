@@ -1,4 +1,4 @@
-"""Model files that somebody altered, with a right checksum: each gives a model that works, or is refused."""
+"""Altered model files with a correct checksum give a working model or are refused."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def altered(document: Any, tensors: dict[str, np.ndarray], rng: random.Random) -
 
 
 def used(model: Any, path: Path) -> None:
-    """What anybody does with a model; an error of this package is an answer."""
+    """Use a model in all ways; errors of this package are accepted."""
     tries: list[Callable[[], Any]] = [lambda: repr(model), lambda: str(model), lambda: model._repr_html_()]
     if isinstance(model, (fgrn.Network, fgrn.BayesianNetwork, fgrn.MarkovNetwork)):
         names = [variable.name for variable in model.variables]
@@ -195,7 +195,7 @@ def used(model: Any, path: Path) -> None:
                 raise
     model.save(path)  # what could be read can be written
     again = fgrn.load(path)
-    assert model_file._same(again, model)
+    assert model_file._is_equal(again, model)
     with suppress(fgrn.FgrnError, ValueError):  # settings are checked when they are used
         if isinstance(model, fgrn.Network):
             model.learn({}, epochs=1)

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import validate_data
 
 from ..core.exceptions import SchemaError, UnseenLevelWarning, unknown_name, warn
 from ..tables import frames
+from ..tables.encoded import checked_weights
 from ..tables.frames import Coded
 
 Columns = dict[str, Any]
@@ -67,14 +68,14 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
     def _columns(self, X: Any, *, reset: bool) -> Columns:
         """The columns of a table by name and by value; those of an array are called x0, x1, ..."""
         row = None if reset else frames.named_row(X)
-        X = frames.gathered(X) if row is None else row
+        X = frames.collected(X) if row is None else row
         if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # some sparse matrices are mappings
             return self._mapping(X, reset)
         if isinstance(X, np.ndarray) and X.dtype.names:
             return self._mapping({name: X[name] for name in X.dtype.names}, reset)
         _refuse_flat(X)
         if frames.is_frame(X):
-            frames.check_names(X)
+            frames.check_unique_columns(X)
             validate_data(self, X, reset=reset, skip_check_array=True)
             if hasattr(self, "feature_names_in_"):
                 columns = frames.columns(X, by_value=True)
@@ -82,12 +83,12 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
                 return columns
             X = frames.as_objects(X)
         X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
-        return {name: frames.factored(X[:, position]) for position, name in enumerate(self._names())}
+        return {name: frames.dictionary_encoded(X[:, position]) for position, name in enumerate(self._names())}
 
     def _mapping(self, X: Mapping[str, Any], reset: bool) -> Columns:
         columns = frames.columns(X, by_value=True)
         rows = frames.row_count(columns, least=1)
-        columns = {name: frames.repeated(column, rows) for name, column in columns.items()}
+        columns = {name: frames.repeat_bare_value(column, rows) for name, column in columns.items()}
         if reset:
             if not columns:
                 raise ValueError("Found a table with 0 feature(s) while a minimum of 1 is required.")
@@ -102,7 +103,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
             if self.unseen == "error" or len(strange) == len(columns):
                 raise SchemaError(told)
             warn(f"{told} Ignored; unseen='error' stops here.", UnseenLevelWarning)
-        return {name: columns[name] if name in columns else frames.nothing(rows) for name in names}
+        return {name: columns[name] if name in columns else frames.missing_column(rows) for name in names}
 
     def _names(self) -> list[str]:
         names = getattr(self, "feature_names_in_", None)
@@ -111,11 +112,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
     def _weights(self, sample_weight: Any, rows: int) -> np.ndarray | None:
         if sample_weight is None:
             return None
-        like = np.empty((rows, 0))
-        weights: np.ndarray = _check_sample_weight(sample_weight, like, dtype=np.float64, ensure_non_negative=True)
-        if not weights.any():
-            raise ValueError("All sample weights are zero, so there is nothing to learn from.")
-        return weights
+        return checked_weights([sample_weight] * rows if isinstance(sample_weight, Number) else sample_weight, rows)
 
     def _taken(
         self, X: Any, sample_weight: Any, classes: Classes | None = None
@@ -128,7 +125,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
         if weights is None or weights.all():
             return columns, weights, classes
         kept = np.flatnonzero(weights)
-        columns = {name: frames.taken(column, kept) for name, column in columns.items()}
+        columns = {name: frames.select_rows(column, kept) for name, column in columns.items()}
         return columns, weights[kept], None if classes is None else classes.take(kept)
 
 
