@@ -109,8 +109,8 @@ export class Card extends Component<Props> {
     const kind = kindOf(weights);
     const share = beliefs ? beliefs[state] : null;
     const full = size.width - 2 * INSET;
-    const own = observed(weights) === state ? "on" : weights && weights[state] === 0 ? "off" : kind === "soft" ? "soft" : "";
-    const known = { on: text.observedState, off: text.excludedState, soft: text.softState, "": "" }[own];
+    const own = kind === "value" ? (observed(weights) === state ? "on" : "other") : weights?.[state] === 0 ? "off" : kind === "soft" ? "soft" : "";
+    const known = { on: text.observedState, off: text.excludedState, soft: text.softState, other: "", "": "" }[own];
     const said = share === null ? "–" : percent(share);
     const top = size.head + state * size.row;
     return (
@@ -132,7 +132,7 @@ export class Card extends Component<Props> {
         <rect class="track" y="1" width={full} height={size.row - 2} rx="4" />
         <rect class="bar" y="1" width={Math.max(0, (share ?? 0) * full)} height={size.row - 2} rx={share ? 4 : 0} />
         {before && share !== null && Math.abs(before[state] - share) > 5e-4 && (
-          <path class="ghost" d={`M${(before[state] * full).toFixed(2)} 1v${size.row - 2}`} />
+          <path class="ghost" d={`M${(before[state] * full).toFixed(2)} ${size.row - 7}v6`} />
         )}
         <text class="label" x="6" y={size.row / 2 + 4}>
           {fitted(variable.states[state], full - 58, 12)}

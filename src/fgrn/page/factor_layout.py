@@ -10,8 +10,8 @@ from ..core.variable import Variable
 from ..graph.blocks import SISO, Diverter, Factor, Source
 from ..graph.network import Network
 from ..plan.plan import Plan
-from ..plots.folding import Room, layered
-from ..plots.placement import Node, is_straight, place, port
+from ..plots.folding import Widths, network_layers
+from ..plots.placement import Node, is_straight, place_nodes, port
 from .layout import CARD, PIXELS, card_height, states_of
 
 MOST_BLOCKS = 200
@@ -35,11 +35,11 @@ def factor_view(net: Network, plan: Plan, cards: Mapping[str, int]) -> dict[str,
     if len(net.blocks) > MOST_BLOCKS:
         return None
     column = CARD["width"] / PIXELS + 0.3
-    room = Room(max(14.0, 1.5 * sqrt(len(cards)) * column), column, WIRE["width"] / PIXELS)
-    layers = layered(net.blocks, set(), room)
+    widths = Widths(max(14.0, 1.5 * sqrt(len(cards)) * column), column, WIRE["width"] / PIXELS)
+    layers = network_layers(net.blocks, set(), widths)
     for node in (node for layer in layers for node in layer):
         _measure(node, cards)
-    width, height = place(layers)
+    width, height = place_nodes(layers)
     view: dict[str, Any] = {"width": round(width * PIXELS), "height": round(height * PIXELS), "wire": WIRE, "box": BOX}
     nodes = [node for layer in layers for node in layer]
     view["wires"] = [_wire(node, node.item, plan, cards) for node in nodes if isinstance(node.item, Variable)]

@@ -11,9 +11,9 @@ from ..core.labels import Label
 from ..core.variable import Variable
 from ..graph.blocks import SISO, Diverter
 from ..graph.network import Network
-from ..plots.arcs import SLOPE, Square, draw_arcs, in_layers
+from ..plots.arcs import SLOPE, FactorNode, draw_arcs, model_layers
 from ..plots.canvas import Canvas
-from ..plots.placement import Node, place, stacked
+from ..plots.placement import Node, assign_layers, place_nodes
 
 PIXELS = 100.0
 """Of an inch."""
@@ -65,15 +65,15 @@ def graph_view(model: FactoredModel | Network, numbers: Mapping[str, int]) -> di
         model: a model of tables, or a Network.
         numbers: of each variable that has a card, the edge of the Plan.
     """
-    found = in_layers(model, set(numbers)) if isinstance(model, FactoredModel) else _network_layers(model, numbers)
+    found = model_layers(model, set(numbers)) if isinstance(model, FactoredModel) else _network_layers(model, numbers)
     layers = _folded(found)
     for node in (node for layer in layers for node in layer):
         if isinstance(node.item, Variable):
             node.width = CARD["width"] / PIXELS + APART
             node.height = card_height(node.item.cardinality) / PIXELS
-        elif isinstance(node, Square):
+        elif isinstance(node, FactorNode):
             node.width, node.height = 0.36, 0.26
-    width, height = place(layers, 0.0, SLOPE, columns=False)
+    width, height = place_nodes(layers, 0.0, SLOPE, columns=False)
     canvas = Recorder()
     draw_arcs(canvas, layers, directed=False)
     nodes = [node for layer in layers for node in layer if _is_shown(node)]
@@ -91,11 +91,11 @@ def _card(node: Node, numbers: Mapping[str, int]) -> dict[str, Any]:
     card: dict[str, Any] = {"x": round(node.x * PIXELS, 1), "y": round(node.top * PIXELS, 1)}
     if isinstance(node.item, Variable):
         return {"edge": numbers[node.item.name], **card, "height": round(node.height * PIXELS)}
-    return {"edge": -1, "factor": node.called if isinstance(node, Square) else "", **card}
+    return {"edge": -1, "factor": node.called if isinstance(node, FactorNode) else "", **card}
 
 
 def _is_shown(node: Node) -> bool:
-    return node.item is not None or isinstance(node, Square)
+    return node.item is not None or isinstance(node, FactorNode)
 
 
 def _end(node: Node) -> Node:
@@ -169,4 +169,4 @@ def _network_layers(net: Network, numbers: Mapping[str, int]) -> list[list[Node]
     for parent, child in network_arcs(net):
         nodes[parent].below.append(nodes[child])
         nodes[child].above.append(nodes[parent])
-    return stacked(list(nodes.values()), short=True)
+    return assign_layers(list(nodes.values()), short=True)

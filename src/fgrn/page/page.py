@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.exceptions import FgrnError
-from ..core.whole_file import reason, write
+from ..core.whole_file import reason_of, write_whole
 from .export import document
 
 MOST_BYTES = 50_000_000
@@ -60,9 +60,9 @@ class Page:
         if not place.parent.is_dir():
             raise FgrnError(f"{failed}: there is no folder {str(place.parent)!r}. Make it first, or choose another.")
         try:
-            write(place, self.html.encode())
+            write_whole(place, self.html.encode())
         except (OSError, RuntimeError, ValueError) as error:
-            raise FgrnError(f"{failed}: {reason(error)}. Save it somewhere else.") from error
+            raise FgrnError(f"{failed}: {reason_of(error)}. Save it somewhere else.") from error
         return place
 
     @property
