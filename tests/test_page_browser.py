@@ -462,7 +462,7 @@ def test_the_rows_of_a_file_are_walked_through(page: Open, tmp_path: Path) -> No
     for name in filled.columns:
         if table[name].isna().iloc[4] and not model.schema_[name].is_binned:
             chosen = opened.tab.get_by_role("combobox", name=name, exact=True).locator("option").first.inner_text()
-            assert chosen.startswith(f"unknown ({filled[name].iloc[0]}, ")
+            assert chosen.startswith(f"? {filled[name].iloc[0]} (")
 
 
 def test_a_dropped_file_is_read_and_what_is_strange_is_told(page: Open) -> None:

@@ -8,6 +8,7 @@ import { openFile } from "./row";
 import { Panel } from "./panel";
 import { download, pngOf, svgOf } from "./share";
 import { Store, type Variable } from "./store";
+import { NARROW } from "./viewport";
 import { text } from "./text";
 import type { Document } from "./protocol";
 
@@ -24,7 +25,12 @@ class App extends Component<{ store: Store }, State> {
   private readonly search = createRef<HTMLInputElement>();
 
   override componentDidMount(): void {
-    this.props.store.changed = () => this.setState({});
+    const { store } = this.props;
+    store.changed = () => this.setState({});
+    void store.begin(location.hash).then(() => {
+      // A screen that shows only a part shows the part that was selected.
+      if (store.seen.selected >= 0 && innerWidth < NARROW) this.reveal(store.variables[store.seen.selected]);
+    });
     addEventListener("keydown", this.key);
     addEventListener("hashchange", () => location.reload());
   }
@@ -226,7 +232,6 @@ const store = new Store(JSON.parse(read("model")) as Document, read("arrays"));
 const root = document.getElementById("page")!;
 root.replaceChildren();
 render(<App store={store} />, root);
-void store.begin(location.hash);
 
 // For the console, and for tests: what is believed, given weights by the number of a variable.
 Object.assign(window, { fgrn: { store, ask: (given: [number, number[]][]) => store.believed(given.map(([number, weights]) => [store.variables[number].edge, weights])) } });

@@ -78,7 +78,7 @@ function Next({ store, reveal }: { store: Store; reveal: (v: Variable) => void }
         {ranked.slice(0, MOST_LINES).map(({ one, gain }) => [
           <button dir="auto" title={one.title} data-gain={gain} onClick={() => (store.select(one.number), reveal(one))}>{one.title}</button>,
           <svg viewBox="0 0 90 14" aria-hidden="true"><rect class="gain" y="2" width={(90 * gain) / most} height="10" rx="2" /></svg>,
-          <span class="number">{text.bits(gain < 0.0005 ? "0" : gain.toFixed(3))}</span>,
+          <span class="number">{gain < 0.0005 ? "0" : gain.toFixed(3)}</span>,
         ])}
       </div>
     </>
