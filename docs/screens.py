@@ -1,4 +1,4 @@
-"""Pictures of pages for the documentation: `python docs/screens.py FOLDER`, with alarm.bif in FOLDER; needs chromium."""
+"""Pictures of pages for the documentation: `python docs/screens.py FOLDER`, which has alarm.bif; needs chromium."""
 
 from __future__ import annotations
 

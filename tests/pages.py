@@ -63,8 +63,8 @@ class Opened:
         tab.on("console", lambda said: self.complaints.append(said.text) if said.type != "log" else None)
         tab.on("pageerror", lambda error: self.complaints.append(str(error)))
 
-    def open(self, path: Path, after: str = "") -> Opened:
-        self.tab.goto(path.as_uri() + after)
+    def open(self, path: Path | str, after: str = "") -> Opened:
+        self.tab.goto((path if isinstance(path, str) else path.as_uri()) + after)
         return self.wait()
 
     def wait(self) -> Opened:

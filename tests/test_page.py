@@ -6,9 +6,16 @@ import base64
 import hashlib
 import json
 import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
+from threading import Thread
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
@@ -17,6 +24,7 @@ from models import chest, circle
 import fgrn
 from fgrn.cli import main
 from fgrn.page import export, page
+from fgrn.page.server import server_of
 
 
 def parts(html: str) -> tuple[dict[str, Any], bytes]:
@@ -175,6 +183,79 @@ def test_a_page_that_cannot_be_saved_says_why(tmp_path: Path, name: str, why: st
         fgrn.explore(chest(), tmp_path / name)
 
 
+# With --serve
+
+
+@pytest.fixture
+def served() -> Iterator[str]:
+    """The address of a page whose model is here."""
+    server, address = server_of(chest(), "chest")
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield address
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def asked(address: str, path: str, said: Any, host: str | None = None) -> Any:
+    """The answer of a server to a question."""
+    headers = {"Content-Type": "application/json"} | ({} if host is None else {"Host": host})
+    question = Request(address + path, json.dumps(said).encode(), headers)
+    with urlopen(question, timeout=30) as answer:
+        return json.load(answer)
+
+
+def test_a_server_answers_as_python_does(served: str) -> None:
+    model = chest()
+    names = list(model.names)
+    given = [[names.index("xray"), [1, 0]], [names.index("dysp"), [0.2, 1]]]
+    found = asked(served, "ask", {"given": given})
+    seen = model.propagate({"xray": ["yes"], "dysp": [[0.2, 1]]})
+    assert found["logLikelihood"] == pytest.approx(seen.log_likelihood[0], abs=1e-12)
+    for name, belief in zip(names, found["beliefs"], strict=True):
+        assert belief == pytest.approx(seen.marginal(name)[0], abs=1e-12)
+    without = model.propagate({"xray": ["yes"]})
+    assert found["others"][names.index("dysp")] == pytest.approx(without.marginal("dysp")[0], abs=1e-12)
+    studied = asked(served, "study", {"given": given, "target": names.index("lung")})
+    told = model.explain({"xray": "yes", "dysp": [[0.2, 1]]}, "lung")
+    assert [value for _, value in studied["explanation"]["contributions"]] == pytest.approx(
+        [*told.contributions.values()]
+    )
+    assert len(studied["assignment"]) == len(names)
+    assert max(studied["gains"]) == studied["gains"][names.index("lung")] == pytest.approx(studied["entropy"])
+
+
+def test_a_server_names_what_cannot_go_together(served: str) -> None:
+    names = list(chest().names)
+    given = [[names.index("smoke"), [1, 0]], [names.index("tub"), [1, 0]], [names.index("either"), [0, 1]]]
+    found = asked(served, "ask", {"given": given})
+    assert found["logLikelihood"] is None
+    assert found["conflict"] == [names.index("tub"), names.index("either")]
+
+
+def test_a_server_answers_to_its_own_address_alone(served: str) -> None:
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{20,}/", served)
+    base, token = served.rstrip("/").rsplit("/", 1)
+    with urlopen(served, timeout=30) as answer:
+        html = answer.read().decode()
+    assert "connect-src &#x27;self&#x27;" in html
+    assert parts(html)[0]["served"] is True
+    for wrong in (f"{base}/", f"{base}/{token[:-1]}/", f"{served}../", f"{served}other"):
+        with pytest.raises(HTTPError, match="404"):
+            urlopen(wrong, timeout=30)
+    for path, said, host in (
+        ("ask", {"given": []}, "localhost"),
+        ("ask", {"given": []}, "evil.example"),
+        ("no", {}, None),
+    ):
+        with pytest.raises(HTTPError, match="404"):
+            asked(served, path, said, host)
+    for bad in ({}, {"given": [[99, [1, 0]]]}, {"given": [[0, [1, 0, 0]]]}, {"given": [[0, ["a", "b"]]]}, []):
+        with pytest.raises(HTTPError, match="400"):
+            asked(served, "ask", bad)
+
+
 # The command, and notebooks
 
 
@@ -192,6 +273,20 @@ def test_the_command_writes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert parts(Path("other.html").read_text(encoding="utf-8"))[0]["title"] == "A title"
     assert main(["explore", "missing.bif"]) == 1
     assert main(["explore", "chest.bif", "-o", "chest.bif"]) == 2
+    assert main(["explore", "chest.bif", "--serve", "-o", "other.html"]) == 2
+
+
+def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
+    fgrn.write(chest(), tmp_path / "chest.bif")
+    command = [sys.executable, "-m", "fgrn", "explore", str(tmp_path / "chest.bif"), "--serve", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(3)]
+        address = json.loads("".join(lines))["address"]
+        found = asked(address, "ask", {"given": []})
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+    assert found["logLikelihood"] == pytest.approx(0, abs=1e-12)
 
 
 def test_notebooks_show_a_page_in_a_frame() -> None:

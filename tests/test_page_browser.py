@@ -677,6 +677,34 @@ def test_a_network_of_hundreds_can_be_used(page: Open, shared_data: Path) -> Non
     assert opened.tab.locator(".far").count() == 0, "what was searched for can be read"
 
 
+def test_a_page_that_is_served_does_the_same(chromium: Any) -> None:
+    from threading import Thread
+
+    from fgrn.page.server import server_of
+
+    model = chest()
+    names = list(model.names)
+    server, address = server_of(model, "chest")
+    Thread(target=server.serve_forever, daemon=True).start()
+    tab = chromium.new_page()
+    try:
+        opened = Opened(tab).open(address, "#t=lung&e=dysp,0.2:1")
+        opened.click(names.index("xray"), 0)
+        seen = model.propagate({"xray": ["yes"], "dysp": [[0.2, 1]]})
+        for name, belief in zip(names, opened.beliefs, strict=True):
+            np.testing.assert_allclose(belief, seen.marginal(name)[0], rtol=0, atol=1e-9)
+        assert opened.tab.evaluate(STUDIED)["entropy"] > 0
+        opened.click(names.index("tub"), 0)
+        opened.click(names.index("either"), 1)
+        assert "tub = yes" in opened.tab.locator(".impossible p").inner_text()
+        assert opened.complaints == []
+        assert all(url.startswith(address) for url in opened.requests)
+    finally:
+        tab.close()
+        server.shutdown()
+        server.server_close()
+
+
 def test_the_policy_forbids_requests(page: Open) -> None:
     opened = page(chest())
     tried = """async () => {

@@ -14,6 +14,26 @@ function bytes(base64: string): ArrayBuffer {
 
 type Said = Answer | Studied | Failure;
 
+interface Asked {
+  kind: "ask" | "study";
+  id: number;
+}
+
+/** Ask the server that the page came from. */
+async function asked(question: Asked): Promise<Said> {
+  try {
+    const response = await fetch(question.kind, { method: "POST", body: JSON.stringify(question) });
+    if (!response.ok) throw new Error(await response.text());
+    const said = await response.json();
+    if (said.error || question.kind === "study") return { ...said, id: question.id };
+    const arrays = (values: number[][]): Float64Array[] => values.map((one) => Float64Array.from(one));
+    const logLikelihood = said.logLikelihood ?? -Infinity;
+    return { ...said, id: question.id, logLikelihood, messages: null, beliefs: arrays(said.beliefs), others: arrays(said.others) };
+  } catch (error) {
+    return { id: question.id, error: error instanceof Error ? error.message : String(error) };
+  }
+}
+
 interface Question {
   text: object;
   resolve: (answer: Answer | Studied | null) => void;
@@ -21,7 +41,7 @@ interface Question {
 }
 
 export class Client {
-  private readonly worker: Worker;
+  private readonly worker: Pick<Worker, "postMessage">;
   private asked: Question | null = null;
   private waiting: Question | null = null;
   private count = 0;
@@ -29,10 +49,16 @@ export class Client {
   readonly buffer: ArrayBuffer;
 
   constructor(text: Document, data: string | ArrayBuffer) {
+    if (text.served) {
+      this.buffer = new ArrayBuffer(0);
+      this.worker = { postMessage: (question: Asked) => void asked(question).then((said) => this.answered(said)) };
+      return;
+    }
     const address = URL.createObjectURL(new Blob([WORKER_SOURCE], { type: "text/javascript" }));
-    this.worker = new Worker(address);
-    this.worker.onmessage = (event: MessageEvent<Said>) => this.answered(event.data);
-    this.worker.onerror = (event) => this.answered({ id: this.count, error: event.message || "The worker failed." });
+    const worker = new Worker(address);
+    this.worker = worker;
+    worker.onmessage = (event: MessageEvent<Said>) => this.answered(event.data);
+    worker.onerror = (event) => this.answered({ id: this.count, error: event.message || "The worker failed." });
     const buffer = (this.buffer = typeof data === "string" ? bytes(data) : data);
     const places: Places = text.arrays;
     const edges = text.variables.map((variable) => variable.edge);

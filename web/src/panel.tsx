@@ -26,7 +26,7 @@ export function Panel({ store, sharing, reveal }: { store: Store; sharing: Shari
       <Row store={store} />
       {rows && <Known store={store} reveal={reveal} />}
       <Share store={store} sharing={sharing} />
-      <p class="note">{text.localOnly}</p>
+      <p class="note">{store.document.served ? text.served : text.localOnly}</p>
     </aside>
   );
 }

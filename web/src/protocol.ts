@@ -62,6 +62,8 @@ export interface Document {
   source: string;
   logScale: number;
   arrays: Places;
+  /** Whether the model is with the server that the page came from. */
+  served?: boolean;
   variables: VariableText[];
   card: { width: number; head: number; row: number; foot: number; most: number };
   graph: GraphText;

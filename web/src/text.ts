@@ -118,6 +118,7 @@ export const text = {
   excludedState: "excluded",
   softState: "soft evidence",
   announce: (probability: string): string => `Probability of the evidence ${probability}`,
+  served: "Computed by fgrn on this machine. Nothing leaves it.",
   localOnly: "Computed in this browser. Nothing leaves it.",
   keys: [
     ["Click, Enter", "observe a state; again to take it back"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ..bayes.bayesian import BayesianNetwork
@@ -20,6 +22,9 @@ from .layout import CARD, graph_view, shown_variables, states_of
 FORMAT = 1
 """Of the data in a page; its script reads this one."""
 
+ELSEWHERE = "`fgrn explore MODEL --serve` shows the same page, and Python infers."
+"""What to do with a model that is too large for a page."""
+
 MOST_VARIABLES = 1000
 """Cards of a page."""
 
@@ -30,6 +35,17 @@ MOST_JOINT_STATES = 2**24
 """Joint states of all Diverters: the browser visits each a few times after every click, a few seconds in all."""
 
 
+@dataclass(frozen=True)
+class Shown:
+    """A model as a page shows it: what kind it is, whose variables have cards, and the Network that infers."""
+
+    kind: str
+    model: FactoredModel | Network
+    network: Network
+    cards: tuple[Variable, ...]
+    columns: dict[str, Any]  # of an estimator: its class and its columns
+
+
 def document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes]:
     """What a page says of a model, and the arrays it infers with.
 
@@ -38,37 +54,44 @@ def document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes
         title: of the page.
         source: the file of the model, for the command line that the page writes; "" if it is not known.
     """
-    kind, shown_model, network = _realised(model)
+    shown = shown_model(model)
+    network = shown.network
     plan = network._plan(())
     _check_size(plan)
-    cards = list(shown_model.variables) if isinstance(shown_model, FactoredModel) else shown_variables(network)
-    if len(cards) > MOST_VARIABLES:
-        raise FgrnError(f"A page shows up to {MOST_VARIABLES:,} variables. This model has {len(cards):,}.")
-    numbers = {variable.name: plan.edge(variable.name) for variable in cards}
+    numbers = {variable.name: plan.edge(variable.name) for variable in shown.cards}
     packed = Packed()
     pack_plan(packed, plan, network._parameters.values)
     programs = Programs(plan, range(plan.edges))  # evidence may be on any edge, and soft
     wanted = {Message(edge, way) for edge in numbers.values() for way in (True, False)}
     pack_program(packed, "beliefs", programs.some(wanted))
     pack_program(packed, "inward", programs.inward)
-    pack_orders(packed, min(len(cards), MOST_EXPLAINED))
+    pack_orders(packed, min(len(numbers), MOST_EXPLAINED))
     factor = factor_view(network, plan, numbers)
     if factor is not None:
         pack_program(packed, "everything", programs.everything)
-    text: dict[str, Any] = {
+    text = _text(shown, numbers, title, source)
+    scale = float(network._wiring.log_scale)
+    return {**text, "logScale": scale, "arrays": packed.places, "factor": factor}, packed.bytes()
+
+
+def served_document(model: Any, title: str, source: str) -> dict[str, Any]:
+    """What a page says of a model that stays in Python: variables are known by their numbers, and no arrays travel."""
+    shown = shown_model(model)
+    numbers = {variable.name: number for number, variable in enumerate(shown.cards)}
+    return {**_text(shown, numbers, title, source), "served": True, "logScale": 0.0, "arrays": {}, "factor": None}
+
+
+def _text(shown: Shown, numbers: Mapping[str, int], title: str, source: str) -> dict[str, Any]:
+    return {
         "format": FORMAT,
         "title": title,
-        "kind": kind,
+        "kind": shown.kind,
         "source": source,
-        "logScale": float(network._wiring.log_scale),
-        "arrays": packed.places,
-        "variables": [_variable(variable, numbers[variable.name], shown_model) for variable in cards],
+        "variables": [_variable(variable, numbers[variable.name], shown.model) for variable in shown.cards],
         "card": CARD,
-        "graph": graph_view(shown_model, numbers),
-        "factor": factor,
-        **({} if kind != "estimator" else estimator_text(model)),
+        "graph": graph_view(shown.model, numbers),
+        **shown.columns,
     }
-    return text, packed.bytes()
 
 
 def _variable(variable: Variable, edge: int, model: Any) -> dict[str, Any]:
@@ -77,11 +100,11 @@ def _variable(variable: Variable, edge: int, model: Any) -> dict[str, Any]:
     return {"edge": edge, "name": variable.name, "states": states_of(variable), **({"hidden": True} if hidden else {})}
 
 
-def _realised(model: Any) -> tuple[str, FactoredModel | Network, Network]:
-    """What kind of model it is, the model whose variables are shown, and the Network that infers."""
+def shown_model(model: Any) -> Shown:
+    """A model as a page shows it, if it can be shown."""
     if isinstance(model, FactoredModel):
         kind = "bayesian" if isinstance(model, BayesianNetwork) else "markov"
-        return kind, model, model._tree_network()
+        return _checked(Shown(kind, model, model._tree_network(), model.variables, {}))
     found = model if isinstance(model, Network) else getattr(model, "network_", None)
     if isinstance(found, Chain):
         raise FgrnError(
@@ -98,7 +121,16 @@ def _realised(model: Any) -> tuple[str, FactoredModel | Network, Network]:
             "This network has loops, and a page infers on trees. Explore the BayesianNetwork it was made from: its "
             "junction tree is exact."
         )
-    return ("network" if found is model else "estimator"), found, found
+    cards = tuple(shown_variables(found))
+    if found is model:
+        return _checked(Shown("network", found, found, cards, {}))
+    return _checked(Shown("estimator", found, found, cards, estimator_text(model)))
+
+
+def _checked(shown: Shown) -> Shown:
+    if len(shown.cards) > MOST_VARIABLES:
+        raise FgrnError(f"A page shows up to {MOST_VARIABLES:,} variables. This model has {len(shown.cards):,}.")
+    return shown
 
 
 def _check_size(plan: Plan) -> None:
@@ -106,5 +138,5 @@ def _check_size(plan: Plan) -> None:
     if states > MOST_JOINT_STATES:
         raise FgrnError(
             f"Exact inference in this model visits {states:,} joint states, too many for a browser "
-            f"({MOST_JOINT_STATES:,} at most). Ask it in Python, or with `fgrn query`."
+            f"({MOST_JOINT_STATES:,} at most). {ELSEWHERE}"
         )

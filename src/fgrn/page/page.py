@@ -13,16 +13,16 @@ from typing import Any
 
 from ..core.exceptions import FgrnError
 from ..core.whole_file import reason_of, write_whole
-from .export import document
+from .export import ELSEWHERE, document, served_document
 
 MOST_BYTES = 50_000_000
 """Of a page: browsers open larger files slowly, if at all."""
 
 POLICY = (
     "default-src 'none'; script-src {script} blob:; worker-src blob:; style-src {style}; img-src data: blob:; "
-    "base-uri 'none'; form-action 'none'"
+    "connect-src {server}; base-uri 'none'; form-action 'none'"
 )
-"""The Content-Security-Policy of a page: its own script and style, and no request to anywhere."""
+"""The Content-Security-Policy of a page: its own script and style, and no request to anywhere but its own server."""
 
 TEMPLATE = """<!DOCTYPE html>
 <html lang="en">
@@ -101,16 +101,21 @@ def explore(
     if page.size > MOST_BYTES:
         raise FgrnError(
             f"The page would have {page.size / 1e6:,.0f} MB, and browsers open up to {MOST_BYTES / 1e6:,.0f} MB "
-            "in reasonable time. Ask this model in Python instead."
+            f"in reasonable time. {ELSEWHERE}"
         )
     if path is not None:
         page.save(path)
     return page
 
 
-def _html(text: dict[str, Any], arrays: bytes) -> str:
+def served_html(model: Any, title: str, source: str) -> str:
+    """The page of a model that stays in Python: it asks the server it came from, and nobody else."""
+    return _html(served_document(model, title, source), b"", server="'self'")
+
+
+def _html(text: dict[str, Any], arrays: bytes, server: str = "'none'") -> str:
     script, style = _file("page.js"), _file("page.css")
-    policy = POLICY.format(script=_hash(script), style=_hash(style))
+    policy = POLICY.format(script=_hash(script), style=_hash(style), server=server)
     # ASCII, and no "<": neither a name nor a label can end the element
     model = json.dumps(text, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     return TEMPLATE.format(
