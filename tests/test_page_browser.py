@@ -367,11 +367,6 @@ def test_messages_are_sent_one_by_one(page: Open) -> None:
     assert opened.tab.locator(".stepper").count() == 0
 
 
-def test_a_network_too_large_for_a_factor_graph_has_none(page: Open, shared_data: Path) -> None:
-    opened = page(fgrn.read(shared_data / "bif" / "andes.bif"))
-    assert opened.tab.get_by_role("button", name="Factor graph").count() == 0
-
-
 # Questions, and rows of a table
 
 STUDIED = """async () => {
@@ -670,6 +665,7 @@ def test_a_network_of_hundreds_can_be_used(page: Open, shared_data: Path) -> Non
     model = fgrn.read(shared_data / "bif" / "andes.bif")
     opened = page(model)
     assert opened.tab.locator(".card").count() == 223
+    assert opened.tab.get_by_role("button", name="Factor graph").count() == 0, "too large to be drawn"
     opened.press("/")
     opened.tab.keyboard.type("SNode_155")
     opened.press("Enter", "Enter")

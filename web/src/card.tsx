@@ -112,6 +112,7 @@ export class Card extends Component<Props> {
     const own = kind === "value" ? (observed(weights) === state ? "on" : "other") : weights?.[state] === 0 ? "off" : kind === "soft" ? "soft" : "";
     const known = { on: text.observedState, off: text.excludedState, soft: text.softState, other: "", "": "" }[own];
     const said = share === null ? "–" : percent(share);
+    const label = fitted(variable.states[state], full - 58, 12);
     const top = size.head + state * size.row;
     return (
       <g
@@ -128,14 +129,14 @@ export class Card extends Component<Props> {
         onPointerUp={this.release}
         onPointerCancel={this.cancel}
       >
-        <title>{`${variable.states[state]}: ${said}`}</title>
+        {label !== variable.states[state] && <title>{variable.states[state]}</title>}
         <rect class="track" y="1" width={full} height={size.row - 2} rx="4" />
-        <rect class="bar" y="1" width={Math.max(0, (share ?? 0) * full)} height={size.row - 2} rx={share ? 4 : 0} />
+        <rect class="bar" y="1" width={Math.round((share ?? 0) * full * 10) / 10} height={size.row - 2} rx={share ? 4 : 0} />
         {before && share !== null && Math.abs(before[state] - share) > 5e-4 && (
           <path class="ghost" d={`M${(before[state] * full).toFixed(2)} ${size.row - 7}v6`} />
         )}
         <text class="label" x="6" y={size.row / 2 + 4}>
-          {fitted(variable.states[state], full - 58, 12)}
+          {label}
         </text>
         <text class="share" x={full - 5} y={size.row / 2 + 4}>
           {said}

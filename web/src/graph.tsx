@@ -8,6 +8,9 @@ import { FactorGraph, sentSoFar } from "./factor";
 import type { CardPlace, FactorText, GraphText } from "./protocol";
 import type { Store, Variable } from "./store";
 
+/** Cards whose bars move to their new length; those of more change at once, which takes less time. */
+const MOST_MOVING = 80;
+
 interface Props {
   store: Store;
   factor: boolean;
@@ -152,7 +155,7 @@ export class Graph extends Component<Props> {
     return (
       <svg
         ref={this.svg}
-        class={`graph ${chosen >= 0 ? "chosen" : ""}`}
+        class={`graph ${chosen >= 0 ? "chosen" : ""} ${graph.cards.length > MOST_MOVING ? "still" : ""}`}
         role="group"
         aria-label={text.graphLabel}
         onPointerDown={this.press}
