@@ -2,8 +2,8 @@
 
 Opened to drawn: from the beginning of the navigation to the frame after the first beliefs. Click to redrawn: from the
 event of the pointer to the frame after the new beliefs, the median of clicks on different bars; the bars reach their
-new length in an animation of 0.28 s that begins then, where there are up to 80 cards. Processor: the time that the thread
-of the page works for a click, which does not depend on what else the machine does.
+new length in an animation of 0.28 s that begins then, where there are up to 80 cards. Processor: the time that the
+thread of the page works for a click, which does not depend on what else the machine does.
 """
 
 from __future__ import annotations

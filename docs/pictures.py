@@ -1,4 +1,4 @@
-"""The pictures and live pages of the documentation, drawn when it is built and kept until the code that draws them changes."""
+"""The pictures and live pages of the documentation, made when it is built and kept until their code changes."""
 
 from __future__ import annotations
 

@@ -671,10 +671,10 @@ def test_what_is_no_cluster_or_no_table_of_one_is_refused(client: Client, tmp_pa
         fgrn.LatentClassModel("auto").fit(spread, executor=client)
     with pytest.raises(LearningError, match="in memory"):
         fgrn.hmm({"y": 2}, 2).learn(spread, executor=client)
-    with pytest.raises(fgrn.EvidenceError, match=r"Column 'many' is not a variable of this network"):
+    with pytest.raises(fgrn.EvidenceError, match=r"Column 'many': this is not a variable of this network"):
         net.learn(dd.from_pandas(table(), npartitions=2), executor=client)
     weightless = dd.from_pandas(plain().assign(w=0.0), npartitions=2)
-    with pytest.raises(fgrn.EvidenceError, match="All weights, column 'w', are zero"):
+    with pytest.raises(fgrn.EvidenceError, match="Column 'w': all of these weights are zero"):
         net.learn(weightless, weights="w", executor=client)
 
 

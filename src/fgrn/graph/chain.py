@@ -190,17 +190,22 @@ def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
         return begins
     values = frames.as_list(ids)
     if len(values) != rows:
-        raise EvidenceError(f"Column {name!r} has {counted(len(values), 'row')}, the others have {rows:,}.")
+        raise EvidenceError(f"it has {counted(len(values), 'row')}, the others have {rows:,}.", column=name)
     seen: set[Any] = set()
     for row, value in enumerate(values):
         if frames.is_unknown(value):
-            raise EvidenceError(f"Row {row}, {name!r}: it is not known which sequence this row belongs to.")
+            raise EvidenceError("it is not known which sequence this row belongs to.", row=row, column=name)
         if row and value == values[row - 1]:
             continue
         if not isinstance(value, Hashable):
-            raise EvidenceError(f"Row {row}, {name!r}: {value!r} is no name of a sequence.")
+            raise EvidenceError(f"{value!r} is no name of a sequence.", row=row, column=name, value=value)
         if value in seen:
-            raise EvidenceError(f"Row {row}: the rows of a sequence follow each other, but {value!r} had ended before.")
+            raise EvidenceError(
+                f"the rows of a sequence follow each other, but {value!r} had ended before.",
+                row=row,
+                column=name,
+                value=value,
+            )
         seen.add(value)
         begins[row] = True
     return begins

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import CheckpointError, CheckpointWarning, LearningError, warn
+from ..core.exceptions import CheckpointError, CheckpointWarning, LearningError, Remedy, warn
 from ..engines import NAMES
 from ..flow.em import Outcome, Rule, Start, outcome
 from ..flow.parameters import Parameters, Specification
@@ -98,7 +98,10 @@ def open_journal(
     """
     if checkpoint is None or isinstance(checkpoint, Journal):
         if checkpoint is None and resume is not False:
-            raise LearningError("To resume, name the file to go on from: checkpoint='run.ckpt', resume=True.")
+            raise LearningError(
+                "There is no checkpoint to go on from.",
+                remedies=Remedy("name the file", checkpoint=..., resume=True),
+            )
         yield Journal(None, interruptible) if checkpoint is None and interruptible else checkpoint
         return
     if not isinstance(checkpoint, Checkpoint):
@@ -121,8 +124,9 @@ def _alone(path: Path) -> Iterator[None]:
             stack.enter_context(locked(path))
         except FileLocked as holder:
             raise CheckpointError(
-                f"The checkpoint {str(path)!r} is being written by {holder}. Wait until that has ended, or name "
-                "another checkpoint for this run."
+                f"The checkpoint {str(path)!r} is being written by {holder}.",
+                value=str(path),
+                remedies=("wait until that has ended", "name another checkpoint for this run"),
             ) from holder
         yield
 
@@ -182,8 +186,9 @@ class Journal:
             return [], False
         if not resume:
             raise CheckpointError(
-                f"There is a file {str(self.path)!r} already. To go on from it, say resume=True; to begin anew, delete "
-                "it or name another."
+                f"There is a file {str(self.path)!r} already.",
+                value=str(self.path),
+                remedies=(Remedy("go on from it", resume=True), "delete it or name another to begin anew"),
             )
         stages, over = read_checkpoint(self.path)
         if over:  # whoever stopped the run by its watcher wants it to go on now
@@ -288,7 +293,8 @@ class Journal:
                 raise
             if not self._has_warned:
                 self._has_warned = True
-                warn(f"{error} Learning goes on, and so do attempts to write it.", CheckpointWarning)
+                goes_on = f"{error.message} Learning goes on, and so do attempts to write it."
+                warn(CheckpointWarning(**{**error.parts, "message": goes_on}), CheckpointWarning)
             return
         self._waiting, self._is_writable, self._has_warned = 0, True, False
 

@@ -7,7 +7,6 @@ last bit, however the rows came in.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -27,6 +26,7 @@ from ..core.exceptions import (
 )
 from ..flow.evidence import UNKNOWN, code_type, encode
 from ..tables import distinct, frames, table_warnings
+from ..tables.columns import STOP_AT_UNSEEN
 from ..tables.disk import Disk, unnamed, write_at
 from ..tables.encoded import EncodedTable, Evidence, Variables, column_of_each, is_weight
 
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 Coder = Callable[[str, Any], np.ndarray]
 """From the name of a column and its values to codes; an FgrnError for values that have none."""
-
-PLACE = re.compile(r"^(Row [\d,]+, |Column )'[^']*': ")
 
 
 class Coding(NamedTuple):
@@ -140,7 +138,7 @@ def _state_codes(variables: Variables, name: str, values: Any) -> np.ndarray:
     """See `Coder`."""
     found = encode(variables, {name: values})
     if found.soft.shape[1]:
-        raise EvidenceError(f"Column {name!r}: distributions are learnt from in memory only.")
+        raise EvidenceError("distributions are learnt from in memory only.", column=name)
     return found.codes[:, 0]
 
 
@@ -168,9 +166,9 @@ class LocalRows:
 def check_rows(called: str, rows: int, weight: float, weights: str | None) -> None:
     """Refuse a table without rows, or without weight."""
     if weights is not None and not weight:
-        raise EvidenceError(f"All weights, column {weights!r}, are zero, so there is nothing to learn from.")
+        raise EvidenceError("all of these weights are zero, so there is nothing to learn from.", column=weights)
     if not rows:
-        raise TableFileError(f"{called} holds no rows to learn from.")
+        raise TableFileError("it holds no rows to learn from.", file=called)
 
 
 def encode_stream(stream: Stream, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Evidence:
@@ -255,7 +253,7 @@ def _weights(stream: Stream, batch: Batch, column: Any, name: str) -> tuple[np.n
     good = is_weight(out)
     for row in np.flatnonzero(~good).tolist():
         value = values[row].item() if isinstance(values[row], np.generic) else values[row]
-        why = "a weight is a number, finite and not negative"
+        why = f"{value!r} is no weight, which is a number, finite and not negative"
         stream.bad(batch.where, BadRow(int(batch.numbers[row]), why, "no weight", name, value))
     return out, good
 
@@ -291,22 +289,22 @@ def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder,
 
     found = frames.dictionary_encoded(frames.as_list(column) if frames.is_numbers(column) else column)
     if not isinstance(found, frames.DictionaryColumn):
-        raise type(error)(f"{batch.where}: {error}") from error
-    reasons: dict[int, str] = {}
+        raise error.changed(file=batch.where) from error
+    reasons: dict[int, FgrnError] = {}
     code = code.fresh() if isinstance(code, BySchema) else code  # what is tried here is not counted
     for place, (value, count) in enumerate(zip(found.values, found.counts.tolist(), strict=True)):
         try:
             code(name, [value] if count else [None])
         except FgrnError as problem:
-            reasons[place] = PLACE.sub("", str(problem)).rstrip(".")
+            reasons[place] = problem
     bad = np.isin(found.codes, list(reasons))
     if not bad.any():
-        raise type(error)(f"{batch.where}: {error}") from error
+        raise error.changed(file=batch.where) from error
     for row in np.flatnonzero(bad).tolist():
         place = int(found.codes[row])
-        stream.bad(
-            batch.where, BadRow(int(batch.numbers[row]), reasons[place], "no level of it", name, found.values[place])
-        )
+        why, remedies = reasons[place].message.rstrip("."), reasons[place].remedies
+        number = int(batch.numbers[row])
+        stream.bad(batch.where, BadRow(number, why, "no level of it", name, found.values[place], remedies=remedies))
     return bad
 
 
@@ -363,7 +361,7 @@ class BySchema:
         """See `Coder`."""
         codes, found = self.schema[name].codes(values)
         if found and (self.unseen == "error" or name in self.strict):
-            raise SchemaError(self.schema.unseen_text({name: found}))
+            raise SchemaError(**self.schema.unseen_parts({name: found}))
         if name in self.classes:
             found = {**found, **table_warnings.count_missing_words(values, self.schema[name])}
         if found:
@@ -380,8 +378,9 @@ class BySchema:
             if len(missing) < len(found):
                 unseen[name] = {value: count for value, count in found.items() if value not in missing}
         if unseen:
-            text = self.schema.unseen_text(unseen)
-            warn(text + " Treated as unknown; unseen='error' stops here.", UnseenLevelWarning)
+            parts = self.schema.unseen_parts(unseen)
+            parts["message"] += " Treated as unknown."
+            warn(kind=UnseenLevelWarning, remedies=STOP_AT_UNSEEN, **parts)
 
 
 def _finite(stream: Stream, batch: Batch, columns: dict[str, Any]) -> dict[str, Any]:

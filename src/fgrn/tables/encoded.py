@@ -21,7 +21,7 @@ import numpy as np
 
 from ..core.arrays import numbers
 from ..core.digests import digest
-from ..core.exceptions import EvidenceError, ImpossibleEvidence, LearningError, unknown_name
+from ..core.exceptions import EvidenceError, ImpossibleEvidence, LearningError, nearest
 from ..core.labels import Labels
 from .frames import UNKNOWN, as_column
 
@@ -254,7 +254,7 @@ class Evidence(EncodedTable):
         if not self.origins or not error.rows:
             return error
         row = error.rows[0]
-        return ImpossibleEvidence(f"{error} Row {row:,} {among} is {self.origin_of(row)}.", error.rows)
+        return error.changed(message=f"{error.message} Row {row:,} {among} is {self.origin_of(row)}.")
 
     def origin_of(self, row: int) -> str:
         """Where a row comes from, in words."""
@@ -313,8 +313,8 @@ def column_of_each(variables: Variables, columns: Iterable[str]) -> np.ndarray:
     slot = np.full(len(variables.names), -1)
     for position, name in enumerate(columns):
         if name not in variables.index:
-            near = unknown_name("variable", name, variables.names)
-            raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
+            near = nearest(name, variables.names)
+            raise EvidenceError(f"this is not a variable of this network. {near}", column=name)
         slot[variables.index[name]] = position
     return slot
 
@@ -331,7 +331,8 @@ def checked_weights(weights: Any, rows: int) -> np.ndarray:
         raise EvidenceError(f"The weights must be one number per row, {rows:,} of them. Got {array.shape} instead.")
     bad = np.flatnonzero(~is_weight(array))
     if len(bad):
-        raise EvidenceError(f"Row {bad[0]}: a weight is finite and not negative. Got {array[bad[0]]} instead.")
+        value = float(array[bad[0]])
+        raise EvidenceError(f"a weight is finite and not negative. Got {value} instead.", row=bad[0], value=value)
     if array.max(initial=0) > MOST_WEIGHT:
         raise EvidenceError(f"A weight is at most {MOST_WEIGHT:g}. Divide all of them by a common number.")
     if rows and not array.any():

@@ -25,7 +25,16 @@ import numpy as np
 
 from ..._version import __version__
 from ...core.digests import digest
-from ...core.exceptions import FgrnError, FgrnWarning, LearningError, TableFileError, first_line, unknown_name, warn
+from ...core.exceptions import (
+    FgrnError,
+    FgrnWarning,
+    LearningError,
+    Remedy,
+    TableFileError,
+    first_line,
+    unknown_name,
+    warn,
+)
 from ...core.progress import ProgressReporter
 from ...flow.counts import Counts
 from ...tables import frames
@@ -92,7 +101,11 @@ def _client_class() -> Any:
         from distributed import Client
     except ImportError:
         raise LearningError(
-            "Learning on a cluster needs dask: pip install 'fgrn[dask]'. To learn here, leave out executor."
+            "Learning on a cluster needs dask.",
+            remedies=(
+                "install it (pip install 'fgrn[dask]')",
+                Remedy("leave out {} to learn here", "executor", executor=...),
+            ),
         ) from None
     return Client
 
@@ -104,7 +117,9 @@ class Cluster:
         Client = _client_class()
         if not isinstance(client, Client) or client.asynchronous:
             kind = "an asynchronous one" if isinstance(client, Client) else f"{type(client).__name__}"
-            raise LearningError(f"The 'executor' is a client, dask.distributed.Client(...). Got {kind} instead.")
+            raise LearningError(
+                f"is a client, dask.distributed.Client(...). Got {kind} instead.", setting="executor", value=client
+            )
         if client.status != "running":
             raise LearningError("The client of this cluster is closed. Open another one.")
         self.client = client
@@ -124,7 +139,10 @@ class Cluster:
                 raise LearningError(f"Worker {worker} has fgrn {version}, and here it is {__version__}. Have one.")
             self.workers += 1
         if not self.workers:
-            raise LearningError("This cluster has no worker. Start some, client.wait_for_workers(1) waits for them.")
+            raise LearningError(
+                "This cluster has no worker.",
+                remedies=("start some", Remedy("wait for them", "client.wait_for_workers(1)", client=...)),
+            )
 
     def __repr__(self) -> str:
         count = f"{self.workers} {'worker' if self.workers == 1 else 'workers'}"
@@ -358,7 +376,7 @@ def _shares(stream: Stream) -> Any:
         return row_groups_of(stream.files, stream.format)
     except TableFileError as error:
         found = error
-    raise TableFileError(f"{found} (So a worker of the cluster says.)")
+    raise found.changed(message=f"{found.message} So a worker of the cluster says.")
 
 
 @dataclass(frozen=True, eq=False)

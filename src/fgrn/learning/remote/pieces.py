@@ -18,7 +18,6 @@ from ...tables.disk import Disk
 from ...tables.distinct import Distinct
 from ...tables.encoded import Evidence, Variables
 from ...tables.stream import Stream, StreamPart
-from ...tables.table_file import name_in_errors
 from ..encoding import BySchema, Coding, distinct_values, encode_stream
 
 CLAIMED = 2**22
@@ -93,9 +92,7 @@ def _naming(part: StreamPart) -> Iterator[None]:
         return
     except FgrnError as error:
         found = error
-    names = (part.called, *(name_in_errors(share.file) for share in part.shares))
-    told = str(found) if any(name in str(found) for name in names) else f"{part.called}: {found}"
-    raise type(found)(told)  # bare: what lies behind an error may be something that cannot be sent
+    raise found.changed(file=found.file or part.called)  # new: what lies behind an error may not be something to send
 
 
 def distinct_in_part(part: StreamPart, stream: Stream, weights: str | None) -> dict[str, Distinct]:
