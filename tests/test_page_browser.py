@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,41 @@ def test_a_bar_is_dragged_to_the_belief_that_is_wanted(page: Open) -> None:
     assert opened.log_likelihood == pytest.approx(seen.log_likelihood[0], abs=1e-9)
     opened.press("Control+z")
     assert opened.evidence == {}, "a drag is undone as a whole"
+
+
+def test_the_drawing_is_moved_and_zoomed(page: Open) -> None:
+    model = chest()
+    opened = page(model)
+    group = opened.tab.locator(".graph > g")
+
+    def place() -> tuple[float, float, float]:
+        found = re.fullmatch(r"translate\((\S+) (\S+)\) scale\((\S+)\)", group.get_attribute("transform"))
+        assert found
+        return float(found[1]), float(found[2]), float(found[3])
+
+    bar = opened.state(0, 0).bounding_box()
+    name = opened.tab.locator('[data-variable="0"] .heading').bounding_box()
+    for box in (bar, name, {"x": 300, "y": 600, "width": 0, "height": 0}):  # a bar, a name, and the ground
+        before = place()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        opened.tab.mouse.move(x, y)
+        opened.tab.mouse.down()
+        opened.tab.mouse.move(x, y + 20, steps=4)
+        opened.tab.mouse.move(x + 30, y + 40, steps=4)
+        opened.tab.mouse.up()
+        after = place()
+        assert after[0] - before[0] == pytest.approx(30, abs=1)
+        assert 30 <= after[1] - before[1] <= 40
+        assert opened.evidence == {}
+        assert opened.tab.locator(".detail").count() == 0
+        opened.press("f")
+    scale = place()[2]
+    opened.tab.mouse.move(400, 400)
+    opened.tab.mouse.wheel(0, -300)
+    opened.tab.wait_for_timeout(100)
+    assert place()[2] > 1.3 * scale
+    opened.press("f")
+    assert place()[2] == pytest.approx(scale)
 
 
 def test_not_this_state_undo_redo_and_clear(page: Open, shared_data: Path) -> None:

@@ -5,14 +5,14 @@ import { kindOf, observed } from "./evidence";
 import { fitted, percent } from "./format";
 import { text } from "./text";
 import type { CardPlace, Document, Weights } from "./protocol";
+import { STILL, type Viewport } from "./viewport";
 import type { Store, Variable } from "./store";
 
-/** Pixels a pointer may move while it clicks. */
-const STILL = 4;
 const INSET = 8;
 
 interface Props {
   store: Store;
+  viewport: Viewport;
   variable: Variable;
   place: CardPlace;
   size: Document["card"];
@@ -25,7 +25,7 @@ interface Props {
 }
 
 export class Card extends Component<Props> {
-  private pressed: { state: number; x: number; left: number; width: number; moved: boolean } | null = null;
+  private pressed: { state: number; x: number; y: number; left: number; width: number; moved: boolean } | null = null;
 
   override shouldComponentUpdate(next: Props): boolean {
     const now = this.props as unknown as Record<string, unknown>;
@@ -38,13 +38,20 @@ export class Card extends Component<Props> {
     const row = event.currentTarget as SVGGElement;
     const box = row.querySelector(".track")!.getBoundingClientRect();
     row.setPointerCapture(event.pointerId);
-    this.pressed = { state, x: event.clientX, left: box.left, width: box.width, moved: false };
+    this.pressed = { state, x: event.clientX, y: event.clientY, left: box.left, width: box.width, moved: false };
   };
 
   private drag = (event: PointerEvent): void => {
     const { pressed } = this;
     if (!pressed) return;
-    if (Math.abs(event.clientX - pressed.x) > STILL) pressed.moved = true;
+    const [dx, dy] = [Math.abs(event.clientX - pressed.x), Math.abs(event.clientY - pressed.y)];
+    if (!pressed.moved && dy > STILL && dy > dx) {
+      // Up or down is no drag of a bar: the drawing moves.
+      this.pressed = null;
+      (event.currentTarget as Element).releasePointerCapture(event.pointerId);
+      return this.props.viewport.press(event);
+    }
+    if (dx > STILL) pressed.moved = true;
     if (!pressed.moved) return;
     const share = Math.min(1, Math.max(0, (event.clientX - pressed.left) / pressed.width));
     this.props.store.drag(this.props.variable, pressed.state, Math.round(share * 100) / 100);

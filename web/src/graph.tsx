@@ -124,14 +124,14 @@ export class Graph extends Component<Props> {
   }
 
   private press = (event: PointerEvent): void => {
-    if (event.button !== 0 || (event.target as Element).closest(".card, .messages, .block")) return;
+    if (event.button !== 0 || (event.target as Element).closest(".state")) return;
     this.panned = false;
     this.viewport.press(event);
   };
 
   private move = (event: PointerEvent): void => {
-    if (event.buttons) this.panned ||= Math.abs(event.movementX) + Math.abs(event.movementY) > 1;
     this.viewport.move(event);
+    this.panned ||= this.svg.current!.hasPointerCapture(event.pointerId);
   };
 
   private release = (event: PointerEvent): void => {
@@ -188,6 +188,7 @@ export class Graph extends Component<Props> {
               <Card
                 key={number}
                 store={store}
+                viewport={this.viewport}
                 variable={variable}
                 place={place}
                 size={card}

@@ -1,5 +1,8 @@
 // Pan and zoom of a drawing: a transform of one group, set without drawing anything again.
 
+/** Pixels a pointer may move while it clicks. */
+export const STILL = 4;
+
 const LEAST = 0.05;
 const MOST = 3;
 
@@ -104,7 +107,6 @@ export class Viewport {
 
   press(event: PointerEvent): void {
     this.pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
-    this.svg?.setPointerCapture(event.pointerId);
   }
 
   /** Move with one pointer, zoom with two. */
@@ -113,6 +115,10 @@ export class Viewport {
     const room = this.svg?.getBoundingClientRect();
     if (!last || !room) return;
     const [dx, dy] = [event.clientX - last.x, event.clientY - last.y];
+    // A click that trembles is a click: what was pressed is taken along only when it moves.
+    const held = this.svg!.hasPointerCapture(event.pointerId);
+    if (!held && this.pointers.size === 1 && Math.hypot(dx, dy) <= STILL) return;
+    if (!held) this.svg!.setPointerCapture(event.pointerId);
     if (this.pointers.size === 2) {
       const other = [...this.pointers].find(([id]) => id !== event.pointerId)![1];
       const before = Math.hypot(last.x - other.x, last.y - other.y);
