@@ -31,7 +31,7 @@ ROOT = Path(fgrn.__file__).parent
 SOURCES = {path.relative_to(ROOT).as_posix(): path for path in sorted(ROOT.rglob("*.py"))}
 FOLDERS = (
     "core", "tables", "plan", "engines", "flow", "learning", "queries", "graph", "bayes", "files", "estimators",
-    "plots", "showcase", "cli",
+    "plots", "page", "showcase", "cli",
 )  # fmt: skip
 """A folder imports only itself and folders before it."""
 
@@ -64,14 +64,11 @@ SAME_NAME = {
     "write": "public: fgrn.io.table_file.write",
     "prototypes": "public: fgrn.plots.prototypes; and the command",
     "explain": "the command, and what it runs",
-    "Factor": "public: fgrn.Factor, fgrn.document.Factor",
 }
 """Functions and classes of one name in several modules that mean the same, or are public under that name."""
 
 SAME_NAME_STILL = (
-    "Held", "_joined", "_known", "_parted", "_plain", "_read", "_restored", "_run", "_states", "_told", "_value",
-    "_words", "added", "counted", "digest", "drawn", "filled", "record", "recorded", "recount", "rows_of", "shown",
-    "summary", "sweep", "weighted", "whole", "written",
+    "Held", "_known", "_plain", "_run", "_told", "_value", "recount", "sweep", "whole",
 )  # fmt: skip
 """Names that mean different things in different modules, and are still to be changed. Add none."""
 

@@ -1,4 +1,4 @@
-"""Learning on a cluster: real worker processes, the same result as on one machine, and what goes wrong there."""
+"""Learning on a cluster of worker processes gives the result of one machine; failures of workers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from time import monotonic, sleep
@@ -28,8 +29,8 @@ from random_models import bayesian_network
 
 import fgrn
 from fgrn import LearningError, Stream, TableFileError, cli
-from fgrn.learning.remote.cluster import Cluster, There
-from fgrn.learning.remote.pieces import Held, Piece
+from fgrn.learning.remote.cluster import Cluster, RemoteRows
+from fgrn.learning.remote.pieces import Piece, PieceEStep
 from fgrn.tables import parquet as shares
 from fgrn.tables.distinct import Distinct
 
@@ -80,7 +81,7 @@ def until(happens: Callable[[], bool]) -> None:
 
 
 def table(rows: int = ROWS, seed: int = 0) -> pd.DataFrame:
-    """Words, few numbers, many numbers, weights, and holes in all but the last."""
+    """Return columns of words, few numbers, many numbers and weights; all but the last with missing values."""
     rng = np.random.default_rng(seed)
     group = rng.integers(0, 2, rows)
     frame = pd.DataFrame(
@@ -105,7 +106,7 @@ def network() -> fgrn.Network:
 
 
 def in_files(frame: pd.DataFrame, folder: Path, sizes: list[int], group: int = 97) -> Path:
-    """The rows in files of these sizes, the last with what is left."""
+    """Write the rows to files of the given sizes, the rest to the last."""
     folder.mkdir()
     cuts = [0, *np.cumsum(sizes).tolist(), len(frame)]
     for number, (first, last) in enumerate(pairwise(cuts)):
@@ -208,7 +209,7 @@ def test_an_estimator_learns_the_same(kind: str, client: Client, tmp_path: Path)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("holes", [0.0, 0.2])
 def test_a_bayesian_network_learns_the_same(seed: int, holes: float, client: Client, tmp_path: Path) -> None:
-    """From rows in which everything is known by a count, from others by messages in a tree of clusters."""
+    """Complete rows are counted, others need messages in a junction tree."""
     drawn = bayesian_network(seed + 3, zeros=False)
     rows = pd.DataFrame(drawn.sample(400, seed=seed))
     frame = rows.mask(np.random.default_rng(seed).random(rows.shape) < holes)
@@ -253,7 +254,7 @@ def test_the_number_of_workers_does_not_change_a_bit(client: Client, tmp_path: P
 @pytest.mark.parametrize("chunks", [1, 5])
 def test_a_schema_is_found_by_the_workers(chunks: int, client: Client) -> None:
     frame = table().assign(size=pd.Categorical(["s", "m", "l"] * 300, ["s", "m", "l", "xl"], ordered=True))
-    found = There(dd.from_pandas(frame, npartitions=chunks), client).distinct("weight")
+    found = RemoteRows(dd.from_pandas(frame, npartitions=chunks), client).distinct("weight")
     weights = frame["weight"].to_numpy()
     known = frame[weights > 0].drop(columns="weight")
     assert fgrn.Schema.infer(found) == fgrn.Schema.infer(known, weights=weights[weights > 0])
@@ -263,7 +264,7 @@ def test_a_schema_is_found_by_the_workers(chunks: int, client: Client) -> None:
 
 
 def die_in(count: int) -> None:
-    """Let the worker this runs on be killed when it begins to count its rows for the `count`-th time from now on."""
+    """Kill the worker when it begins its `count`-th E-step from now on."""
     from fgrn.flow.counts import InMemory
 
     calls, plain = 0, InMemory.count
@@ -279,7 +280,7 @@ def die_in(count: int) -> None:
 
 
 def test_a_worker_that_is_killed_in_an_epoch_changes_nothing(client: Client, mortal: Client, tmp_path: Path) -> None:
-    """While it counts some of its rows; they are read again by others."""
+    """The worker is killed in its E-step; others read its rows again."""
     folder = in_files(plain(2000), tmp_path / "p", [900, 1100], 100)
     for source, count in ((folder, 1), (dd.read_parquet(folder, split_row_groups=True), 3)):
         options: dict[str, Any] = {"epochs": 5, "smoothing": 0.1, "engine": "reference"}
@@ -313,7 +314,7 @@ def test_a_worker_that_is_killed_while_it_reads_changes_nothing(mortal: Client, 
 
 
 def dying_once(frame: pd.DataFrame, once: str, partition_info: Any = None) -> pd.DataFrame:
-    """Some rows; the first worker that reads a certain part of them is killed."""
+    """Return the rows; the first worker that reads partition 2 is killed."""
     if partition_info and partition_info["number"] == 2 and not Path(once).exists():
         Path(once).touch()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -359,8 +360,10 @@ def test_a_cluster_that_goes_away_is_an_error_and_the_network_is_as_it_was(tmp_p
     assert fgrn.load(place).variables == net.variables
 
 
-def test_a_result_that_is_lost_when_it_is_there_is_made_again(mortal: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its worker dies between the end of an epoch and the moment the sum is taken."""
+def test_a_result_that_is_lost_after_it_was_computed_is_computed_again(
+    mortal: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker dies after the epoch, before the sum is fetched."""
     from distributed import wait
 
     spread = dd.from_pandas(plain(), npartitions=4)
@@ -396,8 +399,8 @@ def test_a_cluster_whose_workers_are_all_gone_is_an_error_after_a_while(monkeypa
             network().learn(dd.from_pandas(plain(), npartitions=2), epochs=5, executor=client, watch=watch)
 
 
-def test_workers_put_nothing_away_that_is_on_disk_already(tmp_path: Path) -> None:
-    """The codes are larger than the memory they may take; nothing is spilled, and nothing claims to be in memory."""
+def test_workers_do_not_spill_rows_that_are_on_disk_already(tmp_path: Path) -> None:
+    """The codes exceed the memory limit, but nothing is spilled or counted as memory."""
     rows = 60_000
     rng = np.random.default_rng(0)
     wide = pd.DataFrame({f"x{k}": rng.integers(0, 3, rows).astype(np.int8) for k in range(60)})
@@ -428,7 +431,7 @@ def held_room() -> int:
     return sum(array.nbytes for one in gc.get_objects() if isinstance(one, Prepared) for array in one.spare)
 
 
-def test_what_nobody_waits_for_is_cancelled(client: Client) -> None:
+def test_tasks_that_are_no_longer_needed_are_cancelled(client: Client) -> None:
     frame = dd.from_pandas(plain(), npartitions=30)
     bad = frame.map_partitions(slow_but_for_the_first, partition_info=None, meta=frame._meta)
     with pytest.raises(TableFileError, match="partition 0 cannot be read"):
@@ -500,7 +503,7 @@ def test_a_value_that_is_no_state_is_named(client: Client) -> None:
     net = network()
     net.learn(plain(), epochs=2)
     before = net.copy()
-    said = r"partition 1, row 50, column 'word', value 'rad': .*Did you mean 'red'\?"
+    said = r"partition 1, row 50, column 'word': 'rad' is .*Did you mean 'red'\?"
     spread = dd.concat([dd.from_pandas(frame[:450], npartitions=1), dd.from_pandas(frame[450:], npartitions=1)])
     with pytest.raises(TableFileError, match=said):
         net.learn(spread, epochs=2, executor=client)
@@ -511,7 +514,7 @@ def test_a_value_in_a_file_is_named_with_its_row_in_that_file(client: Client, tm
     frame = plain()
     frame.loc[frame.index[333], "few"] = 9.0
     folder = in_files(frame, tmp_path / "p", [300], 20)
-    with pytest.raises(TableFileError, match=r"01\.parquet', row 33, column 'few', value 9.0: "):
+    with pytest.raises(TableFileError, match=r"01\.parquet', row 33, column 'few': "):
         network().learn(folder, executor=client)
     rows = Stream(folder, on_bad="skip")
     net = network()
@@ -523,8 +526,10 @@ def test_a_value_in_a_file_is_named_with_its_row_in_that_file(client: Client, tm
     assert net.trained[-1]["rows"] == ROWS - 1
 
 
-def test_a_relative_path_is_that_of_who_asks(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not that of the workers, which have a folder of their own."""
+def test_a_relative_path_is_relative_to_the_folder_of_the_caller(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not to that of the workers."""
     in_files(plain(), tmp_path / "here", [300])
     monkeypatch.chdir(tmp_path)
     for source in ("here", "here/*.parquet", Stream(["here/00.parquet", "here/01.parquet"])):
@@ -538,7 +543,7 @@ def test_a_damaged_file_is_named(client: Client, tmp_path: Path) -> None:
     place = folder / "01.parquet"
     whole = place.read_bytes()
     place.write_bytes(whole[:100])
-    with pytest.raises(TableFileError, match=r"01\.parquet' cannot be read as parquet"):
+    with pytest.raises(TableFileError, match=r"01\.parquet': it cannot be read as parquet"):
         network().learn(folder, executor=client)
     place.write_bytes(whole[:50] + bytes(len(whole[50:900])) + whole[900:])  # its end is fine
     with pytest.raises(TableFileError, match=r"01\.parquet"):
@@ -560,7 +565,7 @@ def test_a_file_that_goes_bad_while_learning_is_named_and_the_last_epoch_is_kept
             holder = max(mortal.has_what().items(), key=lambda had: len(had[1]))[0]
             os.kill(mortal.run(os.getpid)[holder], signal.SIGKILL)
 
-    with pytest.raises(TableFileError, match=r"\d\d\.parquet' cannot be read as parquet"):
+    with pytest.raises(TableFileError, match=r"\d\d\.parquet': it cannot be read as parquet"):
         net.learn(folder, epochs=50, checkpoint=place, every=100, executor=mortal, watch=watch)
     assert np.array_equal(values(net), before)
     kept = fgrn.load(place)
@@ -595,7 +600,7 @@ def test_columns_of_files_are_found_by_name(client: Client, tmp_path: Path) -> N
         there.learn(folder, epochs=3, executor=client)
     assert_near(there, here)
     frame[600:].assign(more=1).to_parquet(folder / "c.parquet")
-    with pytest.raises(TableFileError, match=r"c\.parquet' has a column 'more'"):
+    with pytest.raises(TableFileError, match=r"c\.parquet', column 'more': "):
         there.learn(Stream(folder), epochs=3, executor=client)
     with pytest.warns(fgrn.core.exceptions.FgrnWarning):
         there.learn(Stream(folder, columns=["word", "few", "mixed"]), epochs=3, executor=client)
@@ -619,7 +624,7 @@ def test_partitions_without_rows_do_no_harm(client: Client) -> None:
     net.learn(some, epochs=2, executor=client)
     assert 0 < net.trained[-1]["rows"] < ROWS
     nothing = spread[spread["few"] > 100]
-    with pytest.raises(TableFileError, match=r"This Dask dataframe holds no rows to learn from\."):
+    with pytest.raises(TableFileError, match=r"This Dask dataframe: it holds no rows to learn from\."):
         net.learn(nothing, executor=client)
     with pytest.raises(TableFileError, match=r"holds no rows"):
         fgrn.LatentClassModel(2).fit(nothing, executor=client)
@@ -647,10 +652,10 @@ def test_what_is_no_cluster_or_no_table_of_one_is_refused(client: Client, tmp_pa
     text = Stream(tmp_path / "a.csv")
     for rows in (tmp_path / "a.csv", text, text.again()):
         assert len(list(text)) == 1  # it is in the cache of this process now
-        with pytest.raises(TableFileError, match=r"a\.csv' is a text file.*read_csv"):
+        with pytest.raises(TableFileError, match=r"a\.csv': this is a text file.*read_csv"):
             net.learn(rows, executor=client)
     (tmp_path / "a.parquet.gz").write_bytes(b"")
-    with pytest.raises(TableFileError, match=r"a\.parquet\.gz' is packed.*unpack it"):
+    with pytest.raises(TableFileError, match=r"a\.parquet\.gz': it is packed.*Unpack it"):
         net.learn(tmp_path / "a.parquet.gz", executor=client)
     with pytest.raises(ValueError, match=r"y='name'\. Got None"):
         fgrn.LatentClassifier(2).fit(spread, None, executor=client)
@@ -662,14 +667,14 @@ def test_what_is_no_cluster_or_no_table_of_one_is_refused(client: Client, tmp_pa
         net.learn(spread, weights=np.ones(ROWS), executor=client)
     with pytest.raises(LearningError, match="leave out merge=True"):
         net.learn(spread, merge=True, executor=client)
-    with pytest.raises(LearningError, match="set n_hidden"):
+    with pytest.raises(LearningError, match="go on with n_hidden"):
         fgrn.LatentClassModel("auto").fit(spread, executor=client)
     with pytest.raises(LearningError, match="in memory"):
         fgrn.hmm({"y": 2}, 2).learn(spread, executor=client)
-    with pytest.raises(fgrn.EvidenceError, match=r"Column 'many' is not a variable of this network"):
+    with pytest.raises(fgrn.EvidenceError, match=r"Column 'many': this is not a variable of this network"):
         net.learn(dd.from_pandas(table(), npartitions=2), executor=client)
     weightless = dd.from_pandas(plain().assign(w=0.0), npartitions=2)
-    with pytest.raises(fgrn.EvidenceError, match="All weights, column 'w', are zero"):
+    with pytest.raises(fgrn.EvidenceError, match="Column 'w': all of these weights are zero"):
         net.learn(weightless, weights="w", executor=client)
 
 
@@ -741,49 +746,48 @@ def test_progress_tells_where_the_dashboard_is(client: Client, capsys: pytest.Ca
         def __call__(self, what: str, done: int, total: int) -> None:
             told.append((what, done, total))
 
-    There(dd.from_pandas(plain(), npartitions=3), client, Teller()).distinct(None)
+    RemoteRows(dd.from_pandas(plain(), npartitions=3), client, Teller()).distinct(None)
     done = [number for what, number, total in told[1:] if (what, total) == ("looking at columns", 3)]
     assert done == sorted(set(done))
     assert done[-1] == 3
 
 
 def test_pieces_can_be_moved(client: Client) -> None:
-    """Workers hand them on, or put them away when memory is short."""
+    """Workers may send them to others, or spill them when memory is short."""
     net = network()
-    found = There(dd.from_pandas(table()[["word", "few", "mixed", "weight"]], npartitions=2), client)
+    found = RemoteRows(dd.from_pandas(table()[["word", "few", "mixed", "weight"]], npartitions=2), client)
     from fgrn.learning.encoding import _by_variables
 
-    spread = found.recorded("weight", lambda names: _by_variables(net._plan(()), names))
-    piece: Piece = spread.pieces[0].result()
+    spread = found.encoded("weight", lambda names: _by_variables(net._plan(()), names)).on(net._plan(()))
+    piece: Piece = spread.futures[0].result()
     again: Piece = pickle.loads(pickle.dumps(piece))
     assert np.array_equal(again.table.codes, piece.table.codes)
     assert again.table.codes.flags.f_contiguous
     assert np.array_equal(again.table.row_weights, piece.table.row_weights)
-    assert again.table.place_of(3) == "row 3 of partition 0"
-    held: Held = spread.estep(_template(net), net._plan(())).held[0].result()
-    moved: Held = pickle.loads(pickle.dumps(held))
-    expected = held.rows.count(net._parameters.values)
-    assert np.array_equal(moved.rows.count(net._parameters.values).values, expected.values)
+    assert again.table.origin_of(3) == "row 3 of partition 0"
+    made: PieceEStep = spread.estep(_over_rows(net)).esteps[0].result()
+    moved: PieceEStep = pickle.loads(pickle.dumps(made))
+    expected = made.estep.count(net._parameters.values)
+    assert np.array_equal(moved.estep.count(net._parameters.values).values, expected.values)
 
 
-def _template(net: fgrn.Network) -> Any:
+def _over_rows(net: fgrn.Network) -> Any:
     from fgrn.engines import get
-    from fgrn.flow.counts import InMemory
     from fgrn.flow.evidence import encode
-    from fgrn.plan.schedule import Programs, special_edges
+    from fgrn.learning.learn import estep_over
 
     plan = net._plan(())
-    evidence = encode(plan, plain()[:5])
-    programs = Programs(plan, special_edges(plan, evidence.edges(), evidence.soft_edges()))
-    return InMemory(get("cpu"), plan, programs, evidence, np.ones(5), True, hold=False, merge=False)
+    programs = net._programs_for(plan, (), encode(plan, plain()[:5]))
+    make = net._estep(get("cpu"), plan, programs, expect=True, hold=False, merge=False)
+    return partial(estep_over, make, None)
 
 
 @given(
     rows=st.lists(st.one_of(st.sampled_from(["a", "b", None]), st.integers(0, 5), st.floats(0, 3)), min_size=1),
     cuts=st.lists(st.integers(0, 100), max_size=4),
 )
-def test_what_parts_have_seen_joined_is_what_all_rows_show(rows: list[Any], cuts: list[int]) -> None:
-    """Of words and numbers in any mixture: also where a part has numbers only."""
+def test_distinct_values_of_parts_joined_are_those_of_all_rows(rows: list[Any], cuts: list[int]) -> None:
+    """For any mixture of words and numbers, also if a part has numbers only."""
     whole, joined = Distinct("x"), Distinct("x")
     ends = sorted({0, len(rows), *(cut % (len(rows) + 1) for cut in cuts)})
     for first, last in pairwise(ends):

@@ -1,4 +1,4 @@
-"""Learning against enumeration: counts, one step and whole epochs of the paper's rule, and what must always hold."""
+"""Learning against enumeration: counts, one step and whole epochs of the paper's rule, and invariants."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def latent(hidden: int = 2, **source: object) -> Network:
 
 
 @engines
-def test_both_rules_for_holes_meet(engine: str) -> None:
+def test_both_rules_for_missing_values_converge_to_the_same_tables(engine: str) -> None:
     data = survey(holes=0.4)
     expect, ignore = latent(), latent()
     slow = expect.learn(data, epochs=3000, tolerance=1e-13, holes="expect", engine=engine)
@@ -296,7 +296,7 @@ def test_impossible_rows_in_training_are_named_and_rows_of_no_weight_are_not_ask
     v, y = Variable("V", 2), Variable("Y", 2)
     net = Network([Source(v), SISO(v, y, [[1, 0], [1, 0]])])
     data = {"Y": [0, 1, 0, 1]}
-    with pytest.raises(fgrn.EvidenceError, match=r"Row 1: .*'Y' = 1 cannot be\. The same holds of row 3"):
+    with pytest.raises(fgrn.EvidenceError, match=r"Rows 1, 3: .*In the first of these rows, 'Y' = 1 cannot be\."):
         net.learn(data)
     net.learn(data, weights=[1, 0, 1, 0])
 

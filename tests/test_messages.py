@@ -124,7 +124,7 @@ def frustrated_loop(strength: float) -> Network:
 
 def test_too_few_rounds_are_said_to_be_too_few() -> None:
     net = frustrated_loop(5.0)
-    with pytest.warns(fgrn.ConvergenceWarning, match="2 of 2 rows had not come to rest after 2 rounds"):
+    with pytest.warns(fgrn.ConvergenceWarning, match="Rows 0, 1: the messages did not converge in 2 rounds"):
         seen = net.propagate({"e": [0, 1]}, rounds=2)
     assert not seen.converged.any()
     assert "not converged" in repr(seen)
@@ -173,10 +173,10 @@ def test_five_thousand_leaves_do_not_underflow(engine: str) -> None:
 
 
 @engines
-def test_a_state_a_thousand_leaves_spoke_against_comes_back_when_the_last_rules_out_the_others(
+def test_a_state_made_tiny_by_a_thousand_leaves_is_certain_if_the_last_rules_out_the_others(
     engine: str,
 ) -> None:
-    """In plain floating point state 1 would be zero by 0.1 ** 1000 before leaf `last` says it is the only one left."""
+    """0.1 ** 1000 underflows to zero before leaf `last` makes state 1 the only one."""
     count = 1000
     root = Variable("S", 2)
     legs = [Variable(f"S{i}", 2) for i in range(count + 1)]
@@ -224,9 +224,8 @@ def test_impossible_evidence_says_which_values_cannot_go_together() -> None:
     with pytest.raises(fgrn.EvidenceError) as raised:
         net.propagate(rows)
     message = str(raised.value)
-    assert message.startswith("Row 1: ")
-    assert "'sex' = m cannot go with 'pregnant' = yes" in message
-    assert "The same holds of row 2." in message
+    assert message.startswith("Rows 1, 2: ")
+    assert "In the first of these rows, 'sex' = m cannot go with 'pregnant' = yes" in message
     assert raised.value.rows == (1, 2)
     with pytest.raises(fgrn.EvidenceError, match="cannot go with"):
         net.learn(rows)

@@ -1,4 +1,4 @@
-"""Rows that are not in memory: learnt from as if they were, whatever they come as, and whatever is wrong with them."""
+"""Learning from streams gives the result of tables in memory, for every kind of source; errors in streams."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def in_pieces(frame: pd.DataFrame, size: int) -> Iterator[pd.DataFrame]:
 
 
 def sources(frame: pd.DataFrame, folder: Path) -> dict[str, Any]:
-    """The same rows in all the ways they may come."""
+    """Return the same rows as every kind of source, by name."""
     as_csv(frame, folder / "all.csv")
     typed = read(folder / "all.csv")
     pa.parquet.write_table(typed, folder / "all.parquet", row_group_size=130)
@@ -337,7 +337,7 @@ def test_a_column_that_a_file_lacks_is_unknown_there(tmp_path: Path) -> None:
 def test_a_column_that_comes_later_is_an_error_unless_columns_are_listed(tmp_path: Path) -> None:
     as_csv(plain(50).drop(columns="few"), tmp_path / "a.csv")
     as_csv(plain(50), tmp_path / "b.csv")
-    with pytest.raises(fgrn.TableFileError, match=r"b\.csv' has a column 'few'.*columns=\[...\].*drop="):
+    with pytest.raises(fgrn.TableFileError, match=r"b\.csv', column 'few': .*columns=.*drop="):
         network().learn(tmp_path)
     network().learn(Stream(tmp_path, drop=["few"]), epochs=1)
     with pytest.warns(fgrn.core.exceptions.FgrnWarning, match=r"a\.csv' has no column 'few'"):
@@ -373,7 +373,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(fgrn.TableFileError, match=r"cache folder '.*nowhere'.*no such folder"):
         network().learn(Stream(as_csv(plain(9), tmp_path / "a.csv"), cache=tmp_path / "nowhere"))
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 not really")
-    with pytest.raises(fgrn.TableFileError, match=r"bad\.parquet' cannot be read as parquet"):
+    with pytest.raises(fgrn.TableFileError, match=r"bad\.parquet': it cannot be read as parquet"):
         network().learn(tmp_path / "bad.parquet")
     with pytest.raises(fgrn.TableFileError, match="text files and Parquet files"):
         network().learn(tmp_path)
@@ -465,16 +465,16 @@ def test_names_alone_and_empty_lines_before_them_do_no_harm(tmp_path: Path) -> N
 
 
 def test_an_error_in_a_long_file_lets_the_process_end(tmp_path: Path) -> None:
-    """A thread that reads ahead must not be waited for by, or wait for, an interpreter that ends."""
+    """A thread that reads ahead must not block the end of the process."""
     (tmp_path / "a.csv").write_text("a,c\n1,p\n2,q\n")
     (tmp_path / "b.csv").write_text("a,c,d\n" + "1,p,x\n2,q,y\n" * 400_000)
     code = f"import fgrn; list(fgrn.Stream({str(tmp_path)!r}))"
     for _ in range(2):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
-        assert "has a column 'd'" in done.stderr
+        assert "column 'd': what came before has no such column" in done.stderr
 
 
-def test_folders_that_name_values_are_told_of(tmp_path: Path) -> None:
+def test_folders_named_like_values_give_a_warning(tmp_path: Path) -> None:
     rows = pa.Table.from_pandas(plain(60).assign(part=["a", "b"] * 30), preserve_index=False)
     pa.dataset.write_dataset(
         rows, tmp_path / "hive", format="parquet", partitioning=["part"], partitioning_flavor="hive"
@@ -494,7 +494,7 @@ def test_rows_without_weight_do_not_move_the_borders_of_bins(tmp_path: Path) -> 
     assert Schema.infer(frame[["x"]], weights=frame["w"]) == there
 
 
-def test_what_is_no_table_in_memory_is_told(tmp_path: Path) -> None:
+def test_predict_refuses_a_table_that_is_not_in_memory(tmp_path: Path) -> None:
     place = as_csv(plain(60), tmp_path / "a.csv")
     model = fgrn.LatentClassifier(2, n_epochs=2, n_init=1, random_state=0).fit(place, "word")
     for rows in (str(place), place, Stream(place)):
@@ -508,20 +508,20 @@ def test_what_is_no_table_in_memory_is_told(tmp_path: Path) -> None:
 
 
 def test_the_numbers_of_rows_wait_on_disk_where_some_are_left_out(tmp_path: Path) -> None:
-    from fgrn.learning.encoding import _by_variables, record
+    from fgrn.learning.encoding import _by_variables, encode_stream
 
     frame = plain(900).assign(weight=np.tile([1.0, 0.0, 2.0], 300))
     as_csv(frame, tmp_path / "a.csv")
     net = network()
-    table = record(
+    table = encode_stream(
         Stream(tmp_path / "a.csv", rows=200), "weight", lambda names: _by_variables(net._plan(()), names), True
     )
     assert (table.rows, table.weight) == (600, 900)
     kept = [row for row in range(900) if row % 3 != 1]
-    assert [table.place_of(row).split()[1] for row in (0, 1, 2, 300, 599)] == [
+    assert [table.origin_of(row).split()[1] for row in (0, 1, 2, 300, 599)] == [
         f"{kept[n]}" for n in (0, 1, 2, 300, 599)
     ]
-    assert all(isinstance(numbers.base, memoryview) or not numbers.flags.owndata for _, _, numbers in table.places)
+    assert all(isinstance(numbers.base, memoryview) or not numbers.flags.owndata for _, _, numbers in table.origins)
 
 
 @pytest.mark.parametrize("holes", [0.0, 0.1])
@@ -593,7 +593,7 @@ def test_a_bad_value_is_named_by_file_row_column_and_value(tmp_path: Path) -> No
             part.loc[137, "word"] = "rde"
         pa.parquet.write_table(pa.Table.from_pandas(part, preserve_index=False), tmp_path / f"{number}.parquet")
     with pytest.raises(
-        fgrn.TableFileError, match=r"1\.parquet', row 37, column 'word', value 'rde': .*known: blue, green, red"
+        fgrn.TableFileError, match=r"1\.parquet', row 37, column 'word': 'rde' is .*known: blue, green, red"
     ):
         network().learn(Stream(tmp_path, rows=30))
     ours, theirs = network(), network()
@@ -622,7 +622,7 @@ def test_ragged_lines_are_named_and_counted(tmp_path: Path) -> None:
 
 def test_bytes_that_are_no_text_are_named_and_counted(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"word,few\nred,1\nbl\xfce,2\nred,0\n")
-    with pytest.raises(fgrn.TableFileError, match=r"row 1, line 3, column 'word', value b'bl\\xfce': .* not UTF-8"):
+    with pytest.raises(fgrn.TableFileError, match=r"row 1, line 3, column 'word': b'bl\\xfce' is not UTF-8"):
         network().learn(tmp_path / "a.csv")
     with pytest.warns(fgrn.core.exceptions.FgrnWarning, match="1 row was left out"):
         network().learn(Stream(tmp_path / "a.csv", on_bad="skip"), epochs=1)
@@ -643,7 +643,7 @@ def test_levels_of_a_given_schema_are_kept_to(tmp_path: Path) -> None:
     schema = Schema.infer(read(as_csv(frame, tmp_path / "a.csv"))).with_column("word", levels=["blue", "red"])
     green = int((frame["word"] == "green").sum())
     strict = fgrn.LatentClassModel(2, schema=schema, unseen="error", n_epochs=2, random_state=0)
-    with pytest.raises(fgrn.TableFileError, match=r"a\.csv', row \d+, column 'word', value 'green'"):
+    with pytest.raises(fgrn.TableFileError, match=r"a\.csv', row \d+, column 'word': level 'green'"):
         strict.fit(tmp_path / "a.csv")
     with pytest.warns(fgrn.core.exceptions.FgrnWarning, match=f"{green} rows were left out"):
         strict.fit(Stream(tmp_path / "a.csv", on_bad="skip", rows=60))
@@ -658,18 +658,18 @@ def test_bad_weights_and_infinite_numbers_are_named(tmp_path: Path) -> None:
     frame = plain(50).assign(w=1.0)
     frame.loc[20, "w"] = -1
     place = as_csv(frame, tmp_path / "a.csv")
-    with pytest.raises(fgrn.TableFileError, match=r"row 20, column 'w', value -1\.0: a weight is"):
+    with pytest.raises(fgrn.TableFileError, match=r"row 20, column 'w': -1\.0 is no weight"):
         network().learn(place, weights="w")
     with pytest.warns(fgrn.core.exceptions.FgrnWarning, match="1 row was left out"):
         network().learn(Stream(place, on_bad="skip"), weights="w", epochs=1)
     endless = as_csv(table(60).assign(many=[1.5, float("inf"), *np.arange(58) / 7]), tmp_path / "c.csv")
-    with pytest.raises(fgrn.TableFileError, match=r"c\.csv', row 1, column 'many', value inf: it is in no bin"):
+    with pytest.raises(fgrn.TableFileError, match=r"c\.csv', row 1, column 'many': inf is in no bin"):
         fgrn.LatentClassModel().fit(endless)
     with pytest.warns(
         fgrn.core.exceptions.FgrnWarning, match=r"1 row was left out: 1 \(no level of it, column 'many'\)"
     ):
         fgrn.LatentClassModel(2, n_epochs=1).fit(Stream(endless, on_bad="skip"))
-    with pytest.raises(fgrn.EvidenceError, match="All weights"):
+    with pytest.raises(fgrn.EvidenceError, match="all of these weights"):
         network().learn(as_csv(frame.assign(w=0), tmp_path / "b.csv"), weights="w")
 
 
@@ -691,14 +691,14 @@ def test_an_impossible_row_is_named_by_its_file(tmp_path: Path) -> None:
 def test_a_file_that_is_cut_short_is_an_error(cut: int, tmp_path: Path) -> None:
     place = as_csv(plain(), tmp_path / "a.csv")
     (tmp_path / "b.csv.gz").write_bytes(gzip.compress(place.read_bytes())[:cut])
-    with pytest.raises(fgrn.TableFileError, match=r"b\.csv\.gz' cannot be read"):
+    with pytest.raises(fgrn.TableFileError, match=r"b\.csv\.gz': it cannot be read"):
         network().learn(tmp_path / "b.csv.gz")
     (tmp_path / "c.csv.gz").write_bytes(b"no gzip at all")
-    with pytest.raises(fgrn.TableFileError, match=r"c\.csv\.gz' cannot be read"):
+    with pytest.raises(fgrn.TableFileError, match=r"c\.csv\.gz': it cannot be read"):
         network().learn(tmp_path / "c.csv.gz")
     pa.parquet.write_table(read(place), tmp_path / "d.parquet")
     (tmp_path / "d.parquet").write_bytes((tmp_path / "d.parquet").read_bytes()[:-cut])
-    with pytest.raises(fgrn.TableFileError, match=r"d\.parquet' cannot be read as parquet"):
+    with pytest.raises(fgrn.TableFileError, match=r"d\.parquet': it cannot be read as parquet"):
         network().learn(tmp_path / "d.parquet")
 
 

@@ -1,4 +1,4 @@
-"""Tables on their way into estimators: kinds, names, holes, and rows that cannot be."""
+"""Tables for estimators: kinds, names, missing values, and impossible rows."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_few_rows_of_pandas_are_read_as_many_are(
 
 
 def test_words_are_looked_at_once_for_each_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Columns that have codes are read by them, and nobody walks through their values."""
+    """Columns with codes are read by their codes, not value by value."""
     rng = np.random.default_rng(0)
     codes = {f"x{k}": rng.integers(0, 4, 500) for k in range(3)}
     words = ["alpha", "beta", "gamma", "delta"]
@@ -190,7 +190,9 @@ def test_categories_may_be_too_many_like_words() -> None:
     codes = pd.Categorical([f"{k:05}" for k in range(99)])
     with pytest.raises(fgrn.SchemaError, match=r"'zip': 99 categories in 99 rows.*max_levels=99"):
         Schema.infer(pd.DataFrame({"zip": codes}))
-    with pytest.raises(fgrn.SchemaError, match=r"99 categories in 3 rows.*no row has, or set max_levels=99"):
+    with pytest.raises(
+        fgrn.SchemaError, match=r"99 categories in 3 rows.*no row has, or allow so many levels with max_levels=99"
+    ):
         Schema.infer(pd.DataFrame({"zip": codes[:3]}))
     assert len(Schema.infer(pd.DataFrame({"zip": codes}), max_levels=99)["zip"].levels) == 99
 

@@ -14,7 +14,7 @@ from ..core.settings import Name, name_of
 from ..core.variable import Variable
 from .document import Document
 from .factored import FactoredModel, checked_variables, variables_of
-from .realisation import Part
+from .realisation import ScopedTable
 
 
 class MarkovNetwork(FactoredModel):
@@ -50,12 +50,12 @@ class MarkovNetwork(FactoredModel):
             # without variables it is a constant, which some variable has to carry
             over = scope or (next(iter(known)),)
             spread = array if scope else np.full(known[over[0]].cardinality, array)
-            parts.append(Part(called, over, spread.reshape(-1, spread.shape[-1]), False, conditional=False))
+            parts.append(ScopedTable(called, over, spread.reshape(-1, spread.shape[-1]), False, conditional=False))
         super().__init__(known, parts, name, properties)
 
     @classmethod
     def from_document(cls, document: Document) -> Self:
-        """The network that a file tells of."""
+        """The network that a document describes."""
         variables = variables_of(document)
         factors = [(factor.scope, factor.values) for factor in document.factors]
         return cls(variables, factors, name=document.name, properties=document.properties)
@@ -76,7 +76,7 @@ class MarkovNetwork(FactoredModel):
         return values.reshape(-1, values.shape[-1] if values.ndim else 1)
 
     def learn(self, *arguments: Any, **options: Any) -> Any:
-        """Nothing can be learnt here."""
+        """Raise a LearningError: factors are no distributions, and are not learnt."""
         raise LearningError(
             "The factors of a MarkovNetwork are no distributions, and are not learnt. Learn a BayesianNetwork."
         )

@@ -20,6 +20,7 @@ from ..core.exceptions import (
     ImpossibleRowWarning,
     InterruptedWarning,
     LearningError,
+    Remedy,
     counted,
     warn,
 )
@@ -27,19 +28,19 @@ from ..core.labels import Label
 from ..core.progress import LearningProgress, ReadingProgress
 from ..engines import NAMES
 from ..flow.em import History
-from ..flow.marginals import REMEDY
+from ..flow.evidence import encode
 from ..flow.online import POWER, Online
 from ..graph.network import Network
-from ..learning.checkpoints import Checkpoint, Journal, Result, opened
-from ..queries.completion import filled
+from ..learning.checkpoints import Checkpoint, Journal, Result, open_journal
+from ..queries.completion import impute
 from ..queries.explanation import Explanation
 from ..queries.prototypes import Prototypes
 from ..tables import frames, outputs
 from ..tables.distinct import Distinct
-from ..tables.encoded import Recorded, Spread
+from ..tables.encoded import EncodedTable, Evidence, NamedStates
 from ..tables.frames import Coded
 from ..tables.schema import BINS, UNSEEN, Schema
-from ._streams import online_batches, recorded
+from ._streams import encoded_stream, online_batches
 from ._tables import Classes, Columns, TableEstimator, array_like, check_lengths, is_array
 
 FEW_ROWS, MORE_BINS = 100, 10
@@ -123,12 +124,11 @@ class LatentEstimator(TableEstimator):
         rows = column.rows if isinstance(column, Distinct) else 1 if frames.is_bare(column) else len(column)
         return BINS if rows < FEW_ROWS else MORE_BINS
 
-    def _options(self, weights: np.ndarray | None, what: str = "") -> dict[str, Any]:
+    def _options(self, what: str = "") -> dict[str, Any]:
         return {
             "epochs": self.n_epochs,
             "cycles": self.cycles,
             "smoothing": self._smoothing(),
-            "weights": weights,
             "seed": self._seed(),
             "starts": self.n_init,
             "tolerance": self.tol,
@@ -138,35 +138,35 @@ class LatentEstimator(TableEstimator):
             "watch": LearningProgress.of(self.verbose, self.n_epochs, self.n_init, what, self._stopped),
         }
 
-    def _teach(self, net: Network, data: Mapping[str, Coded], weights: np.ndarray | None, what: str = "") -> History:
+    def _teach(self, net: Network, table: EncodedTable, what: str = "") -> History:
         """Learn the tables of a network; stacks do it layer by layer."""
-        options = self._options(weights, what)
+        options = self._options(what)
         with options["watch"]:
-            return net.learn(data, **options)
+            return net.learn(table, **options)
 
     def _fit(self, X: Any, sample_weight: Any, classes: Classes | None = None, batch: bool = False) -> Self:
         """Read the table, choose a network, teach it; there is no checkpoint for the first of many batches."""
         with self._or_as_before():
-            return self._taught(frames.kind_of(X), *self._learnable(X, sample_weight, classes), batch)
+            return self._fit_table(frames.kind_of(X), self._learnable(X, sample_weight, classes), batch)
 
     def _fit_stream(self, X: Any, sample_weight: Any, target: Any = None, executor: Any = None) -> Self:
         """The same with rows that are not in memory, the class, and the weights, being columns of them."""
         with self._or_as_before():
-            data = recorded(self, X, sample_weight, target, executor)
-            return self._taught("pyarrow", data, data.weights)
+            return self._fit_table("pyarrow", encoded_stream(self, X, sample_weight, target, executor))
 
-    def _taught(self, kind: str, data: Any, weights: np.ndarray | None, batch: bool = False) -> Self:
+    def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
+        """Choose a network for rows whose columns are known, and learn its tables."""
         if self.checkpoint is not None and not isinstance(self.random_state, Integral):
-            raise LearningError("To be resumed, random starts have to be the same again: give random_state a number.")
+            raise LearningError(
+                "must be a number where there is a checkpoint: random starts have to be the same again.",
+                setting="random_state",
+                value=self.random_state,
+            )
         self._kind = kind
-        if isinstance(data, (Recorded, Spread)):
-            self.n_rows_, self.weight_ = data.rows, data.weight
-        else:
-            self.n_rows_ = frames.row_count(data)
-            self.weight_ = float(self.n_rows_ if weights is None else weights.sum())
+        self.n_rows_, self.weight_ = table.rows, table.weight
         try:
-            with nullcontext() if batch else opened(self.checkpoint, interruptible=True) as self._journal:
-                self._choose(data, weights)
+            with nullcontext() if batch else open_journal(self.checkpoint, interruptible=True) as self._journal:
+                self._train(table)
             interruption = "" if self._journal is None else self._journal.interruption
         finally:
             self._journal = None
@@ -189,13 +189,13 @@ class LatentEstimator(TableEstimator):
         return work() if self._journal is None else self._journal.finished(work)
 
     def _interrupted(self, when: str) -> InterruptedWarning:
-        told = f"fit was interrupted {when}; the best model so far is kept."
         if self.checkpoint is None:
-            remedy = "To be able to go on from there, fit with checkpoint='run.ckpt'."
-            return InterruptedWarning(told, remedy, None)
-        path = str(self.checkpoint.path if isinstance(self.checkpoint, Checkpoint) else self.checkpoint)
-        remedy = f"To go on from there, fit with checkpoint=fgrn.Checkpoint({path!r}, resume=True)."
-        return InterruptedWarning(told, remedy, path)
+            remedy = Remedy("to be able to go on from there, fit", "checkpoint='run.ckpt'", checkpoint=...)
+        else:
+            path = str(self.checkpoint.path if isinstance(self.checkpoint, Checkpoint) else self.checkpoint)
+            python = f"checkpoint=fgrn.Checkpoint({path!r}, resume=True)"
+            remedy = Remedy("to go on from there, fit", python, checkpoint=path, resume=True)
+        return InterruptedWarning(f"fit was interrupted {when}; the best model so far is kept.", remedies=remedy)
 
     def _warn_if_not_converged(self) -> None:
         """Warn if the epochs were used up before the tolerance was met; not if somebody asked to stop."""
@@ -206,31 +206,40 @@ class LatentEstimator(TableEstimator):
         gained = (history.objective[-1] - history.objective[-1 - span]) / max(history.weight, 1e-300)
         if span and gained <= self.tol:
             return
-        told = f"the last {counted(span, 'epoch')} still gained {gained:.2g} per row, more than tol={self.tol:g}"
+        told = f"the last {counted(span, 'epoch')} still gained {gained:.2g} per row, more than {self.tol:g}"
+        enough = max(10 * self.tol, float(f"{gained:.0e}")) if span else 10 * self.tol
         warn(
-            f"{type(self).__name__} did not converge: {told if span else 'it had one epoch only'}. Raise "
-            f"n_epochs={self.n_epochs}, or tol={self.tol:g} if this is good enough.",
+            f"{type(self).__name__} did not converge: {told if span else 'it had one epoch only'}.",
             FitConvergenceWarning,
+            remedies=(
+                Remedy("allow more epochs", n_epochs=2 * self.n_epochs),
+                Remedy("if this is good enough, accept it", tol=float(f"{enough:g}")),
+            ),
         )
 
-    def _learnable(
-        self, X: Any, sample_weight: Any, classes: Classes | None
-    ) -> tuple[dict[str, Coded], np.ndarray | None]:
+    def _learnable(self, X: Any, sample_weight: Any, classes: Classes | None) -> Evidence:
         """The codes and weights of a table to learn from, its columns and classes being what they are from now on."""
         columns, weights, classes = self._taken(X, sample_weight, classes)
         if classes is not None:
-            self._know(classes)
+            self._set_classes(classes)
         self.schema_ = self._read_schema(columns, weights)
-        data = self.schema_.codes(columns, self.unseen)
-        return (data if classes is None else {**data, self._class_name(): classes.coded}), weights
+        return self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
 
-    def _know(self, classes: Classes) -> None:
-        """Remember what the classes are."""
+    def _encoded(
+        self, data: Mapping[str, Coded], weights: np.ndarray | None, classes: Classes | None = None
+    ) -> Evidence:
+        """The codes of rows, and of their classes, with their weights, as one table."""
+        states = self._observed()
+        variables = NamedStates(tuple(states), tuple(map(tuple, states.values())))
+        return encode(variables, data if classes is None else {**data, self._class_name(): classes.coded}, weights)
 
-    def _choose(self, data: Mapping[str, Coded], weights: np.ndarray | None) -> None:
-        """The network for this table, taught."""
+    def _set_classes(self, classes: Classes) -> None:
+        """Take what the classes are from a table to learn from."""
+
+    def _train(self, table: EncodedTable) -> None:
+        """Choose a network for this table, and learn its tables."""
         self.network_ = self._network(self.n_hidden)
-        self.history_ = self._teach(self.network_, data, weights)
+        self.history_ = self._teach(self.network_, table)
 
     def _network(self, n_hidden: Any) -> Network:
         raise NotImplementedError
@@ -285,9 +294,7 @@ class LatentEstimator(TableEstimator):
         data = self._coded(X)
         rows = frames.row_count(data)
         check_lengths(rows, classes)
-        if classes is not None:
-            data = {**data, self._class_name(): classes.coded}
-        return self._step(data, self._weights(sample_weight, rows))
+        return self._step(self._encoded(data, self._weights(sample_weight, rows), classes))
 
     def _partial_fit_stream(self, X: Any, sample_weight: Any, target: Any = None, classes: Any = None) -> Self:
         """One step for each batch of rows that are read once; if one fails, those before it have been learnt."""
@@ -297,17 +304,17 @@ class LatentEstimator(TableEstimator):
         ):
             if not hasattr(self, "network_"):
                 with self._or_as_before():
-                    data, weights = next(batches)
-                    self._taught("pyarrow", data, weights, batch=True)._step(data, weights)
+                    first = next(batches)
+                    self._fit_table("pyarrow", first, batch=True)._step(first)
             while not self._stopped():
                 told("rows learnt", self.n_rows_, 0)
                 found = next(batches, None)
                 if found is None:
                     break
-                self._step(*found)
+                self._step(found)
         return self
 
-    def _step(self, data: Mapping[str, Coded], weights: np.ndarray | None) -> Self:
+    def _step(self, table: Evidence) -> Self:
         """A step of online EM; before the first one after `fit`, the model says itself what it expects."""
         state = self._online or self.network_.online(self.weight_, self._power, self.effective_size)
         state.effective_size = self.effective_size
@@ -316,10 +323,8 @@ class LatentEstimator(TableEstimator):
             layout = self.network_._spec.layout
             smoothing = dict.fromkeys(layout.prior_names, self._least_prior)
             smoothing |= {group[0]: self.smoothing for group in layout.table_names}
-        self.history_ = self.network_.learn(
-            data, epochs=1, smoothing=smoothing, weights=weights, engine=self.engine, online=state
-        )
-        self.n_rows_ += frames.row_count(data) if weights is None else int(np.count_nonzero(weights))
+        self.history_ = self.network_.learn(table, epochs=1, smoothing=smoothing, engine=self.engine, online=state)
+        self.n_rows_ += int(np.count_nonzero(table.row_weights))
         self.weight_ = state.weight
         self.n_iter_ += 1
         self.__dict__.pop("decision_network_", None)  # it was refined for the tables of before
@@ -357,10 +362,13 @@ class LatentEstimator(TableEstimator):
             found = network.propagate(data, **ask)
             return {name: getattr(found, way)(name) for name in names}
         except ImpossibleEvidence as error:
-            why = str(error).removesuffix(REMEDY)
-            rows = list(error.rows)
-        how = "Answered as if nothing were known of such a row; learn with smoothing, and nothing is impossible."
-        warn(why + how, ImpossibleRowWarning)
+            why, rows = error.message, list(error.rows)
+        warn(
+            f"{why} Answered as if nothing were known of such a row.",
+            ImpossibleRowWarning,
+            rows=rows,
+            remedies=Remedy("learn tables without zeros", smoothing=...),
+        )
         found, general = network.propagate(data, impossible="mark", **ask), network.propagate(None, **ask)
         out = {name: getattr(found, way)(name).copy() for name in names}
         for name, messages in out.items():
@@ -420,7 +428,7 @@ class LatentEstimator(TableEstimator):
         self, columns: Columns, data: Mapping[str, Coded], schema: Schema
     ) -> tuple[dict[str, list[Any]], np.ndarray]:
         """The columns with holes, filled; and how likely the level of each value is."""
-        return filled(columns, data, schema, lambda names: self._asked(data, names))
+        return impute(columns, data, schema, lambda names: self._asked(data, names))
 
     def _prototypes(self, name: str, states: Iterable[Any]) -> Prototypes[Any]:
         """For each state of a variable, called `states`, the distribution of every column, by level."""

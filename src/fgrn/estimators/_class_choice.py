@@ -19,7 +19,7 @@ from ..core.progress import ReadingProgress
 from ..graph.network import Network
 from ..learning.conditional import Conditional, Penalty
 from ..learning.criteria import ClassCandidate
-from ..tables.encoded import Recorded
+from ..tables.encoded import Evidence
 from ..tables.frames import Coded
 
 MOST_ROWS = 20_000
@@ -85,10 +85,10 @@ class DistinctRows:
     """How many rows have a known class, copies included."""
 
     @classmethod
-    def of(cls, data: Mapping[str, Coded], target: str, weights: np.ndarray | None, seed: int) -> DistinctRows:
+    def of(cls, table: Evidence, target: str, seed: int) -> DistinctRows:
         """The rows of a table, dealt out to the parts class by class."""
-        codes, weight, copies = _distinct(data, target, weights)
-        names = list(data)
+        codes, weight, copies = _distinct(table)
+        names = list(table.columns)
         order = np.random.default_rng([seed, 1]).permutation(len(codes))
         codes, weight, copies = codes[order], weight[order], copies[order]
         classes = codes[:, names.index(target)]
@@ -147,18 +147,13 @@ def _multiples(ends: np.ndarray, parts: int, part: int) -> np.ndarray:
     return np.maximum(0, np.ceil((ends - part) / parts))
 
 
-def _distinct(
-    data: Mapping[str, Coded], target: str, weights: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _distinct(table: Evidence) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The different rows in order, the weight of each, and how many copies of it there are.
 
     Weights that are whole numbers are copies; others (of surveys) are not.
     """
-    rows = len(next(iter(data.values())).codes)
-    step = max(1, rows // (4 * MOST_ROWS)) if isinstance(data, Recorded) else 1
-    every = np.arange(0, rows, step)
-    codes = np.stack([column.codes[every] for column in data.values()], axis=1)
-    weight = np.ones(len(every)) if weights is None else np.asarray(weights, dtype=np.float64)[every]
+    every = slice(None, None, 1 if table.in_memory else max(1, table.rows // (4 * MOST_ROWS)))
+    codes, weight = np.array(table.codes[every], dtype=np.int32), np.array(table.row_weights[every])
     codes, weight = codes[weight > 0], weight[weight > 0]
     different, number = np.unique(codes, axis=0, return_inverse=True)
     number = number.reshape(-1)
@@ -340,9 +335,8 @@ class _Trial:
 
 def refined(
     network: Network,
-    data: Mapping[str, Coded],
+    table: Evidence,
     target: str,
-    weights: np.ndarray | None,
     penalties: Sequence[Penalty],
     engine: str,
     stopped: Callable[[], bool],
@@ -352,10 +346,10 @@ def refined(
     It is refined as the candidate was, by one penalty after the other with as many iterations: more of them would fit
     the rows more closely than what was judged.
     """
-    rows = len(data[target].codes)
-    some = np.arange(0, rows, max(1, rows // REFINED_ROWS))
-    chosen = {name: Coded(np.ascontiguousarray(column.codes[some])) for name, column in data.items()}
-    task = Conditional(network, chosen, target, None if weights is None else weights[some], engine)
+    some = table.take(slice(None, None, max(1, table.rows // REFINED_ROWS)))
+    codes = np.array(some.codes, dtype=np.int32)
+    data = {name: Coded(np.ascontiguousarray(codes[:, place])) for place, name in enumerate(some.columns)}
+    task = Conditional(network, data, target, np.array(some.row_weights), engine)
     z: np.ndarray = task.maximised(penalties[0], ITERATIONS, TOLERANCE, None, stopped)
     for penalty in penalties[1:]:
         z = task.maximised(penalty, ITERATIONS, TOLERANCE, z, stopped)

@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import validate_data
 
-from ..core.exceptions import SchemaError, UnseenLevelWarning, unknown_name, warn
+from ..core.exceptions import SchemaError, UnseenLevelWarning, nearest, warn
 from ..tables import frames
+from ..tables.columns import STOP_AT_UNSEEN
+from ..tables.encoded import checked_weights
 from ..tables.frames import Coded
 
 Columns = dict[str, Any]
@@ -97,11 +99,11 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
         names = self._names()
         strange = [name for name in columns if name not in names and name != getattr(self, "_y_name", None)]
         if strange:
-            told = " ".join(f"{unknown_name('column', name, names)}" for name in strange[:3])
+            told = " ".join(f"There is no column {name!r} here. {nearest(name, names)}" for name in strange[:3])
             told = f"{told} {len(strange) - 3:,} more are not known either." if strange[3:] else told
             if self.unseen == "error" or len(strange) == len(columns):
-                raise SchemaError(told)
-            warn(f"{told} Ignored; unseen='error' stops here.", UnseenLevelWarning)
+                raise SchemaError(told, value=strange[0])
+            warn(f"{told} Ignored.", UnseenLevelWarning, value=strange[0], remedies=STOP_AT_UNSEEN)
         return {name: columns[name] if name in columns else frames.missing_column(rows) for name in names}
 
     def _names(self) -> list[str]:
@@ -111,11 +113,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
     def _weights(self, sample_weight: Any, rows: int) -> np.ndarray | None:
         if sample_weight is None:
             return None
-        like = np.empty((rows, 0))
-        weights: np.ndarray = _check_sample_weight(sample_weight, like, dtype=np.float64, ensure_non_negative=True)
-        if not weights.any():
-            raise ValueError("All sample weights are zero, so there is nothing to learn from.")
-        return weights
+        return checked_weights([sample_weight] * rows if isinstance(sample_weight, Number) else sample_weight, rows)
 
     def _taken(
         self, X: Any, sample_weight: Any, classes: Classes | None = None

@@ -5,16 +5,16 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..core.exceptions import FgrnWarning, warn
+from ..core.exceptions import FgrnWarning, LearningError, Remedy, warn
 from ..core.progress import ReadingProgress
 from ..flow.em import History
 from ..graph import structures
 from ..graph.network import Network
 from ..learning.criteria import ClassSelection
 from ..tables import frames
+from ..tables.encoded import EncodedTable, Evidence
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
 from ._choosing import Choosing
@@ -145,14 +145,15 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             return self.structure
         return "per_class" if self.n_hidden == "auto" and self.criterion == "log_loss" else "shared"
 
-    def _choose(self, data: Any, weights: np.ndarray | None) -> None:
+    def _train(self, table: EncodedTable) -> None:
         self.__dict__.pop("decision_network_", None)
         self.structure_ = self._chosen_structure()
         is_density = self.n_hidden != "auto" or self.criterion != "log_loss"
         if self.structure_ == "shared" and is_density:
-            super()._choose(data, weights)
+            super()._train(table)
             return
-        choice = self._search(data, weights)
+        here = table.here()
+        choice = self._search(here)
         if choice.rows.can_be_parted and (choice.refine or self.n_hidden == "auto"):
             choice.search(self._sizes())
         size, penalties = (1 if self.n_hidden == "auto" else int(self.n_hidden)), []
@@ -163,16 +164,16 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             self._warn_if_at_the_edge(choice)
         self.network_ = choice.network(size)
         self.n_hidden_ = self.network_.variable(self._hidden_name()).cardinality
-        self.history_ = self._teach(self.network_, data, weights)
+        self.history_ = self._teach(self.network_, table)
         if penalties and not self._stopped():
             self.decision_network_ = refined(
-                self.network_, data, self._class_name(), weights, penalties, self.engine, self._stopped
+                self.network_, here, self._class_name(), penalties, self.engine, self._stopped
             )
 
-    def _search(self, data: Any, weights: np.ndarray | None) -> Choice:
+    def _search(self, table: Evidence) -> Choice:
         """What tries candidates on a table; none of them yet."""
         seed, structure, target = self._seed(), self._chosen_structure(), self._class_name()
-        rows = DistinctRows.of(data, target, weights, seed)
+        rows = DistinctRows.of(table, target, seed)
 
         def built(size: int) -> Network:
             if structure == "shared":
@@ -187,14 +188,12 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             ReadingProgress(self.verbose), self._stopped,
         )  # fmt: skip
 
-    def _compare(
-        self, data: Any, weights: np.ndarray | None, tried: Any, taught: dict[int, Any], patient: bool = True
-    ) -> Any:
+    def _compare(self, table: Evidence, tried: Any, trained: dict[int, Any], patient: bool = True) -> Any:
         if self.criterion != "log_loss":
-            return super()._compare(data, weights, tried, taught, patient)
-        choice = self._search(data, weights)
+            return super()._compare(table, tried, trained, patient)
+        choice = self._search(table)
         if not choice.rows.can_be_parted:
-            raise ValueError(
+            raise LearningError(
                 "To compare classifiers, some rows are kept back: a table has at least 10 rows of known class, and "
                 "more than one class."
             )
@@ -217,8 +216,10 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         if self.n_hidden == "auto" and best.size == most > 1 and not self._stopped():
             warn(
                 f"The best number of hidden states is the largest that was tried, {best.size} for each class, so that "
-                f"more may be better. Raise max_hidden={self.max_hidden}, or set n_hidden.",
+                "more may be better.",
                 FgrnWarning,
+                value=best.size,
+                remedies=Remedy("try more", max_hidden=2 * self.max_hidden),
             )
 
     def compare(self, X: Any, y: Any, sizes: Any = None, sample_weight: Any = None) -> Any:
@@ -405,7 +406,7 @@ class DeepLatentClassifier(LatentClassifierBase):
             name=self._hidden_name(),
         )
 
-    def _teach(self, net: Network, data: Any, weights: np.ndarray | None, what: str = "") -> History:
-        options = self._options(weights, what)
+    def _teach(self, net: Network, table: EncodedTable, what: str = "") -> History:
+        options = self._options(what)
         with options["watch"]:
-            return net.learn_by_layer(data, together=self.n_epochs, **options)[-1]
+            return net.learn_by_layer(table, together=self.n_epochs, **options)[-1]

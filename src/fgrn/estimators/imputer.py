@@ -10,6 +10,7 @@ from sklearn.utils._set_output import _get_output_config
 
 from ..learning.criteria import HELD_OUT
 from ..tables import frames, outputs
+from ..tables.encoded import EncodedTable
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from .latent import ChoosingTransformer
 
@@ -91,13 +92,13 @@ class LatentImputer(OneToOneFeatureMixin, ChoosingTransformer):  # type: ignore[
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def _choose(self, data: Any, weights: np.ndarray | None) -> None:
+    def _train(self, table: EncodedTable) -> None:
         if self.n_hidden == "auto" and self.criterion == "held_out" and self.n_rows_ < HELD_OUT:
             self.n_hidden_ = 1  # too few rows to keep some back
-            self.network_, self.history_ = self._learnt(self.n_hidden_, data, weights)
+            self.network_, self.history_ = self._learnt(self.n_hidden_, table)
             self.__dict__.pop("selection_", None)
         else:
-            super()._choose(data, weights)
+            super()._train(table)
 
     def transform(self, X: Any) -> Any:
         """The table with its holes filled, as an array; as a frame whose columns keep their types after `set_output`.

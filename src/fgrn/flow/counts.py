@@ -7,7 +7,7 @@ of the rows, so that the result is the same to the last bit on any number of thr
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -57,6 +57,7 @@ class InMemory:
     `hold=True` keeps the messages of the first cycle for the others (the paper's batch learning);
     `hold=False` makes them again from the parameters the epoch began with, in constant memory.
     `merge=True` counts equal rows once, with their weight; None finds out whether that pays.
+    `rests=True` gives memory back after every count, where several of these share a machine.
     """
 
     engine: Engine
@@ -68,11 +69,7 @@ class InMemory:
     hold: bool = True
     threads: int | None = None
     merge: bool | None = None
-    _last: list[np.ndarray] = field(default_factory=list)
-
-    def on(self, evidence: Evidence, weights: np.ndarray) -> InMemory:
-        """The same for other rows."""
-        return replace(self, evidence=evidence, weights=weights, _last=[])
+    rests: bool = False
 
     @cached_property
     def _rows(self) -> tuple[Evidence, np.ndarray]:
@@ -88,19 +85,15 @@ class InMemory:
     def _whole(self) -> Prepared:
         return self.engine.prepare(self.plan, self.programs, self.programs.everything, self._rows[0])
 
-    def rest(self) -> None:
-        """Give back what is kept from one time to the next for speed alone."""
-        if "_counting" in self.__dict__:
-            self._counting.rest()
-
-    @property
-    def last_values(self) -> np.ndarray:
-        """The parameters that were counted with last: those a row was found impossible under."""
-        return self._last[-1]
-
     def count(self, values: np.ndarray) -> Counts:
         """The expected counts under these parameters."""
-        self._last[:] = [values]
+        try:
+            return self._count(values)
+        finally:
+            if self.rests:
+                self._counting.rest()
+
+    def _count(self, values: np.ndarray) -> Counts:
         loaded, weights = self._counting.load(values), self._rows[1]
 
         def work(rows: slice) -> BlockCounts:
@@ -147,8 +140,7 @@ class InMemory:
         for part in parts:
             total = total.joined(part)
             release(part.values)
-            if evidence.disk is not None:
-                evidence.disk.release()
+            evidence.release()
         return replace(total, log_likelihood=total.log_likelihood + self._scale, weight=self._weight)
 
     @cached_property

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core import settings
 from ..core.arrays import frozen
-from ..core.exceptions import LearningError, shortened
+from ..core.exceptions import ImpossibleEvidence, LearningError, shortened
 from ..plan.plan import Layout
 from .acceleration import Extrapolation
 from .counts import Counts
@@ -25,15 +25,34 @@ from .parameters import Parameters, Smoothing, Specification, drawn, named_lines
 class EStep(Protocol):
     """Who makes the Counts."""
 
-    @property
-    def last_values(self) -> np.ndarray:
-        """The parameters that were counted with last."""
-
     def count(self, values: np.ndarray) -> Counts:
         """The expected counts under these parameters."""
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """A function from tables to counts, with the messages as they are under `values`."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """An E-step whose errors say why a row is impossible: `explain` makes them, given the parameters it is so under."""
+
+    estep: EStep
+    explain: Callable[[ImpossibleEvidence, np.ndarray], ImpossibleEvidence]
+
+    def count(self, values: np.ndarray) -> Counts:
+        """See `EStep`."""
+        return self._tried(self.estep.count, values, values)
+
+    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
+        """See `EStep`."""
+        recount = self.estep.cycles(values)
+        return lambda tables: self._tried(recount, tables, values)
+
+    def _tried(self, count: Callable[[np.ndarray], Counts], tables: np.ndarray, values: np.ndarray) -> Counts:
+        try:
+            return count(tables)
+        except ImpossibleEvidence as error:
+            raise self.explain(error, values) from None
 
 
 @dataclass(frozen=True)

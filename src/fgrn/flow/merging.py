@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.exceptions import LearningError
-from ..tables.encoded import Evidence
+from ..tables.encoded import EncodedTable, Evidence
 
 SAMPLE = 2**14
 """Rows that are looked at to guess how many distinct ones there are."""
@@ -40,7 +40,7 @@ def merged(evidence: Evidence, weights: np.ndarray, always: bool = False) -> tup
     return distinct, np.bincount(number, weights, minlength=len(first))
 
 
-def decided(merge: bool | None, epochs: int, evidence: Evidence) -> bool | None:
+def decided(merge: bool | None, epochs: int, evidence: EncodedTable) -> bool | None:
     """Whether to merge, if that can be told before looking: a few epochs are over before, and it takes memory."""
     if merge and not evidence.in_memory:
         raise LearningError("Equal rows are merged in memory, and these rows are not there: leave out merge=True.")

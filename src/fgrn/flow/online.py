@@ -151,11 +151,6 @@ class Decayed:
     latest: np.ndarray = field(default_factory=lambda: np.zeros(0))
     weight: float = 0.0
 
-    @property
-    def last_values(self) -> np.ndarray:
-        """See `EStep`."""
-        return self.rows.last_values
-
     def count(self, values: np.ndarray) -> Counts:
         """See `EStep`. The likelihood is that of the batch."""
         fresh = self.rows.count(values)

@@ -246,7 +246,6 @@ class Chained:
     inner_programs: Programs  # with evidence on the hidden variable
     weights: np.ndarray
     expect: bool
-    _last: list[np.ndarray] = field(default_factory=list)
 
     @cached_property
     def _rows(self) -> tuple[InMemory, np.ndarray]:
@@ -259,18 +258,12 @@ class Chained:
         )  # fmt: skip
         return estep, room
 
-    @property
-    def last_values(self) -> np.ndarray:
-        """The parameters that were counted with last."""
-        return self._last[-1]
-
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """A chain has but one cycle."""
         raise LearningError("A chain is learnt with cycles=1.")
 
     def count(self, values: np.ndarray) -> Counts:
         """The expected counts under these parameters."""
-        self._last[:] = [values]
         mine, (rows, room) = self.sequences, self._rows
         found = mine.scan(values, self.weights)
         mine.around(found.scan, room)

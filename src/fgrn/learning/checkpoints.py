@@ -1,10 +1,10 @@
-"""Checkpoints: how far learning has come, kept so that a run that was interrupted ends as if it had not been.
+"""Checkpoints: the progress of learning in a file, from which an interrupted run goes on to the same result.
 
 A run has one stage for each time a network learns: one for `Network.learn`, one per layer for `learn_by_layer`, one
 per number of hidden states where an estimator tries several. A stage knows what it is about (network, rows, settings),
-the parameters it began with and how far each start has come. `files.checkpoint_file` describes the bytes.
+the parameters it began with and how far each start has come. Its bytes are told in `files.checkpoint_file`.
 
-    opened(...)  ->  Journal  ->  a Keeper for each stage  ->  em.learn
+    open_journal(...)  ->  Journal  ->  a Keeper for each stage  ->  em.learn
 
 Without a file a journal is in memory alone: estimators have one, to keep what was learnt when `fit` is interrupted.
 """
@@ -14,50 +14,30 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import partial
-from hashlib import blake2b
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from ..core import settings
-from ..core.distributions import ROW_SUM_TOLERANCE
-from ..core.exceptions import CheckpointError, CheckpointWarning, LearningError, warn
+from ..core.exceptions import CheckpointError, CheckpointWarning, LearningError, Remedy, warn
 from ..engines import NAMES
 from ..flow.em import Outcome, Rule, Start, outcome
 from ..flow.parameters import Parameters, Specification
 from ..plan.plan import Layout
-from ..tables.encoded import Evidence, Spread
+from ..tables.encoded import EncodedTable
+from .run_identity import differences, is_possible
 
 Result = TypeVar("Result")
 
 EVERY = 5
 """Epochs between two checkpoints, unless said otherwise."""
 
-BYTES_AT_ONCE = 2**22
-"""Of an array that does not lie row by row, as much is copied at a time to be digested."""
-
-MAY_GROW = ("epochs", "starts")
-"""Settings that may be raised when learning goes on: what was learnt so far is a part of the longer run."""
-
-ADDED_LATER = {"accelerate": False}
-"""Settings that older checkpoints do not name, and what they were."""
-
-DIGESTS = {
-    "network": "the network, or what of it is learnt, differs",
-    "names": "the columns differ",
-    "values": "the values of the table differ",
-    "weights": "the weights of the rows differ",
-    "pieces": "the rows are in other pieces on a cluster, or were on one machine, so that sums are rounded otherwise",
-}
-"""What is compared without being kept."""
-
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where learning keeps how far it has come, and whether it goes on from there.
+    """The file in which learning keeps its progress, and whether it goes on from there.
 
     Args:
         path: of the file. It is written before learning begins, every few epochs and at the end, each time all of it or
@@ -80,7 +60,7 @@ class Checkpoint:
 
 @dataclass
 class Stage:
-    """One time of learning: what it is about, what it began with, and how far each start has come.
+    """One call of `learn` in a run: its identity, the parameters it began with, and the progress of each start.
 
     The `model` that learns is known where the stage has begun in this process.
     """
@@ -92,33 +72,36 @@ class Stage:
 
     @property
     def best(self) -> int | None:
-        """Which start is the best so far, of those that have an epoch behind them."""
+        """The number of the best start so far, of those with at least one epoch."""
         tried = [number for number, start in enumerate(self.starts) if start.epochs]
         return max(tried, key=lambda number: _objective(self.starts[number]), default=None)
 
     def so_far(self, layout: Layout) -> Outcome | None:
-        """What learning would end with, did it end here; what is not estimated is known of a start that has ended."""
+        """The result if learning ended now; what is not estimated is only known for starts that have ended."""
         if self.best is None:
             return None
         return outcome(self.starts, self.best, [_objective(one) for one in self.starts if one.epochs], layout)
 
 
 def _objective(start: Start) -> float:
-    """Of its parameters as they are, or else of those before the last update."""
+    """The objective of its current parameters if that is known, else of those before the last update."""
     return start.objectives[-1] if start.final is None else start.final
 
 
 @contextmanager
-def opened(
+def open_journal(
     checkpoint: Place, every: int = EVERY, resume: bool = False, interruptible: bool = False
 ) -> Iterator[Journal | None]:
-    """The journal of a checkpoint, which is over when the context ends well; one that is open stays so.
+    """The journal of a checkpoint, closed when the context ends without an error; one that is open stays open.
 
     What is `interruptible` has one in any case, in memory if there is no checkpoint.
     """
     if checkpoint is None or isinstance(checkpoint, Journal):
         if checkpoint is None and resume is not False:
-            raise LearningError("To resume, name the file to go on from: checkpoint='run.ckpt', resume=True.")
+            raise LearningError(
+                "There is no checkpoint to go on from.",
+                remedies=Remedy("name the file", checkpoint=..., resume=True),
+            )
         yield Journal(None, interruptible) if checkpoint is None and interruptible else checkpoint
         return
     if not isinstance(checkpoint, Checkpoint):
@@ -141,16 +124,17 @@ def _alone(path: Path) -> Iterator[None]:
             stack.enter_context(locked(path))
         except FileLocked as holder:
             raise CheckpointError(
-                f"The checkpoint {str(path)!r} is being written by {holder}. Wait until that has ended, or name "
-                "another checkpoint for this run."
+                f"The checkpoint {str(path)!r} is being written by {holder}.",
+                value=str(path),
+                remedies=("wait until that has ended", "name another checkpoint for this run"),
             ) from holder
         yield
 
 
 @contextmanager
-def kept(checkpoint: Place, every: int, resume: bool) -> Iterator[Journal | None]:
-    """The journal of one time of learning, if there is a checkpoint; what was learnt is on the disk if it fails."""
-    with opened(checkpoint, every, resume) as journal:
+def stage_journal(checkpoint: Place, every: int, resume: bool) -> Iterator[Journal | None]:
+    """The journal for one call of `learn`, if there is a checkpoint; it is written if learning fails."""
+    with open_journal(checkpoint, every, resume) as journal:
         try:
             yield journal
         except BaseException:
@@ -159,8 +143,8 @@ def kept(checkpoint: Place, every: int, resume: bool) -> Iterator[Journal | None
             raise
 
 
-def as_begun(journal: Journal | None, evidence: Evidence, engine: str, merge: bool | None) -> tuple[str, bool | None]:
-    """The engine and whether to merge rows: as named, or else as the stage that goes on was begun.
+def as_begun(journal: Journal | None, table: EncodedTable, engine: str, merge: bool | None) -> tuple[str, bool | None]:
+    """The engine and whether to merge rows: as given, or else as in the stage that is resumed.
 
     What "auto" and None mean depends on the number of epochs, which may grow, and on `fgrn.warm`; sums are rounded
     otherwise by another engine, or where rows are merged.
@@ -168,13 +152,13 @@ def as_begun(journal: Journal | None, evidence: Evidence, engine: str, merge: bo
     before = {} if journal is None else journal.before
     if engine == "auto" and before.get("engine") in NAMES:
         engine = before["engine"]
-    if merge is None and isinstance(before.get("merge"), bool) and evidence.in_memory:
+    if merge is None and isinstance(before.get("merge"), bool) and table.in_memory:
         merge = before["merge"]
     return engine, merge
 
 
 class Journal:
-    """The stages of a run so far, in memory, and what of them is on the disk if there is a checkpoint.
+    """The stages of a run so far, in memory and, if there is a checkpoint, on disk.
 
     One that is `interruptible` lets learning end well when it is interrupted, with what was learnt until then, and its
     `interruption` then tells when that was. Whoever goes on with the run asks for that, and stops soon.
@@ -196,14 +180,15 @@ class Journal:
             return [], False
         try:
             is_there = self.path.exists()
-        except OSError:  # a folder that nobody may look into, which writing will tell
+        except OSError:  # a folder that cannot be read: writing will say so
             is_there = False
         if not is_there:
             return [], False
         if not resume:
             raise CheckpointError(
-                f"There is a file {str(self.path)!r} already. To go on from it, say resume=True; to begin anew, delete "
-                "it or name another."
+                f"There is a file {str(self.path)!r} already.",
+                value=str(self.path),
+                remedies=(Remedy("go on from it", resume=True), "delete it or name another to begin anew"),
             )
         stages, over = read_checkpoint(self.path)
         if over:  # whoever stopped the run by its watcher wants it to go on now
@@ -213,21 +198,20 @@ class Journal:
 
     @property
     def before(self) -> dict[str, Any]:
-        """What the next stage was about when it was begun; nothing if it is new."""
+        """The identity of the next stage as it was begun before; empty if it is new."""
         return self._stages[self._next].about if self._next < len(self._stages) else {}
 
-    def keeper(self, *described: Any, **others: Any) -> StageKeeper:
-        """Who keeps the next stage, which is described as `about` wants it."""
-        told = {} if self.path is None else about(*described, **others)
+    def keeper(self, model: Any, about: Callable[[], dict[str, Any]]) -> StageKeeper:
+        """The keeper of the next stage, in which a model learns; see `run_identity.about`."""
+        told = {} if self.path is None else about()
         self._next += 1
-        return StageKeeper(self, self._next - 1, described[0], told)
+        return StageKeeper(self, self._next - 1, model, told)
 
     def finished(self, work: Callable[[], Result], so_far: Callable[[], Result | None] = lambda: None) -> Result:
-        """What some work of the run comes to; if it is interrupted, what there is of it so far.
+        """The result of some work of the run; if it is interrupted, the result so far.
 
-        Where there is nothing of it yet, and it would be a pity for what was done before, it is done once more, and
-        asked to stop soon, with the stages it has begun. An interruption before any epoch, or the second one, is what
-        it is everywhere else.
+        Where there is none yet, but earlier work would be lost, it is done once more, and asked to stop soon, with the
+        stages it has begun. An interruption before any epoch, and a second one, end the run as usual.
         """
         first = self._next
         try:
@@ -245,7 +229,7 @@ class Journal:
             return found
 
     def begun(self, keeper: StageKeeper, spec: Specification, parameters: Parameters, rule: Rule) -> Stage:
-        """A stage, as far as it has come. An error if it cannot be written, or is about something else."""
+        """A stage with its progress so far; an error if it cannot be written, or belongs to another run."""
         number = keeper.number
         if number == len(self._stages):
             self._stages.append(Stage(keeper.about, parameters))
@@ -265,7 +249,7 @@ class Journal:
         if not found:
             frozen = ~spec.learnt
             every = [stage.began, *(one for start in stage.starts for one in start.kept)]
-            if len(stage.starts) > rule.starts or not all(_is_possible(one, spec) for one in every):
+            if len(stage.starts) > rule.starts or not all(is_possible(one, spec) for one in every):
                 raise CheckpointError(
                     f"The checkpoint {str(self.path)!r} holds tables that are none of this network: it was altered. "
                     "Delete it, or name another, to begin anew."
@@ -279,25 +263,25 @@ class Journal:
             )
 
     def keep(self, stage: Stage, starts: Sequence[Start], ended: bool) -> None:
-        """Take note, and write where it is time."""
+        """Take the progress of the starts, and write the file every few epochs."""
         stage.starts = list(starts)
         self._waiting += 1
         if ended or self._waiting >= self._every:
             self._write()
 
     def save(self) -> None:
-        """Write what is not on the disk yet, since learning ends here."""
+        """Write what is not on disk yet, because learning ends here."""
         if self._waiting:
             self._write()
 
     def close(self) -> None:
-        """The run is over."""
+        """Mark the run as finished, and write that."""
         if not self._over:
             self._over = True
             self._write()
 
     def _write(self) -> None:
-        """The first time a failure is an error. Later on learning is worth more than its checkpoint: a warning."""
+        """Write the file. A failure is an error the first time, and later a warning, so that learning goes on."""
         from ..files.checkpoint_file import write_checkpoint
 
         if self.path is None:
@@ -309,7 +293,8 @@ class Journal:
                 raise
             if not self._has_warned:
                 self._has_warned = True
-                warn(f"{error} Learning goes on, and so do attempts to write it.", CheckpointWarning)
+                goes_on = f"{error.message} Learning goes on, and so do attempts to write it."
+                warn(CheckpointWarning(**{**error.parts, "message": goes_on}), CheckpointWarning)
             return
         self._waiting, self._is_writable, self._has_warned = 0, True, False
 
@@ -336,7 +321,7 @@ class StageKeeper:
             self.journal.keep(self.stage, starts, ended)
 
     def finished(self, learn: Callable[[], Outcome]) -> Outcome:
-        """What learning comes to, or has come to when it is interrupted: see `Journal.finished`."""
+        """The result of learning, or its result so far when it is interrupted: see `Journal.finished`."""
         return self.journal.finished(learn, self._so_far)
 
     def _so_far(self) -> Outcome | None:
@@ -345,120 +330,3 @@ class StageKeeper:
 
 Place: TypeAlias = str | os.PathLike[str] | Checkpoint | Journal | None
 """What people may give as a checkpoint, and what a run of several stages gives to each of them."""
-
-
-# What a run is about
-
-
-def about(
-    model: Any,
-    structure: Sequence[object],
-    spec: Specification,
-    table: Callable[[], dict[str, Any]],
-    rule: Rule,
-    **others: Any,
-) -> dict[str, Any]:
-    """What a stage is about, as JSON can say it: what has to be the same for learning to go on.
-
-    Args:
-        model: what learns.
-        structure: what its messages depend on, beside the specification.
-        spec: what is learnt.
-        table: what the rows are about, see `of_table`.
-        rule: how it is learnt.
-        others: more settings.
-    """
-    settings_of_rule = {one.name: _plain(getattr(rule, one.name)) for one in fields(rule)}
-    return {
-        "model": type(model).__name__,
-        "network": digest(*structure, spec),
-        **table(),
-        **settings_of_rule,
-        **{name: _plain(value) for name, value in others.items()},
-    }
-
-
-def of_table(table: Any, evidence: Evidence, weights: np.ndarray) -> Callable[[], dict[str, Any]]:
-    """What the rows of a table are about, here or on a cluster, when somebody asks."""
-    if isinstance(table, Spread):
-        return partial(table.about, evidence.slot)
-    return partial(of_rows, evidence, weights)
-
-
-def of_rows(evidence: Evidence, weights: np.ndarray) -> dict[str, Any]:
-    """What rows are about, wherever they are kept."""
-    return {
-        "rows": evidence.rows,
-        "names": digest(evidence.slot),
-        "values": digest(replace(evidence, disk=None)),
-        "weights": digest(weights),
-    }
-
-
-def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """In which ways a run is another than it was; none if one can go on as the other."""
-    found = []
-    apart = before.get("pieces") != now.get("pieces")  # then digests of values differ, whether values do or not
-    for name in dict.fromkeys([*now, *before]):
-        if apart and name in ("values", "weights"):
-            continue
-        was, is_now = (one.get(name, ADDED_LATER.get(name)) for one in (before, now))
-        has_grown = name in MAY_GROW and type(was) is type(is_now) is int and was < is_now
-        if was == is_now or has_grown:
-            continue
-        told = f"{name!r} was {was!r} and is {is_now!r}"
-        found.append(DIGESTS[name] if name in DIGESTS else told + (", and may grow only" if name in MAY_GROW else ""))
-    return found
-
-
-def digest(*things: object) -> str:
-    """A number for the values of arrays and of what holds them, the same in every process."""
-    total = blake2b(digest_size=16)
-    for thing in things:
-        for part in _parts(thing):
-            total.update(part)
-    return total.hexdigest()
-
-
-def _parts(thing: object) -> Iterator[Any]:
-    if isinstance(thing, np.ndarray):
-        yield f"{thing.dtype.str}{thing.shape}".encode()
-        lying = np.atleast_1d(thing.T if thing.flags.f_contiguous else thing)
-        step = max(1, BYTES_AT_ONCE * len(lying) // max(1, lying.nbytes))
-        for first in range(0, len(lying), step):
-            yield np.ascontiguousarray(lying[first : first + step]).reshape(-1).view(np.uint8).data
-    elif is_dataclass(thing):
-        for one in fields(thing):
-            if one.init:
-                yield one.name.encode()
-                yield from _parts(getattr(thing, one.name))
-    elif isinstance(thing, (tuple, list)):
-        yield f"{len(thing)}(".encode()
-        for item in thing:
-            yield from _parts(item)
-    else:
-        yield f"{thing!r};".encode()
-
-
-def _plain(value: Any) -> Any:
-    """A setting as JSON can say it."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _is_possible(parameters: Parameters, spec: Specification) -> bool:
-    """Whether what is learnt are distributions, and nothing is where nothing may be."""
-    values, layout = parameters.values, spec.layout
-    if len(values) != layout.size:
-        return False
-    learnt = np.where(spec.learnt, values, 0.0)
-    sums = np.add.reduceat(learnt, layout.lines)[spec.learnt[layout.lines]]
-    numbers = (parameters.undrawn_tables, len(spec.tables)), (parameters.undrawn_priors, len(spec.priors))
-    return (
-        bool(np.isfinite(learnt).all())
-        and not (learnt < 0).any()
-        and not learnt[~spec.supported].any()
-        and bool((np.abs(sums - 1) <= ROW_SUM_TOLERANCE).all())
-        and all(0 <= number < count for some, count in numbers for number in some)
-    )

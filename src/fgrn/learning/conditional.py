@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -31,9 +31,6 @@ from ..core.exceptions import LearningError
 from ..flow.counts import InMemory
 from ..tables.frames import Coded
 from .optimiser import minimised
-
-if TYPE_CHECKING:
-    from .learn import Learning
 
 TOWARDS = ("independence", "fit")
 
@@ -70,7 +67,7 @@ class Conditional:
 
     def __init__(
         self,
-        network: Learning,
+        network: Any,
         data: Mapping[str, Coded],
         target: str,
         weights: np.ndarray | None = None,
@@ -152,7 +149,7 @@ class Conditional:
 
     def network(self, z: np.ndarray) -> Any:
         """A copy of the network with the tables of z."""
-        other = self._network.copy()  # type: ignore[attr-defined]
+        other = self._network.copy()
         other._parameters = replace(self._network._parameters, values=self.values(z))
         return other
 

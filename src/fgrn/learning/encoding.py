@@ -1,4 +1,4 @@
-"""Tables larger than memory on their way to codes: read in batches, encoded once, and kept on disk for every epoch.
+"""Encoding of tables larger than memory: read in batches, encoded once, and kept on disk for every epoch.
 
 The codes lie column by column in a file without a name, mapped into memory, so that engines read them as they are. The
 E-step is that of a table in memory, with the same blocks of rows in the same order: results are the same to the
@@ -7,7 +7,6 @@ last bit, however the rows came in.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -18,7 +17,6 @@ import numpy as np
 from ..core.exceptions import (
     EvidenceError,
     FgrnError,
-    ImpossibleEvidence,
     LearningError,
     SchemaError,
     TableFileError,
@@ -26,10 +24,11 @@ from ..core.exceptions import (
     unknown_name,
     warn,
 )
-from ..flow.evidence import UNKNOWN, Variables, code_type, encode
+from ..flow.evidence import UNKNOWN, code_type, encode
 from ..tables import distinct, frames, table_warnings
-from ..tables.disk import Disk, unnamed, written
-from ..tables.encoded import Recorded, Spread
+from ..tables.columns import STOP_AT_UNSEEN
+from ..tables.disk import Disk, unnamed, write_at
+from ..tables.encoded import EncodedTable, Evidence, Variables, column_of_each, is_weight
 
 if TYPE_CHECKING:
     from ..core.progress import ProgressReporter
@@ -40,11 +39,9 @@ if TYPE_CHECKING:
 Coder = Callable[[str, Any], np.ndarray]
 """From the name of a column and its values to codes; an FgrnError for values that have none."""
 
-PLACE = re.compile(r"^(Row [\d,]+, |Column )'[^']*': ")
-
 
 class Coding(NamedTuple):
-    """How columns become codes: which are kept, and what they are called then, and how many states each has."""
+    """How columns are encoded: their names in the encoded table, numbers of states, and the function to codes."""
 
     kept: dict[str, str]
     states: dict[str, int]
@@ -73,7 +70,7 @@ CodingFor = Callable[[Sequence[str]], Coding]
 
 
 class CodedBatch(NamedTuple):
-    """Some rows as codes: all of them, their weights, what they are a part of, and the number of each in that."""
+    """The codes and weights of some rows, the name of their source, and the number of each row in it."""
 
     codes: np.ndarray
     weights: np.ndarray | None
@@ -87,11 +84,11 @@ class Rows(Protocol):
     def distinct(self, weights: str | None) -> dict[str, distinct.Distinct]:
         """The different values of all columns, but for that of the weights."""
 
-    def recorded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Recorded | Spread:
+    def encoded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> EncodedTable:
         """The codes of all rows; `without_zero`: of those whose weight is not 0."""
 
 
-def rows_of(
+def rows_of_source(
     data: Any,
     executor: Any = None,
     again: bool = False,
@@ -111,41 +108,41 @@ def rows_of(
         from ..tables.stream import stream_of
 
         stream = stream_of(data, missing)
-        return Here(stream.again() if again else stream)
-    from .remote.cluster import There
+        return LocalRows(stream.again() if again else stream)
+    from .remote.cluster import RemoteRows
 
-    return There(data, executor, told)
+    return RemoteRows(data, executor, told)
 
 
-def recorded(plan: Variables, data: Any, weights: Any, executor: Any = None) -> tuple[Any, Any]:
-    """A table that is not in memory as codes on disk, or on a cluster, and its weights; any other as it is."""
-    if isinstance(data, (Recorded, Spread)):
-        return data, data
+def table_elsewhere(variables: Variables, data: Any, weights: Any, executor: Any = None) -> EncodedTable | None:
+    """The rows of what is not a table in memory as codes, on disk or on a cluster; None for a table in memory.
+
+    A table that is encoded already is taken as it is, with its weights.
+    """
+    if isinstance(data, EncodedTable):
+        return data.on(variables)
     if executor is None and not frames.is_source(data):
-        return data, weights
-    table = rows_of(data, executor).recorded(checked_weight_name(weights), partial(_by_variables, plan))
-    return table, table
+        return None
+    coding_for = partial(_by_variables, variables)
+    return rows_of_source(data, executor).encoded(checked_weight_name(weights), coding_for).on(variables)
 
 
-def _by_variables(plan: Variables, names: Sequence[str]) -> Coding:
-    """Columns that are variables of a network, all of them."""
-    for name in names:
-        if name not in plan.index:
-            near = unknown_name("variable", name, plan.names)
-            raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
-    sizes = {name: len(plan.labels[plan.index[name]]) for name in names}
-    return Coding({name: name for name in names}, sizes, partial(_state_codes, plan))
+def _by_variables(variables: Variables, names: Sequence[str]) -> Coding:
+    """The encoding of columns that are variables of a network."""
+    column_of_each(variables, names)
+    sizes = {name: len(variables.labels[variables.index[name]]) for name in names}
+    return Coding({name: name for name in names}, sizes, partial(_state_codes, variables))
 
 
-def _state_codes(plan: Variables, name: str, values: Any) -> np.ndarray:
+def _state_codes(variables: Variables, name: str, values: Any) -> np.ndarray:
     """See `Coder`."""
-    found = encode(plan, {name: values})
+    found = encode(variables, {name: values})
     if found.soft.shape[1]:
-        raise EvidenceError(f"Column {name!r}: distributions are learnt from in memory only.")
+        raise EvidenceError("distributions are learnt from in memory only.", column=name)
     return found.codes[:, 0]
 
 
-class Here:
+class LocalRows:
     """Rows that are read on this machine; see `Rows`."""
 
     def __init__(self, stream: Stream) -> None:
@@ -157,10 +154,10 @@ class Here:
         check_rows(self._stream.called, len(found), len(found), weights)
         return found
 
-    def recorded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Recorded:
+    def encoded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Evidence:
         """See `Rows`."""
         stream = self._stream
-        table = record(stream, weights, coding_for, without_zero)
+        table = encode_stream(stream, weights, coding_for, without_zero)
         stream.tell()
         check_rows(stream.called, table.rows, table.weight, weights)
         return table
@@ -169,19 +166,12 @@ class Here:
 def check_rows(called: str, rows: int, weight: float, weights: str | None) -> None:
     """Refuse a table without rows, or without weight."""
     if weights is not None and not weight:
-        raise EvidenceError(f"All weights, column {weights!r}, are zero, so there is nothing to learn from.")
+        raise EvidenceError("all of these weights are zero, so there is nothing to learn from.", column=weights)
     if not rows:
-        raise TableFileError(f"{called} holds no rows to learn from.")
+        raise TableFileError("it holds no rows to learn from.", file=called)
 
 
-def located(error: ImpossibleEvidence, data: Any, among: str = "of all") -> ImpossibleEvidence:
-    """An error on rows that came from files, with the file and row of the first of them."""
-    if not isinstance(data, Recorded) or not data.places or not error.rows:
-        return error
-    return ImpossibleEvidence(f"{error} Row {error.rows[0]:,} {among} is {data.place_of(error.rows[0])}.", error.rows)
-
-
-def record(stream: Stream, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Recorded:
+def encode_stream(stream: Stream, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Evidence:
     """The codes of a stream, on disk; there may be no rows at all.
 
     Args:
@@ -203,13 +193,13 @@ def record(stream: Stream, weights: str | None, coding_for: CodingFor, without_z
             chunks.append(_Chunk(place, len(codes), where, numbers if isinstance(numbers, range) else None))
             parts = [codes.ravel(order="F"), *([] if row_weights is None else [row_weights])]
             for part in [*parts, *([] if isinstance(numbers, range) else [np.asarray(numbers, dtype=np.int64)])]:
-                written(spool, part, place, stream.cache)
+                write_at(spool, part, place, stream.cache)
                 place += part.nbytes
         return _assembled(spool, chunks, tuple(coding.kept.values()), coding.kind, weights is not None, stream.cache)
 
 
 class _Chunk(NamedTuple):
-    """Rows that wait: where they begin, how many they are, where they come from; None if their numbers wait, too."""
+    """Rows in the temporary file: their place, count and source, and their numbers unless these are in the file."""
 
     place: int
     rows: int
@@ -230,7 +220,7 @@ def checked_weight_name(weights: Any) -> str | None:
 def weighted_batches(
     batches: Iterable[Batch], stream: Stream, weights: str | None, without_zero: bool
 ) -> Iterator[WeightedBatch]:
-    """Batches of a stream, without the column of the weights, and these."""
+    """Batches of a stream, with the column of weights apart from the others."""
     for batch in batches:
         columns = frames.columns(batch.frame, by_value=True)
         if weights is None:
@@ -260,10 +250,10 @@ def _weights(stream: Stream, batch: Batch, column: Any, name: str) -> tuple[np.n
             out[row] = np.nan
     if frames.is_numbers(column):
         out = np.asarray(column, dtype=np.float64)
-    good = np.isfinite(out) & (out >= 0)
+    good = is_weight(out)
     for row in np.flatnonzero(~good).tolist():
         value = values[row].item() if isinstance(values[row], np.generic) else values[row]
-        why = "a weight is a number, finite and not negative"
+        why = f"{value!r} is no weight, which is a number, finite and not negative"
         stream.bad(batch.where, BadRow(int(batch.numbers[row]), why, "no weight", name, value))
     return out, good
 
@@ -275,7 +265,7 @@ def _only(batch: Batch, columns: dict[str, Any], rows: np.ndarray) -> tuple[Batc
 
 
 def coded(stream: Stream, rows: WeightedBatch, coding: Coding) -> CodedBatch:
-    """The codes of a batch, of the rows whose values all have one."""
+    """The codes of a batch, without the rows that have a value that cannot be encoded."""
     batch, weights = rows.batch, rows.weights
     codes = np.full((len(batch.numbers), len(coding.kept)), UNKNOWN, dtype=coding.kind, order="F")
     good = np.ones(len(batch.numbers), dtype=bool)
@@ -294,55 +284,57 @@ def coded(stream: Stream, rows: WeightedBatch, coding: Coding) -> CodedBatch:
 
 
 def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder, error: FgrnError) -> np.ndarray:
-    """The rows whose value has no code, each reported: looked for only when some have none."""
+    """The rows whose value cannot be encoded, each reported to the stream."""
     from ..tables.text_reader import BadRow
 
     found = frames.dictionary_encoded(frames.as_list(column) if frames.is_numbers(column) else column)
     if not isinstance(found, frames.DictionaryColumn):
-        raise type(error)(f"{batch.where}: {error}") from error
-    reasons: dict[int, str] = {}
+        raise error.changed(file=batch.where) from error
+    reasons: dict[int, FgrnError] = {}
     code = code.fresh() if isinstance(code, BySchema) else code  # what is tried here is not counted
     for place, (value, count) in enumerate(zip(found.values, found.counts.tolist(), strict=True)):
         try:
             code(name, [value] if count else [None])
         except FgrnError as problem:
-            reasons[place] = PLACE.sub("", str(problem)).rstrip(".")
+            reasons[place] = problem
     bad = np.isin(found.codes, list(reasons))
     if not bad.any():
-        raise type(error)(f"{batch.where}: {error}") from error
+        raise error.changed(file=batch.where) from error
     for row in np.flatnonzero(bad).tolist():
         place = int(found.codes[row])
-        stream.bad(
-            batch.where, BadRow(int(batch.numbers[row]), reasons[place], "no level of it", name, found.values[place])
-        )
+        why, remedies = reasons[place].message.rstrip("."), reasons[place].remedies
+        number = int(batch.numbers[row])
+        stream.bad(batch.where, BadRow(number, why, "no level of it", name, found.values[place], remedies=remedies))
     return bad
 
 
 def _assembled(
     spool: Any, chunks: Sequence[_Chunk], names: tuple[str, ...], kind: np.dtype[Any], weighted: bool, cache: Any
-) -> Recorded:
-    """The chunks one below the other: each column of all rows in one piece."""
+) -> Evidence:
+    """One table of all chunks, on disk, its codes column by column."""
     disk = Disk(cache)
     rows, width = sum(chunk.rows for chunk in chunks), len(names)
     codes, codes_at = disk.room(rows * width, kind)
     weights, weights_at = disk.room(rows if weighted else 0, np.float64)
-    places: list[tuple[int, str, Sequence[int]]] = []
+    origins: list[tuple[int, str, Sequence[int]]] = []
     first = 0
     for place, count, where, numbers in chunks:
         spool.seek(place)
-        chunk = np.frombuffer(_read(spool, count * width * kind.itemsize), dtype=kind).reshape(width, count)
+        chunk = np.frombuffer(_read_bytes(spool, count * width * kind.itemsize), dtype=kind).reshape(width, count)
         for position, column in enumerate(chunk):
             disk.write(column, codes_at + (position * rows + first) * kind.itemsize)
         if weighted:
-            disk.write(np.frombuffer(_read(spool, 8 * count)), weights_at + 8 * first)
-        known: Any = disk.kept(np.frombuffer(_read(spool, 8 * count), dtype=np.int64)) if numbers is None else numbers
-        places.append((first, where, known))
+            disk.write(np.frombuffer(_read_bytes(spool, 8 * count)), weights_at + 8 * first)
+        known: Any = (
+            disk.kept(np.frombuffer(_read_bytes(spool, 8 * count), dtype=np.int64)) if numbers is None else numbers
+        )
+        origins.append((first, where, known))
         first += count
     given = weights if weighted else None
-    return Recorded(names, codes.reshape((rows, width), order="F"), given, disk, tuple(places))
+    return Evidence.of_codes(names, codes.reshape((rows, width), order="F"), given, disk, tuple(origins))
 
 
-def _read(file: Any, size: int) -> bytearray:
+def _read_bytes(file: Any, size: int) -> bytearray:
     data, at = bytearray(size), 0
     while at < size:
         at += file.readinto(memoryview(data)[at:])
@@ -350,10 +342,10 @@ def _read(file: Any, size: int) -> bytearray:
 
 
 class BySchema:
-    """The codes of columns by their schema; what is no level is counted, and told of at the end.
+    """The codes of columns by their schema; values that are no level are counted, for one warning at the end.
 
-    It is an error where `unseen` says so, and in the `strict` columns. In the columns of `classes` words that are taken
-    as missing values are counted, and told of, too.
+    They are an error where `unseen` says so, and in the `strict` columns. In the columns of `classes` words that are
+    taken as missing values are counted and warned of, too.
     """
 
     def __init__(self, schema: Schema, unseen: str, strict: Iterable[str] = (), classes: Iterable[str] = ()) -> None:
@@ -362,14 +354,14 @@ class BySchema:
         self.strange: dict[str, Counter[Any]] = {}
 
     def fresh(self) -> BySchema:
-        """The same, which has counted nothing yet."""
+        """A copy that has counted nothing yet."""
         return BySchema(self.schema, self.unseen, self.strict, self.classes)
 
     def __call__(self, name: str, values: Any) -> np.ndarray:
         """See `Coder`."""
         codes, found = self.schema[name].codes(values)
         if found and (self.unseen == "error" or name in self.strict):
-            raise SchemaError(self.schema.unseen_text({name: found}))
+            raise SchemaError(**self.schema.unseen_parts({name: found}))
         if name in self.classes:
             found = {**found, **table_warnings.count_missing_words(values, self.schema[name])}
         if found:
@@ -377,7 +369,7 @@ class BySchema:
         return codes
 
     def tell(self) -> None:
-        """Warn of what was no level, and of classes that were taken as missing values."""
+        """Warn of values that were no level, and of classes that were taken as missing values."""
         unseen: dict[str, dict[Any, int]] = {}
         for name, found in self.strange.items():
             missing = {value: count for value, count in found.items() if self.schema[name].is_missing(value)}
@@ -386,12 +378,13 @@ class BySchema:
             if len(missing) < len(found):
                 unseen[name] = {value: count for value, count in found.items() if value not in missing}
         if unseen:
-            text = self.schema.unseen_text(unseen)
-            warn(text + " Treated as unknown; unseen='error' stops here.", UnseenLevelWarning)
+            parts = self.schema.unseen_parts(unseen)
+            parts["message"] += " Treated as unknown."
+            warn(kind=UnseenLevelWarning, remedies=STOP_AT_UNSEEN, **parts)
 
 
 def _finite(stream: Stream, batch: Batch, columns: dict[str, Any]) -> dict[str, Any]:
-    """The columns of a batch without infinite numbers, each reported: they fall in no bin."""
+    """The columns of a batch with infinite numbers replaced by NaN, each reported to the stream."""
     from ..tables.text_reader import infinite
 
     out = dict(columns)

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..core.exceptions import SchemaError
+from ..core.exceptions import Remedy, SchemaError
 from ..core.labels import Label
 from .columns import Column, bin_labels
 
@@ -23,8 +23,9 @@ def binned_column(
     share = np.add.reduceat(weight[order], first)
     if len(distinct) < 2:
         raise SchemaError(
-            f"Column {name!r}: its numbers are so long that they cannot be told apart as numbers. Drop it if it holds "
-            "identifiers, or turn it into words."
+            "its numbers are so long that they cannot be told apart as numbers.",
+            column=name,
+            remedies=(Remedy("if it holds identifiers, leave it out", "", drop=name), "turn it into words"),
         )
     cuts = _cuts(share, bins)
     edges = [float(distinct[cut - 1] / 2 + distinct[cut] / 2) for cut in cuts]

@@ -1,4 +1,4 @@
-"""Batches of rows, and where they wait to be read again: in a file without a name."""
+"""Batches of rows, and a temporary file that keeps them to be read again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .text_types import ColumnTypes
 
 
 class Batch(NamedTuple):
-    """Some rows: a frame, what it is a part of, and the number of each row in that, counted from 0."""
+    """Some rows of a source: a frame, the name of the source, and the number of each row in it, counted from 0."""
 
     frame: Any
     where: str
@@ -24,7 +24,7 @@ class Batch(NamedTuple):
 
 
 class Spool:
-    """Batches on disk, in a file without a name, to be walked through again and again.
+    """Batches in a temporary file, to be read several times.
 
     Each is written with its own types: those of text are only known at the end, and others may change on the way.
     """
@@ -36,7 +36,7 @@ class Spool:
         self.left_out: Counter[str] = Counter()
 
     def fill(self, batches: Iterable[Batch]) -> None:
-        """Take all batches; where they come from is remembered."""
+        """Write all batches to the file, and remember where each comes from."""
         import pyarrow as pa
 
         options = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -52,7 +52,7 @@ class Spool:
                 raise full(error, self.folder) from error
 
     def batches(self, rows: int) -> Iterator[Batch]:
-        """All batches in their order, of at most so many rows."""
+        """All batches in their order, cut to at most `rows` rows each."""
         import pyarrow as pa
 
         for place, where, numbers in self.places:
@@ -63,7 +63,7 @@ class Spool:
 
 
 def without_dictionaries(table: Any) -> Any:
-    """A table of Arrow with its words written out, as files have them."""
+    """An Arrow table whose dictionary columns are written out as plain text."""
     import pyarrow as pa
 
     columns = [
@@ -76,7 +76,7 @@ def without_dictionaries(table: Any) -> Any:
 
 
 def with_dictionaries(table: Any) -> Any:
-    """A table of Arrow with its words by their distinct values, as they are compact and quick to read."""
+    """An Arrow table whose text columns are dictionary-encoded, which is compact and quick to read."""
     import pyarrow as pa
 
     columns = []
@@ -111,7 +111,7 @@ def _as_arrow(batch: Batch) -> Any:
 
 
 def cut(batch: Batch, rows: int) -> Iterator[Batch]:
-    """A batch in pieces of at most so many rows."""
+    """A batch cut into batches of at most `rows` rows."""
     if len(batch.numbers) <= rows:
         yield batch
         return

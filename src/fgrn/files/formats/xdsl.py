@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
-from ...bayes.document import Document, Factor
+from ...bayes.document import Document, WrittenTable
 from ..container import short_repr
 from .builder import RESCALE, Builder
 from .identifiers import identifiers, is_identifier, note_of, read_note
@@ -112,7 +112,8 @@ def _read_table(builder: Builder, node: Element) -> None:
     if node.tag == "cpt":
         builder.add_table(name, parents, builder.numbers(text, given.line), given.line)
     elif node.tag == "deterministic":
-        builder.add_table(name, parents, _read_function(builder, name, parents, text.split(), given.line), given.line)
+        found = [(state, given.line) for state in text.split()]
+        builder.add_table(name, parents, builder.function(name, parents, found, given.line), given.line)
     else:
         sizes = builder.sizes((*parents, name), node.line, what)
         strengths = node.first("strengths")
@@ -121,17 +122,6 @@ def _read_table(builder: Builder, node: Element) -> None:
         columns = builder.numbers(text, given.line)
         values = _noisy_max(builder, orders, columns, sizes, given.line, what)
         builder.add_table(name, parents, values, given.line)
-
-
-def _read_function(builder: Builder, name: str, parents: list[str], states: list[str], line: int) -> np.ndarray:
-    """Return the table of a node that is a function of its parents: one of its states per configuration."""
-    what = f"the table of {short_repr(name)}"
-    codes = {label: code for code, label in enumerate(builder.states[name])}
-    for state in states:
-        if state not in codes:
-            known = ", ".join(map(short_repr, builder.states[name][:8]))
-            raise builder.error(line, f"{what}: {short_repr(state)} is no state of it (known: {known}).")
-    return builder.function(name, parents, [codes[state] for state in states], line)
 
 
 def _orders(builder: Builder, words: list[str], sizes: list[int], line: int, name: str) -> list[list[int]]:
@@ -220,7 +210,7 @@ def serialise(document: Document) -> str:
     return "\n".join([*lines, "    </genie>", "  </extensions>", "</smile>", ""])
 
 
-def _parents_first(document: Document) -> Iterator[Factor]:
+def _parents_first(document: Document) -> Iterator[WrittenTable]:
     """Yield the tables with those of parents before those of their children, as GeNIe requires."""
     factors = {factor.scope[-1]: factor for factor in document.factors}
     done: set[str] = set()

@@ -1,6 +1,6 @@
 """Learning on a cluster: rows stay on the workers of dask.distributed, tables go there, and Counts come back added up.
 
-    part of the table  -->  Piece: its codes, on the disk of a worker  -->  Held: the E-step over it
+    part of the table  -->  Piece: its codes, on the disk of a worker  -->  PieceEStep: the E-step over it
                                                                               |  tables, once an epoch
     Counts of all rows  <--  added up in a tree, always in the same order  <--+
 
@@ -15,7 +15,8 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
@@ -23,18 +24,25 @@ from uuid import uuid4
 import numpy as np
 
 from ..._version import __version__
-from ...core.exceptions import FgrnError, FgrnWarning, LearningError, TableFileError, first_line, unknown_name, warn
+from ...core.digests import digest
+from ...core.exceptions import (
+    FgrnError,
+    FgrnWarning,
+    LearningError,
+    Remedy,
+    TableFileError,
+    first_line,
+    unknown_name,
+    warn,
+)
 from ...core.progress import ProgressReporter
-from ...flow.counts import Counts, InMemory
-from ...flow.evidence import Variables
-from ...flow.tally import Tally
+from ...flow.counts import Counts
 from ...tables import frames
 from ...tables.distinct import Distinct
-from ...tables.encoded import Spread
+from ...tables.encoded import EncodedTable, Place, Variables, column_of_each
 from ...tables.parquet import parts_of, row_groups_of
 from ...tables.stream import Stream, StreamPart, stream_of
 from ...tables.table_file import name_in_errors
-from .. import checkpoints
 from ..encoding import BySchema, Coding, CodingFor, check_rows
 from . import pieces
 
@@ -50,13 +58,13 @@ MOMENT, LOOK, PATIENCE = 0.02, 5.0, 60.0
 # What workers do
 
 
-def _read(work: Callable[..., Any], part: StreamPart, frame: Any, *others: Any) -> Any:
+def _work_on_part(work: Callable[..., Any], part: StreamPart, frame: Any, *others: Any) -> Any:
     """Work on a part of a table, where it is read."""
     return work(part._replace(frame=frame, cache=worker_folder(), notes=[]), *others)
 
 
 def worker_folder() -> str | None:
-    """Where the worker that asks keeps files."""
+    """The folder for temporary files of the worker that calls this."""
     from distributed import get_worker
 
     try:
@@ -93,7 +101,11 @@ def _client_class() -> Any:
         from distributed import Client
     except ImportError:
         raise LearningError(
-            "Learning on a cluster needs dask: pip install 'fgrn[dask]'. To learn here, leave out executor."
+            "Learning on a cluster needs dask.",
+            remedies=(
+                "install it (pip install 'fgrn[dask]')",
+                Remedy("leave out {} to learn here", "executor", executor=...),
+            ),
         ) from None
     return Client
 
@@ -105,7 +117,9 @@ class Cluster:
         Client = _client_class()
         if not isinstance(client, Client) or client.asynchronous:
             kind = "an asynchronous one" if isinstance(client, Client) else f"{type(client).__name__}"
-            raise LearningError(f"The 'executor' is a client, dask.distributed.Client(...). Got {kind} instead.")
+            raise LearningError(
+                f"is a client, dask.distributed.Client(...). Got {kind} instead.", setting="executor", value=client
+            )
         if client.status != "running":
             raise LearningError("The client of this cluster is closed. Open another one.")
         self.client = client
@@ -125,7 +139,10 @@ class Cluster:
                 raise LearningError(f"Worker {worker} has fgrn {version}, and here it is {__version__}. Have one.")
             self.workers += 1
         if not self.workers:
-            raise LearningError("This cluster has no worker. Start some, client.wait_for_workers(1) waits for them.")
+            raise LearningError(
+                "This cluster has no worker.",
+                remedies=("start some", Remedy("wait for them", "client.wait_for_workers(1)", client=...)),
+            )
 
     def __repr__(self) -> str:
         count = f"{self.workers} {'worker' if self.workers == 1 else 'workers'}"
@@ -134,7 +151,7 @@ class Cluster:
 
     @contextmanager
     def asked(self) -> Iterator[None]:
-        """While workers are asked to do something: a cluster that goes away meanwhile is an error that says so."""
+        """Around requests to the workers: if the cluster goes away meanwhile, the error says so."""
         try:
             yield
         except FgrnError:
@@ -145,30 +162,30 @@ class Cluster:
             raise LearningError(f"The cluster has gone away: {first_line(error)}") from error
 
     def shared(self, thing: Any) -> Any:
-        """Something that many tasks need: it goes to one worker, and from there to the others that want it."""
+        """An object that many tasks need: sent to one worker, and from there to the others."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")  # large tables have to go there
             return self.client.submit(_same, thing, key=_key("share"))
 
     def each(self, work: Callable[..., Any], parts: Sequence[tuple[Any, Any]], *shared: Any) -> list[Any]:
-        """The work on every part, each with its frame, which may be what other tasks have still to make."""
+        """Futures of a function applied to every part with its frame, which may be the result of other tasks."""
         from dask import delayed
 
         common = [delayed(thing, name=_key("share"), traverse=False) for thing in shared]
-        named, key = delayed(_read), _key(work.__name__)
+        named, key = delayed(_work_on_part), _key(work.__name__)
         tasks = [named(work, *part, *common, dask_key_name=(key, number)) for number, part in enumerate(parts)]
         found: list[Any] = self.client.compute(tasks)
         return found
 
     def mapped(self, work: Callable[..., Any], items: Sequence[Any], *shared: Any) -> list[Any]:
-        """The work on every item."""
+        """Futures of a function applied to every item."""
         same = [[thing] * len(items) for thing in shared]
         keys = [f"{key}-{number}" for key in [_key(work.__name__)] for number in range(len(items))]
         found: list[Any] = self.client.map(work, items, *same, key=keys)
         return found
 
     def together(self, add: Callable[..., Any], items: Sequence[Any]) -> Any:
-        """All items as one, in their order, a few at a time."""
+        """The sum of all items, added in their order, a few at a time."""
         while len(items) > 1:
             groups = [items[first : first + FAN_IN] for first in range(0, len(items), FAN_IN)]
             items = [self.client.submit(add, *group, key=_key(add.__name__)) for group in groups]
@@ -177,7 +194,7 @@ class Cluster:
     def finish(
         self, futures: Sequence[Any], names: Sequence[str], what: str = "", told: ProgressReporter | None = None
     ) -> None:
-        """Wait for all of them; one that fails is an error, by its name."""
+        """Wait for all futures; if one fails, the error has the name of its part."""
         from distributed import as_completed
 
         coming, done = as_completed(futures), 0
@@ -194,7 +211,7 @@ class Cluster:
                     sleep(MOMENT)
 
     def result(self, total: Any, parts: Sequence[Any] = (), names: Sequence[str] = (), done: str = "read") -> Any:
-        """What was made of all parts, also if it has to be made again; the error is that of a part that failed."""
+        """The result of a future that depends on all parts; if it fails, the error is that of the part that failed."""
         from distributed import wait
 
         with self._or_cancelled(parts):
@@ -210,7 +227,7 @@ class Cluster:
 
     @contextmanager
     def _or_cancelled(self, futures: Sequence[Any]) -> Iterator[None]:
-        """Let workers go on with nothing that nobody waits for any more."""
+        """Cancel the tasks of workers if their results are not waited for any more."""
         try:
             yield
         except BaseException:
@@ -219,7 +236,7 @@ class Cluster:
             raise
 
     def _look(self) -> None:
-        """Now and then, whether there are workers at all; for a while there may be none, while they start again."""
+        """Check now and then that there are workers; none for a while is fine, since they may restart."""
         now = monotonic()
         if now - self._looked < LOOK:
             return
@@ -233,7 +250,7 @@ class Cluster:
 
 
 def _first_failure(futures: Sequence[Any], names: Sequence[str], done: str) -> Exception:
-    """The error of the first of them that was not made, which tells what that is."""
+    """The error of the first task that failed, with the name of its part."""
     from distributed import CancelledError, KilledWorker
 
     future, name = next(pair for pair in zip(futures, names, strict=True) if pair[0].status in FAILED)
@@ -260,8 +277,8 @@ def _key(what: str) -> str:
     return f"fgrn-{what}-{uuid4().hex}"
 
 
-class There:
-    """Rows that are read by the workers of a cluster: see `streams.Rows`."""
+class RemoteRows:
+    """Rows that are read by the workers of a cluster: see `encoding.Rows`."""
 
     def __init__(self, data: Any, executor: Any, told: ProgressReporter | None = None) -> None:
         self.cluster, self._told = Cluster(executor), told
@@ -288,9 +305,9 @@ class There:
         self._names = [part.called for part in parts]
 
     def _file_parts(self, stream: Stream) -> list[StreamPart]:
-        """Parts of the files, as a worker finds them."""
+        """The parts of the files, listed by a worker."""
         with self.cluster.asked():
-            names, shares = self.cluster.result(self.cluster.client.submit(_shares, stream, key=_key("list")))
+            names, shares = self.cluster.result(self.cluster.client.submit(_list_row_groups, stream, key=_key("list")))
         if not shares:
             raise TableFileError(f"{self._called} holds no rows to learn from.")
         stream.check_dropped(names)
@@ -308,19 +325,19 @@ class There:
         return list(zip(self._parts, given, strict=True))
 
     def distinct(self, weights: str | None) -> dict[str, Distinct]:
-        """See `streams.Rows`."""
+        """See `encoding.Rows`."""
         cluster = self.cluster
         self._check_weights(weights)
         with cluster.asked():
-            summaries = cluster.each(pieces.summary, self._tasks(), self._stream, weights)
+            summaries = cluster.each(pieces.distinct_in_part, self._tasks(), self._stream, weights)
             total = cluster.together(pieces.joined, summaries)
             cluster.finish(summaries, self._names, "looking at columns", self._told)
             found: dict[str, Distinct] = cluster.result(total, summaries, self._names)
         check_rows(self._called, len(found), len(found), weights)
         return found
 
-    def recorded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Spread:
-        """See `streams.Rows`."""
+    def encoded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> RemoteTable:
+        """See `encoding.Rows`."""
         cluster, columns = self.cluster, self._parts[0].names
         self._check_weights(weights)
         coding = coding_for([name for name in columns if name != weights])
@@ -331,19 +348,17 @@ class There:
             cluster.finish(found, self._names)
             facts: list[pieces.Facts] = cluster.client.gather(found)
         self._tell(facts, coding)
-        rows, weight = sum(one.rows for one in facts), sum(one.weight for one in facts)
-        check_rows(self._called, rows, weight, weights)
-        full = [number for number, one in enumerate(facts) if one.rows]
-        kept, names = tuple(made[number] for number in full), tuple(self._names[number] for number in full)
-        complete = all(one.complete for one in facts if one.rows)
-        return OnWorkers(tuple(coding.kept.values()), rows, weight, complete, cluster, kept, names)
+        check_rows(self._called, sum(one.rows for one in facts), sum(one.weight for one in facts), weights)
+        full = [(piece, name, one) for piece, name, one in zip(made, self._names, facts, strict=True) if one.rows]
+        kept, names, known = zip(*full, strict=True)
+        return RemoteTable(tuple(coding.kept.values()), cluster, kept, names, known)
 
     def _check_weights(self, weights: str | None) -> None:
         if weights is not None and weights not in self._parts[0].names:
             raise unknown_name("column", weights, self._parts[0].names)
 
     def _tell(self, facts: Sequence[pieces.Facts], coding: Coding) -> None:
-        """Say here what there is to say of the rows."""
+        """Give the warnings about the rows here, where learning is led."""
         for text in dict.fromkeys(text for one in facts for text in one.told):
             warn(text, FgrnWarning)
         left_out = sum((one.left_out for one in facts), Counter[str]())
@@ -356,74 +371,102 @@ class There:
                     coding.code.strange.setdefault(name, Counter()).update(strange)
 
 
-def _shares(stream: Stream) -> Any:
+def _list_row_groups(stream: Stream) -> Any:
     try:
         return row_groups_of(stream.files, stream.format)
     except TableFileError as error:
         found = error
-    raise TableFileError(f"{found} (So a worker of the cluster says.)")
+    raise found.changed(message=f"{found.message} So a worker of the cluster says.")
 
 
 @dataclass(frozen=True, eq=False)
-class OnWorkers(Spread):
-    """A table in pieces on the workers of a cluster."""
+class RemoteTable(EncodedTable):
+    """A table in pieces on the workers of a cluster, about its own columns or about some `variables`."""
 
+    columns: tuple[str, ...]
     cluster: Cluster
-    pieces: tuple[Any, ...]
+    futures: tuple[Any, ...]
     called: tuple[str, ...]
+    facts: tuple[pieces.Facts, ...]
+    variables: Variables | None = None
+    log_scale: float = 0.0
 
-    def estep(self, here: InMemory | Tally, variables: Variables) -> Counting:
-        """See `Spread`."""
-        scale = float(here.evidence.log_scale[0])
-        bare = here.on(here.evidence.take(slice(0, 0)), np.zeros(0))
-        if isinstance(bare, InMemory) and bare.threads is None:
-            bare = replace(bare, threads=1)  # a worker has several tasks at once
-        with self.cluster.asked():
-            held = self.cluster.mapped(pieces.Held, self.pieces, *map(self.cluster.shared, (bare, variables, scale)))
-            self.cluster.finish(held, self.called)
-        return Counting(self.cluster, held, self.called)
+    @cached_property
+    def slot(self) -> np.ndarray:  # type: ignore[override]
+        """See `EncodedTable`."""
+        return np.arange(len(self.columns)) if self.variables is None else column_of_each(self.variables, self.columns)
 
-    def about(self, slot: np.ndarray) -> dict[str, Any]:
-        """See `Spread`. The borders of pieces are a part of it: they decide the order in which Counts are added."""
+    @property
+    def place(self) -> Place:
+        """See `EncodedTable`."""
+        return "workers"
+
+    @property
+    def rows(self) -> int:
+        """See `EncodedTable`."""
+        return sum(one.rows for one in self.facts)
+
+    @property
+    def weight(self) -> float:
+        """See `EncodedTable`."""
+        return float(sum(one.weight for one in self.facts))
+
+    @property
+    def complete(self) -> bool:
+        """See `EncodedTable`."""
+        return all(one.complete for one in self.facts)
+
+    def on(self, variables: Variables) -> RemoteTable:
+        """See `EncodedTable`."""
+        column_of_each(variables, self.columns)
+        return replace(self, variables=variables)
+
+    def scaled(self, log_scale: float) -> RemoteTable:
+        """See `EncodedTable`."""
+        return replace(self, log_scale=self.log_scale + log_scale)
+
+    def estep(self, make: pieces.EStepOver) -> RemoteEStep:
+        """See `EncodedTable`. Each worker makes the E-step over its pieces."""
+        shared = map(self.cluster.shared, (make, self.variables, self.log_scale))
         with self.cluster.asked():
-            found = self.cluster.mapped(pieces.digest, self.pieces)
+            esteps = self.cluster.mapped(pieces.PieceEStep, self.futures, *shared)
+            self.cluster.finish(esteps, self.called)
+        return RemoteEStep(self.cluster, esteps, self.called)
+
+    def digests(self) -> dict[str, Any]:
+        """See `EncodedTable`. The borders of pieces are a part: they decide the order in which Counts are added."""
+        with self.cluster.asked():
+            found = self.cluster.mapped(pieces.digests, self.futures)
             self.cluster.finish(found, self.called)
             rows, values, weights = zip(*self.cluster.client.gather(found), strict=True)
         return {
             "rows": self.rows,
-            "names": checkpoints.digest(slot),
-            "values": checkpoints.digest(values),
-            "weights": checkpoints.digest(weights),
-            "pieces": checkpoints.digest(rows),
+            "names": digest(self.slot),
+            "values": digest(values),
+            "weights": digest(weights),
+            "pieces": digest(rows),
         }
 
 
 @dataclass(frozen=True, eq=False)
-class Counting:
-    """Who makes the Counts when rows are on the workers of a cluster: see `em.EStep`."""
+class RemoteEStep:
+    """The E-step over rows on the workers of a cluster: see `em.EStep`."""
 
     cluster: Cluster
-    held: list[Any]
+    esteps: list[Any]
     called: tuple[str, ...]
-    _last: list[np.ndarray] = field(default_factory=list)
-
-    @property
-    def last_values(self) -> np.ndarray:
-        """See `EStep`."""
-        return self._last[-1]
 
     def count(self, values: np.ndarray) -> Counts:
         """See `EStep`."""
-        self._last[:] = [values]
-        return self._total(pieces.counted, values)
+        return self._total(pieces.count_piece, values)
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """See `EStep`."""
-        return lambda tables: self._total(pieces.recounted, values, tables)
+        return lambda tables: self._total(pieces.recount_piece, values, tables)
 
     def _total(self, work: Callable[..., Counts], *tables: np.ndarray) -> Counts:
         with self.cluster.asked():
-            parts = self.cluster.mapped(work, self.held, *map(self.cluster.shared, tables))
-            sums = self.cluster.together(pieces.added, parts)
+            parts = self.cluster.mapped(work, self.esteps, *map(self.cluster.shared, tables))
+            sums = self.cluster.together(pieces.add_counts, parts)
             total: Counts = self.cluster.result(sums, parts, self.called, "counted")
             return total
