@@ -78,7 +78,7 @@ class FactoredModel(Queries):
 
     @property
     def observed(self) -> tuple[str, ...]:
-        """The names of all variables: each of them may be."""
+        """The names of all variables: each of them may be observed."""
         return self.names
 
     @cached_property
@@ -159,7 +159,7 @@ class FactoredModel(Queries):
         save(self, path)
 
     def to_document(self) -> Document:
-        """The model as files tell it."""
+        """The model as the content of a file."""
         states = {name: tuple(str(label) for label in variable.labels) for name, variable in self._variables.items()}
         factors = tuple(WrittenTable(scope, values) for scope, values in self._written())
         return Document(states, factors, self._directed, self.name, self.properties)

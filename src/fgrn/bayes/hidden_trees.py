@@ -71,7 +71,7 @@ def hidden_tree(
     """
     top = settings.name_of(root)
     table = TreeTable.of(data, states, weights)
-    table.refuse_strangers(() if top is None else (top,))
+    table.check_columns(() if top is None else (top,))
     sizes = [variable.cardinality for variable in table.blank.variables]
     count = _states_of_hidden(hidden, table.names)
     pairs = ColumnPairs(

@@ -183,7 +183,7 @@ def factor_of(variables: Mapping[str, Variable], part: ScopedTable, fresh: Calla
 
 
 def lonely(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -> list[ScopedTable]:
-    """A factor of ones for every variable that is in none."""
+    """A factor of ones for every variable that is in no table."""
     there = {name for part in parts for name in part.scope}
     return [
         ScopedTable(f"1({name})", (name,), np.ones((1, variable.cardinality)), False, conditional=False)
@@ -217,7 +217,7 @@ def _links(
 
 
 class _Names:
-    """Names that nobody has yet."""
+    """Makes names that are not in use yet."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = set(taken)

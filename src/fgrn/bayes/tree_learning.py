@@ -76,7 +76,7 @@ def chow_liu(
     """
     top = settings.name_of(root)
     table = TreeTable.of(data, states, weights)
-    table.refuse_strangers(() if top is None else (top,))
+    table.check_columns(() if top is None else (top,))
     search = _Search(table, None, top, penalty_rate(penalty, table.evidence.weight))
     return search.learnt(smoothing=smoothing, epochs=epochs, tolerance=tolerance, threads=threads, watch=watch)
 
@@ -116,7 +116,7 @@ def tan(
     """
     label, top = map(settings.name_of, (class_variable, root))
     table = TreeTable.of(data, states, weights, label)
-    table.refuse_strangers((label,) if top is None else (label, top))
+    table.check_columns((label,) if top is None else (label, top))
     if top == label:
         raise LearningError(f"The root of the tree is another column than the class, {label!r}.")
     if len(table.names) < 2:
@@ -126,7 +126,7 @@ def tan(
 
 
 def penalty_rate(penalty: float | str, weight: float) -> float:
-    """The log-likelihood that a parameter must gain."""
+    """The gain in log-likelihood that each further parameter must bring."""
     if isinstance(penalty, str):
         settings.choice("penalty", penalty, PENALTIES, LearningError)
         return max(0.0, log(weight) / 2) if penalty == "bic" else 1.0
@@ -206,7 +206,7 @@ class TreeTable:
         """The weight of each row."""
         return self.evidence.row_weights
 
-    def refuse_strangers(self, names: Sequence[str]) -> None:
+    def check_columns(self, names: Sequence[str]) -> None:
         """An error for a name that is no column."""
         for name in names:
             if not isinstance(name, str) or name not in self.names:
@@ -234,7 +234,7 @@ class TreeTable:
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """What is looked for: the arcs over a table's columns, given a class or none."""
+    """The search for arcs between the columns of a table, given a class or none."""
 
     table: TreeTable
     given: int | None  # the class

@@ -114,7 +114,7 @@ def _codes(labels: Labels) -> dict[Any, int]:
 
 @dataclass(frozen=True)
 class _Column:
-    """One column on its way to codes: its name and the labels of its variable."""
+    """Encodes one column: its name and the labels of its variable."""
 
     name: str
     labels: Labels
@@ -133,14 +133,14 @@ class _Column:
         return self._distinct(column) if isinstance(column, frames.DictionaryColumn) else self._values(column)
 
     def is_counted(self, column: Any) -> bool:
-        """Whether its values are the codes: plain numbers, of a variable whose states are counted from 0."""
+        """Whether the values are codes already: plain numbers, for a variable whose states are numbered from 0."""
         if isinstance(column, frames.Coded):
             return True
         plain = isinstance(column, np.ndarray) and column.ndim == 1 and not np.ma.isMaskedArray(column)
         return plain and column.dtype.kind in "biuf" and isinstance(self.labels, range)
 
     def count(self, column: np.ndarray | frames.Coded, rows: slice, out: np.ndarray) -> None:
-        """Write the codes of some rows of such a column."""
+        """Check and copy the codes of some rows of such a column."""
         into = out[rows]
         if isinstance(column, frames.Coded):
             given = column.codes[rows]

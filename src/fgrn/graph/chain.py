@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -163,23 +162,15 @@ class Chain(Network):
         return sampled(plan, values, rows, generator, {link.source: states})
 
     def _estep(self, engine: engines.Engine, plan: Plan, programs: Programs, **options: Any) -> EStepOf:
-        return partial(self._along_rows, engine, plan, programs, options["expect"], options["threads"])
+        def along_rows(evidence: Evidence) -> em.EStep:
+            weights, begins = evidence.row_weights, evidence.begins
+            which = np.cumsum(begins) - 1
+            if not np.array_equal(weights, weights[np.flatnonzero(begins)][which]):
+                raise EvidenceError("All rows of a sequence have one weight: it counts as a whole.")
+            sequences, inner = self._sequences(engine, plan, programs, evidence, options["threads"])
+            return Chained(sequences, inner, weights, options["expect"])
 
-    def _along_rows(
-        self,
-        engine: engines.Engine,
-        plan: Plan,
-        programs: Programs,
-        expect: bool,
-        threads: int | None,
-        evidence: Evidence,
-    ) -> em.EStep:
-        weights, begins = evidence.row_weights, evidence.begins
-        which = np.cumsum(begins) - 1
-        if not np.array_equal(weights, weights[np.flatnonzero(begins)][which]):
-            raise EvidenceError("All rows of a sequence have one weight: it counts as a whole.")
-        sequences, inner = self._sequences(engine, plan, programs, evidence, threads)
-        return Chained(sequences, inner, weights, expect)
+        return along_rows
 
 
 def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Tables larger than memory on their way to codes: read in batches, encoded once, and kept on disk for every epoch.
+"""Encoding of tables larger than memory: read in batches, encoded once, and kept on disk for every epoch.
 
 The codes lie column by column in a file without a name, mapped into memory, so that engines read them as they are. The
 E-step is that of a table in memory, with the same blocks of rows in the same order: results are the same to the
@@ -41,7 +41,7 @@ Coder = Callable[[str, Any], np.ndarray]
 
 
 class Coding(NamedTuple):
-    """How columns become codes: which are kept, and what they are called then, and how many states each has."""
+    """How columns are encoded: their names in the encoded table, numbers of states, and the function to codes."""
 
     kept: dict[str, str]
     states: dict[str, int]
@@ -70,7 +70,7 @@ CodingFor = Callable[[Sequence[str]], Coding]
 
 
 class CodedBatch(NamedTuple):
-    """Some rows as codes: all of them, their weights, what they are a part of, and the number of each in that."""
+    """The codes and weights of some rows, the name of their source, and the number of each row in it."""
 
     codes: np.ndarray
     weights: np.ndarray | None
@@ -128,7 +128,7 @@ def table_elsewhere(variables: Variables, data: Any, weights: Any, executor: Any
 
 
 def _by_variables(variables: Variables, names: Sequence[str]) -> Coding:
-    """Columns that are variables of a network, all of them."""
+    """The encoding of columns that are variables of a network."""
     column_of_each(variables, names)
     sizes = {name: len(variables.labels[variables.index[name]]) for name in names}
     return Coding({name: name for name in names}, sizes, partial(_state_codes, variables))
@@ -199,7 +199,7 @@ def encode_stream(stream: Stream, weights: str | None, coding_for: CodingFor, wi
 
 
 class _Chunk(NamedTuple):
-    """Rows that wait: where they begin, how many they are, where they come from; None if their numbers wait, too."""
+    """Rows in the temporary file: their place, count and source, and their numbers unless these are in the file."""
 
     place: int
     rows: int
@@ -220,7 +220,7 @@ def checked_weight_name(weights: Any) -> str | None:
 def weighted_batches(
     batches: Iterable[Batch], stream: Stream, weights: str | None, without_zero: bool
 ) -> Iterator[WeightedBatch]:
-    """Batches of a stream, without the column of the weights, and these."""
+    """Batches of a stream, with the column of weights apart from the others."""
     for batch in batches:
         columns = frames.columns(batch.frame, by_value=True)
         if weights is None:
@@ -265,7 +265,7 @@ def _only(batch: Batch, columns: dict[str, Any], rows: np.ndarray) -> tuple[Batc
 
 
 def coded(stream: Stream, rows: WeightedBatch, coding: Coding) -> CodedBatch:
-    """The codes of a batch, of the rows whose values all have one."""
+    """The codes of a batch, without the rows that have a value that cannot be encoded."""
     batch, weights = rows.batch, rows.weights
     codes = np.full((len(batch.numbers), len(coding.kept)), UNKNOWN, dtype=coding.kind, order="F")
     good = np.ones(len(batch.numbers), dtype=bool)
@@ -284,7 +284,7 @@ def coded(stream: Stream, rows: WeightedBatch, coding: Coding) -> CodedBatch:
 
 
 def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder, error: FgrnError) -> np.ndarray:
-    """The rows whose value has no code, each reported: looked for only when some have none."""
+    """The rows whose value cannot be encoded, each reported to the stream."""
     from ..tables.text_reader import BadRow
 
     found = frames.dictionary_encoded(frames.as_list(column) if frames.is_numbers(column) else column)
@@ -311,7 +311,7 @@ def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder,
 def _assembled(
     spool: Any, chunks: Sequence[_Chunk], names: tuple[str, ...], kind: np.dtype[Any], weighted: bool, cache: Any
 ) -> Evidence:
-    """The chunks one below the other: each column of all rows in one piece."""
+    """One table of all chunks, on disk, its codes column by column."""
     disk = Disk(cache)
     rows, width = sum(chunk.rows for chunk in chunks), len(names)
     codes, codes_at = disk.room(rows * width, kind)
@@ -354,7 +354,7 @@ class BySchema:
         self.strange: dict[str, Counter[Any]] = {}
 
     def fresh(self) -> BySchema:
-        """The same, which has counted nothing yet."""
+        """A copy that has counted nothing yet."""
         return BySchema(self.schema, self.unseen, self.strict, self.classes)
 
     def __call__(self, name: str, values: Any) -> np.ndarray:
@@ -369,7 +369,7 @@ class BySchema:
         return codes
 
     def tell(self) -> None:
-        """Warn of what was no level, and of classes that were taken as missing values."""
+        """Warn of values that were no level, and of classes that were taken as missing values."""
         unseen: dict[str, dict[Any, int]] = {}
         for name, found in self.strange.items():
             missing = {value: count for value, count in found.items() if self.schema[name].is_missing(value)}
@@ -384,7 +384,7 @@ class BySchema:
 
 
 def _finite(stream: Stream, batch: Batch, columns: dict[str, Any]) -> dict[str, Any]:
-    """The columns of a batch without infinite numbers, each reported: they fall in no bin."""
+    """The columns of a batch with infinite numbers replaced by NaN, each reported to the stream."""
     from ..tables.text_reader import infinite
 
     out = dict(columns)

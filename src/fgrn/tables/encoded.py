@@ -12,6 +12,7 @@ rows, holding messages), and that is decided where learning chooses its E-step.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -38,15 +39,15 @@ MOST_WEIGHT = 1e100
 
 
 class Variables(Protocol):
-    """Variables by number: a Plan is such, and so are those of any model."""
+    """The names and labels of variables by number, as a Plan or any model has them."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """By number."""
+        """The name of each variable."""
 
     @property
     def labels(self) -> tuple[Labels, ...]:
-        """Of the states of each."""
+        """The labels of the states of each variable."""
 
     @property
     def index(self) -> dict[str, int]:
@@ -55,7 +56,7 @@ class Variables(Protocol):
 
 @dataclass(frozen=True)
 class NamedStates:
-    """Variables that are names and labels, and no more; see `Variables`."""
+    """Names and labels of variables that belong to no model yet; see `Variables`."""
 
     names: tuple[str, ...]
     labels: tuple[Labels, ...]
@@ -67,19 +68,19 @@ class NamedStates:
 
 
 class ArrayStore(Protocol):
-    """A place for arrays outside of memory; see `fgrn.tables.disk`."""
+    """Keeps arrays outside of memory; see `fgrn.tables.disk`."""
 
     def kept(self, array: np.ndarray) -> np.ndarray:
-        """The same array, in that place."""
+        """A copy of an array in the store."""
 
     def made(self, count: int, dtype: Any, part: Callable[[slice], np.ndarray]) -> np.ndarray:
         """An array of `count` numbers, made part by part."""
 
     def release(self) -> None:
-        """Let go of the memory that arrays in it take."""
+        """Free the memory that arrays of the store take."""
 
 
-class EncodedTable:
+class EncodedTable(ABC):
     """The rows of a table as codes of some variables, with their weights, wherever they are kept.
 
     columns   the names of the variables that have a column, in the order of the columns
@@ -90,40 +91,40 @@ class EncodedTable:
     slot: np.ndarray
 
     @property
+    @abstractmethod
     def place(self) -> Place:
         """Where the rows are."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def rows(self) -> int:
         """The number of rows."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def weight(self) -> float:
         """The total weight of the rows."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def complete(self) -> bool:
         """Whether every row knows the state of every variable that has a column."""
-        raise NotImplementedError
 
+    @abstractmethod
     def on(self, variables: Variables) -> Self:
         """The same rows by the numbers of other variables; a column that is none of them is an error."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scaled(self, log_scale: float) -> Self:
         """The same rows with a term added to the log-likelihood of each."""
-        raise NotImplementedError
 
+    @abstractmethod
     def estep(self, make: Callable[[Evidence, str], Any]) -> Any:
-        """The E-step over all rows. `make` gives it for rows in one place, with words for which these are: "of all"."""
-        raise NotImplementedError
+        """The E-step over all rows, from a function of the rows in one place and what these are called: "of all"."""
 
+    @abstractmethod
     def digests(self) -> dict[str, Any]:
         """The number of rows, and digests of names, values and weights: what checkpoints compare."""
-        raise NotImplementedError
 
     def here(self) -> Evidence:
         """The rows as this process reads them; an error if they are on other machines."""
@@ -170,7 +171,7 @@ class Evidence(EncodedTable):
     origins: tuple[tuple[int, str, Sequence[int]], ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.row_weights) != self.rows:
+        if not len(self.row_weights):
             object.__setattr__(self, "row_weights", np.broadcast_to(np.ones(1), self.rows))
 
     @classmethod
@@ -271,7 +272,7 @@ class Evidence(EncodedTable):
         )  # fmt: skip
 
     def release(self) -> None:
-        """Let go of the memory that rows on disk take."""
+        """Free the memory that rows on disk take."""
         if self.disk is not None:
             self.disk.release()
 
@@ -341,6 +342,6 @@ def checked_weights(weights: Any, rows: int) -> np.ndarray:
 
 
 def is_weight(values: np.ndarray) -> np.ndarray:
-    """Which numbers can be the weight of a row."""
+    """Which numbers are finite and not negative, as the weight of a row is."""
     good: np.ndarray = np.isfinite(values) & (values >= 0)
     return good

@@ -30,7 +30,7 @@ EStepOver = Callable[[Evidence, str], EStep]
 
 
 class Facts(NamedTuple):
-    """What is to be known of a piece where learning is led."""
+    """What the process that leads learning knows of a piece."""
 
     rows: int
     weight: float
@@ -41,7 +41,7 @@ class Facts(NamedTuple):
 
 
 class Piece:
-    """The codes of some rows on the disk of a worker, and what is to be known of them."""
+    """The codes of some rows on the disk of a worker, and facts about them."""
 
     def __init__(self, table: Evidence, facts: Facts) -> None:
         self.table, self.facts = table, facts
@@ -86,7 +86,7 @@ class PieceEStep:
 
 @contextmanager
 def _naming(part: StreamPart) -> Iterator[None]:
-    """Errors of a part tell which it is."""
+    """Around work on a part: errors name the part."""
     try:
         yield
         return
@@ -105,7 +105,7 @@ def distinct_in_part(part: StreamPart, stream: Stream, weights: str | None) -> d
 
 
 def joined(*summaries: dict[str, Distinct]) -> dict[str, Distinct]:
-    """What several parts, in this order, have together."""
+    """The different values of several parts, joined in their order."""
     found: dict[str, Distinct] = {}
     for summary in summaries:
         for name, one in summary.items():
@@ -125,7 +125,7 @@ def piece(part: StreamPart, stream: Stream, weights: str | None, coding: Coding,
 
 
 def facts(piece: Piece) -> Facts:
-    """What is to be known of a piece where learning is led."""
+    """What the process that leads learning knows of a piece."""
     return piece.facts
 
 
