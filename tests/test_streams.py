@@ -698,7 +698,7 @@ def test_a_file_that_is_cut_short_is_an_error(cut: int, tmp_path: Path) -> None:
         network().learn(tmp_path / "c.csv.gz")
     pa.parquet.write_table(read(place), tmp_path / "d.parquet")
     (tmp_path / "d.parquet").write_bytes((tmp_path / "d.parquet").read_bytes()[:-cut])
-    with pytest.raises(fgrn.TableFileError, match=r"d\.parquet' cannot be read as parquet"):
+    with pytest.raises(fgrn.TableFileError, match=r"d\.parquet': it cannot be read as parquet"):
         network().learn(tmp_path / "d.parquet")
 
 

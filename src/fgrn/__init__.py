@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         LatentImputer,
         NaiveBayesClassifier,
     )
+    from .page.page import explore
     from .warming import warm
 
 __all__ = [
@@ -104,6 +105,7 @@ __all__ = [
     "__version__",
     "chow_liu",
     "dica",
+    "explore",
     "hidden_tree",
     "hmm",
     "load",
@@ -125,6 +127,7 @@ _MODELS = {
     "MarkovNetwork": "bayes.markov",
     "Stream": "tables.stream",
     "chow_liu": "bayes.tree_learning",
+    "explore": "page.page",
     "hidden_tree": "bayes.hidden_trees",
     "tan": "bayes.tree_learning",
     "warm": "warming",

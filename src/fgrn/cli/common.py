@@ -349,13 +349,12 @@ def weighted(table: Any, column: str | None) -> tuple[Any, np.ndarray | None]:
             weights[row] = float(value)
         except (TypeError, ValueError):
             what = "is unknown" if value is None else f"{value!r} is no number"
-            raise EvidenceError(
-                f"Row {row}, {column!r}: the weight {what}. --weights wants a number for each row."
-            ) from None
+            text = f"the weight {what}. --weights wants a number for each row."
+            raise EvidenceError(text, row=row, column=column, value=value) from None
     try:
         return table, checked_weights(weights, len(weights))
     except EvidenceError as error:
-        raise EvidenceError(f"Column {column!r}, of --weights: {error}") from None
+        raise error.changed(column=column) from None
 
 
 def estimator(path: str, unseen: str | None = None) -> LatentEstimator:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ..core.exceptions import SchemaError, counted
+from ..core.exceptions import Remedy, SchemaError, counted
 from ..learning.checkpoints import EVERY, Checkpoint
 from ..tables.stream import BATCH, is_many
 from . import common
@@ -223,23 +223,26 @@ def _show(estimator: Any, report: dict[str, Any], as_json: bool) -> None:
 def _check_classes(name: str, classes: list[Any], most: int) -> None:
     """Raise an error that names the column if it cannot be the class."""
     known = {value for value in classes if value is not None and value == value}
-    where, otherwise = f"Column {name!r}, of --target", "or leave out --target, and `fgrn complete` fills it in"
+    otherwise = "leave out --target, and `fgrn complete` imputes it"
     if not known:
-        raise SchemaError(f"{where}: the class of no row is known. Choose another column.")
+        raise SchemaError("the class of no row is known.", column=name, remedies="choose another column")
     odd = next((value for value in known if not isinstance(value, (str, int, float, bool))), None)
     if odd is not None:
-        raise SchemaError(f"{where}: a class is a word, a number or a truth value. Got {odd!r}; turn it into a word.")
+        text = f"a class is a word, a number or a truth value. Got {odd!r}."
+        raise SchemaError(text, column=name, value=odd, remedies="turn it into a word")
     broken = next((value for value in known if isinstance(value, float) and not value.is_integer()), None)
     if broken is not None:
         raise SchemaError(
-            f"{where}: a class is one of a few names, and this column holds numbers such as {broken:g}. Put them into "
-            f"groups and name these, {otherwise}."
+            f"a class is one of a few names, and this column holds numbers such as {broken:g}.",
+            column=name,
+            value=broken,
+            remedies=("put them into groups and name these", otherwise),
         )
     if len(known) > most:
         raise SchemaError(
-            f"{where}: {len(known):,} different values in {counted(len(classes), 'row')} are many "
-            f"classes. Choose another "
-            f"column, allow them with --max-levels {len(known)}, {otherwise}."
+            f"{len(known):,} different values in {counted(len(classes), 'row')} are many classes.",
+            column=name,
+            remedies=("choose another column", Remedy("allow them", max_levels=len(known)), otherwise),
         )
 
 

@@ -115,6 +115,12 @@ def contribution_text(value: float, share: float, form: str = "+.3f") -> str:
     return word if abs(share) > 1 - 1e-9 else f"{word} ({abs(share):.0%})"
 
 
+def drawn_orders(known: int, orders: int = ORDERS) -> list[np.ndarray]:
+    """Orders in which so many values become known: the same each time."""
+    generator = np.random.default_rng(0)
+    return [generator.permutation(known) for _ in range(orders)]
+
+
 def explain(
     row: Mapping[str, Any],
     known: list[str],
@@ -135,8 +141,7 @@ def explain(
         state: the code of the state to explain; None for the most probable one.
         orders: the number of orders, each with its reverse.
     """
-    generator = np.random.default_rng(0)
-    ways = [generator.permutation(len(known)) for _ in range(orders if len(known) > 1 else 1)]
+    ways = drawn_orders(len(known), orders if len(known) > 1 else 1)
     ways = [way for one in ways for way in (one, one[::-1])]
     shown = np.zeros((2 + len(ways) * max(len(known) - 1, 0), len(known)), dtype=bool)
     shown[1] = True
