@@ -23,9 +23,13 @@ from strategies import Evidence, SmallNetwork, loopy_networks, networks, network
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
+from fgrn.engines import names as engine_names
 from fgrn.graph.supervisor import make_plan
 from fgrn.graph.wiring import Wiring
 from fgrn.plan.schedule import Programs
+
+ENGINES = engine_names()
+
 
 ROOT = Path(fgrn.__file__).parent
 SOURCES = {path.relative_to(ROOT).as_posix(): path for path in sorted(ROOT.rglob("*.py"))}
@@ -381,7 +385,7 @@ def chain() -> Network:
     return Network([Source(S), Diverter([S], [S1, S2, S3]), SISO(S1, Y1), SISO(S2, Y2), SISO(S3, H), SISO(H, Y3)])
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
+@pytest.mark.parametrize("engine", ENGINES)
 @given(case=networks_with_evidence(networks(zeros=False)))
 def test_learning_and_propagating_leave_plan_and_parameters_as_they_were(
     case: tuple[SmallNetwork, Evidence], engine: str
@@ -425,7 +429,7 @@ def test_an_update_returns_new_parameters_and_leaves_the_old_ones(step: str, mon
     assert any(net._parameters == result for result in calls) or step == "drawn"
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_what_is_given_is_not_written_to(engine: str) -> None:
     data = {
         "Y1": np.array([0, 1, 1, 0]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, Self
 
@@ -31,6 +32,7 @@ from ..flow.parameters import Smoothing, free_parameters
 from ..flow.tally import Tally, is_complete
 from ..learning import checkpoints
 from ..learning.encoding import checked_weight_name, located, recorded, rows_of
+from ..learning.execution import Execution
 from ..queries.sampling import drawn
 from ..tables import frames
 from ..tables.encoded import Evidence, Recorded, Spread
@@ -246,7 +248,7 @@ class BayesianNetwork(FactoredModel):
         data, weights = recorded(self, data, weights, executor)
         encoded = encode(self, data if isinstance(data, (Recorded, Spread)) else self._checked(data))
         if not options.get("online") and self._is_complete(data, encoded):
-            settings.choice("engine", options.get("engine", "auto"), ("auto", *engines.NAMES))
+            settings.choice("engine", options.get("engine", "auto"), ("auto", *engines.names()))
             settings.choice("merge", options.get("merge"), (True, False, None))
             rule = em.Rule(
                 epochs, cycles, tolerance, options.get("cycle_tolerance", 1e-10), starts, seed,
@@ -271,7 +273,9 @@ class BayesianNetwork(FactoredModel):
                 except ImpossibleEvidence as error:
                     raise located(error, data) from None
             self._parameters, history = learnt
-            run = {"engine": None, "merge": None}  # rows are counted as they are
+            how = Execution.of(None, rows.way, encoded.rows)
+            history = replace(history, execution=str(how))
+            run = {"engine": None, "merge": None, "kernel": how.kernel}  # rows are counted as they are
             self._trained += (em.record(history, encoded.rows, rule, smoothing, holes, run),)
             return history
         network = self._tree_network()

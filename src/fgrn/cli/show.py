@@ -46,7 +46,7 @@ def demo(output: str, hidden: int, epochs: int, as_json: bool) -> None:
 @common.json_option
 def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) -> None:
     """How fast it is on this machine: rows per second in learning and in use, beside the plain engine."""
-    from ..flow.threads import thread_count
+    from ..engines import thread_count
     from ..graph.structures import lvm
     from ..tables.frames import Coded
 
@@ -168,7 +168,7 @@ def _line(one: dict[str, Any]) -> list[str]:
 
 
 def _threads() -> str:
-    from ..flow.threads import thread_count
+    from ..engines import thread_count
 
     return f"{counted(thread_count(), 'processor')} for this process"
 

@@ -104,6 +104,11 @@ def aligned_zeros(size: int) -> np.ndarray:
     return raw[skipped : skipped + size]
 
 
+def plain(array: np.ndarray, dtype: type = np.float64) -> np.ndarray:
+    """The array, contiguous and writable: numba compiles a kernel anew for every other kind of array."""
+    return np.require(array, dtype=dtype, requirements=["C", "W"])
+
+
 def known_entries(
     plan: Plan, regions: Sequence[Region], codes: np.ndarray, slot: np.ndarray, rows: slice, pack: Callable[..., int]
 ) -> Known:

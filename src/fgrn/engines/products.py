@@ -10,8 +10,9 @@ import numpy as np
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan
+
 SMALLEST = 2.0**-960
-"""A product of factors below this, but not zero, is left to the judge: plain numbers end there, or lose digits."""
+"""Rows that need a product of factors below this, but not zero, are left to the reference engine: digits are lost."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Trees of small clusters, many rows side by side: see `kernels.clusters`. Rows in doubt are done again one by one."""
+"""Junction trees of small cliques, many rows side by side: see `kernels.clusters`. Doubtful rows are done singly."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import BlockCounts, Buffers, kernels
+from . import kernels
 from .packs import aligned_zeros
+from .protocol import Buffers, RowCounts
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan, Program
     from ..tables.encoded import Evidence
-    from .cpu import Loaded
+    from .linear import Loaded
     from .tape import Tape
 
 NOTHING = np.zeros(0)
 
 LANE_BYTES = 2**17
-"""Of the product over the largest cluster in all lanes: it stays in the second-level cache."""
+"""Of the product over the largest clique in all lanes: it stays in the second-level cache."""
 
 MOST_LANES, FEWEST_LANES = 64, 8
 FEWEST_ROWS = 8
@@ -38,29 +39,30 @@ def lanes_for(plan: Plan, program: Program, tape: Tape, evidence: Evidence) -> i
 
 
 def messages(loaded: Loaded, rows: slice) -> tuple[Buffers, np.ndarray]:
-    """The marginals of a tree of clusters, and which rows were done one by one."""
+    """The marginals of a junction tree, and which rows were done one by one."""
     mine, count = loaded.prepared, rows.stop - rows.start
     marginal, nothing = np.empty((count, mine.width)), np.empty((count, 0))
     unknown = np.zeros((0, mine.plan.edges), dtype=np.bool_)
     scale, doubtful = _run(loaded, rows, marginal)
     where = np.flatnonzero(doubtful)
     if len(where):
-        again = mine.one_by_one(rows, where).load(loaded.values).propagate(slice(0, len(where)))
+        again = mine.one_by_one(rows, where).load(loaded.values).propagate(("marginal", "likelihood"))
         marginal[where], scale[where] = again.marginal, again.log_likelihood
     return Buffers(nothing, nothing, marginal, unknown, unknown, scale), doubtful
 
 
-def counts(loaded: Loaded, rows: slice, weights: np.ndarray, expect: bool, raw: np.ndarray) -> BlockCounts:
-    """The expected counts of a tree of clusters, added to what is in `raw`."""
+def counts(loaded: Loaded, rows: slice, expect: bool, raw: np.ndarray) -> RowCounts:
+    """The expected counts of a junction tree, added to what is in `raw`."""
     mine = loaded.prepared
-    found, doubtful = _run(loaded, rows, np.zeros((len(weights), 0)), mine.spread(weights), loaded.parts_of(raw)[1])
+    weights = mine.weights_of(rows)
+    found, doubtful = _run(loaded, rows, np.zeros((len(weights), 0)), weights, loaded.parts_of(raw)[1])
     likelihood = float((weights * np.where(doubtful, 0.0, found)).sum())
     where = np.flatnonzero(doubtful)
     if not len(where):
-        return BlockCounts(raw, likelihood, where)
-    again = mine.one_by_one(rows, where).load(loaded.values).counts(slice(0, len(where)), weights[where], expect)
+        return RowCounts(raw, likelihood, where)
+    again = mine.one_by_one(rows, where).load(loaded.values).counts_of(slice(0, len(where)), expect)
     raw += again.values
-    return BlockCounts(raw, likelihood + again.log_likelihood, where[again.impossible])
+    return RowCounts(raw, likelihood + again.log_likelihood, where[again.impossible])
 
 
 def _run(

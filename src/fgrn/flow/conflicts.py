@@ -39,7 +39,7 @@ def _conflict(plan: Plan, programs: Programs, values: np.ndarray, row: Evidence)
     edges = [edge for edge in sorted(row.edges()) if row.known(edge)[0]]
     if len(edges) * len(plan.order) > MOST_WORK or not plan.is_tree:
         return []
-    judge = engines.get("reference")
+    engine = engines.get("reference")
     program = programs.some([])
 
     def impossible(without: int) -> bool:
@@ -47,8 +47,8 @@ def _conflict(plan: Plan, programs: Programs, values: np.ndarray, row: Evidence)
         for edge in [without, *dropped]:
             codes[0, row.slot[edge]] = UNKNOWN
         part = Evidence(codes, row.soft, row.slot, row.soft_offset, row.log_scale)
-        loaded = judge.prepare(plan, programs, program, part).load(values)
-        return bool(np.isneginf(loaded.propagate(slice(0, 1)).log_likelihood[0]))
+        loaded = engine.prepare(plan, programs, program, part).load(values)
+        return bool(np.isneginf(loaded.propagate(["likelihood"]).log_likelihood[0]))
 
     dropped: list[int] = []
     for edge in edges:  # one after the other: each depends on those dropped before

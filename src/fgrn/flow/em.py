@@ -1,4 +1,4 @@
-"""The one learning loop. Batch, incremental, held or recomputed messages differ only in who makes the Counts.
+"""The one learning loop. Batch, incremental, held or recomputed messages differ in their E-step alone.
 
 epoch:  Counts = E-step(parameters)        every block from the messages at its two ends
         parameters = update(Counts)        cycle 1
@@ -15,25 +15,53 @@ import numpy as np
 
 from ..core import settings
 from ..core.arrays import frozen
-from ..core.exceptions import LearningError, shortened
+from ..core.exceptions import ImpossibleEvidence, LearningError, shortened
 from ..plan.plan import Layout
 from .acceleration import Extrapolation
-from .counts import Counts
+from .counts import Counts, Way
 from .parameters import Parameters, Smoothing, Specification, drawn, named_lines, uncounted, unmoved, updated
 
 
 class EStep(Protocol):
-    """Who makes the Counts."""
+    """What turns parameters into the expected counts of the rows."""
 
     @property
-    def last_values(self) -> np.ndarray:
-        """The parameters that were counted with last."""
+    def way(self) -> Way:
+        """How it goes about it."""
 
     def count(self, values: np.ndarray) -> Counts:
         """The expected counts under these parameters."""
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """A function from tables to counts, with the messages as they are under `values`."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """An E-step whose errors say why a row is impossible: `explain` makes them, given the parameters it is so under."""
+
+    estep: EStep
+    explain: Callable[[ImpossibleEvidence, np.ndarray], ImpossibleEvidence]
+
+    @property
+    def way(self) -> Way:
+        """See `EStep`."""
+        return self.estep.way
+
+    def count(self, values: np.ndarray) -> Counts:
+        """See `EStep`."""
+        return self._tried(self.estep.count, values, values)
+
+    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
+        """See `EStep`."""
+        recount = self.estep.cycles(values)
+        return lambda tables: self._tried(recount, tables, values)
+
+    def _tried(self, count: Callable[[np.ndarray], Counts], tables: np.ndarray, values: np.ndarray) -> Counts:
+        try:
+            return count(tables)
+        except ImpossibleEvidence as error:
+            raise self.explain(error, values) from None
 
 
 @dataclass(frozen=True)
@@ -74,6 +102,7 @@ class History:
     not_estimated   rows of tables, by the name of the table, of which the data say nothing: no row of the data counts
                     for them, or only with a missing value. They are as they were before learning, which is uniform
                     unless they were given or learnt before. A prior has row 0.
+    execution       how it was run, in words: engine, kernel, rows, threads
     """
 
     log_likelihood: np.ndarray
@@ -83,6 +112,7 @@ class History:
     start: int = 0
     starts: np.ndarray = field(default_factory=lambda: np.zeros(0))
     not_estimated: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    execution: str = ""
 
     def __post_init__(self) -> None:
         for name in ("log_likelihood", "objective", "starts"):

@@ -27,7 +27,7 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import LearningError
 from ..plan.plan import Layout, Plan
-from .counts import Counts
+from .counts import Counts, Way
 from .em import EStep
 from .parameters import Smoothing
 
@@ -144,7 +144,7 @@ def without_smoothing(
 
 @dataclass
 class Decayed:
-    """Who makes the Counts of a batch: those of its rows, among the decayed ones of all before."""
+    """The E-step over a batch: the counts of its rows, among the decayed ones of all before."""
 
     rows: EStep
     online: Online
@@ -152,9 +152,9 @@ class Decayed:
     weight: float = 0.0
 
     @property
-    def last_values(self) -> np.ndarray:
+    def way(self) -> Way:
         """See `EStep`."""
-        return self.rows.last_values
+        return self.rows.way
 
     def count(self, values: np.ndarray) -> Counts:
         """See `EStep`. The likelihood is that of the batch."""

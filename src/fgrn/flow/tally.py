@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from ..engines import blocks_of_rows
 from ..plan.plan import Layout
 from ..tables.encoded import ROWS_TO_CHECK, Evidence
-from .counts import Counts
+from .counts import Counts, Way
 from .marginals import refuse_impossible
-from .threads import blocks_of_rows
 
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Who makes the Counts when every row knows every variable: they are the same in every epoch.
+    """The E-step over rows that know every variable: the counts are the same in every epoch.
 
     `scopes` has, for every table and with its number, the variables whose joint states are its cells.
     """
@@ -26,16 +26,15 @@ class Tally:
     scopes: Sequence[tuple[int, Sequence[int], Sequence[int]]]  # table, variables, their numbers of states
     evidence: Evidence
     weights: np.ndarray
-    _last: list[np.ndarray] = field(default_factory=list)
-
-    @property
-    def last_values(self) -> np.ndarray:
-        """See `EStep`."""
-        return self._last[-1]
 
     def on(self, evidence: Evidence, weights: np.ndarray) -> Tally:
         """The same for other rows."""
-        return replace(self, evidence=evidence, weights=weights, _last=[])
+        return replace(self, evidence=evidence, weights=weights)
+
+    @property
+    def way(self) -> Way:
+        """See `EStep`. Nothing is computed: values that are known are counted, once."""
+        return Way("counting of known values", self.evidence.rows, ROWS_TO_CHECK)
 
     def cells(self, variables: Sequence[int], sizes: Sequence[int], rows: slice) -> np.ndarray:
         """The cell of a table that each of some rows is in."""
@@ -60,7 +59,6 @@ class Tally:
 
     def count(self, values: np.ndarray) -> Counts:
         """See `EStep`."""
-        self._last[:] = [values]
         seen = self._counts > 0
         if not (values[seen] > 0).all():
             self._refuse(values)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import engines
 from ..core import settings
 from ..core.exceptions import FgrnError, ImpossibleEvidence, WiringError, counted, unknown_name, visible
 from ..core.settings import Name
@@ -24,6 +23,7 @@ from ..flow.evidence import encode
 from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages, Round
 from ..flow.parameters import free_parameters, initial
+from ..learning.execution import engine_for
 from ..learning.learn import Learning
 from ..plan.plan import Plan
 from ..plan.schedule import MOST_PROGRAMS, Programs, special_edges
@@ -110,9 +110,9 @@ class Network(Learning, Queries):
     def trained(self) -> tuple[dict[str, Any], ...]:
         """How it was taught: one mapping for each time, with rows, settings, likelihood, and how it was run.
 
-        "engine" and "merge" are those that were chosen where they were not given. A merge of None found out whether it
-        pays to count equal rows once; an engine of None is that of a table without missing values, whose rows are
-        counted without one.
+        "engine" and "merge" are those that were chosen where they were not given, "kernel" is the way the engine took.
+        A merge of None found out whether it pays to count equal rows once; an engine of None is that of a table without
+        missing values, whose rows are counted without one.
         """
         return self._trained
 
@@ -194,8 +194,8 @@ class Network(Learning, Queries):
             damping: how much of the old message stays in a new one; unless given, 0 on a tree and 0.5 on a loop.
             tolerance: on a loop, messages that move by no more than this have come to rest.
             engine: "reference", "cpu" (compiled; see `fgrn.warm`), or "auto": the first for a little work, the second
-                for more. They agree to about 1e-10. Which one it is depends on the network, the number of rows and
-                on whether `fgrn.warm` was called: the same call gives the same bits.
+                for more. They agree to about 1e-10. Which one it is depends on the network and the number of rows
+                alone: the same call gives the same bits.
             threads: how many threads; all processors unless given. The result does not depend on it.
         """
         settings.choice("schedule", schedule, ("auto", "sweeps", "rounds"))
@@ -211,7 +211,7 @@ class Network(Learning, Queries):
         ways = tuple(dict.fromkeys(settings.names("parts", parts)))
         for way in ways:
             settings.choice("parts", way, messages.PARTS)
-        runner = self._engine(engine, plan, encoded.rows)
+        runner = engine_for(engine, plan, encoded.rows)
         programs = self._programs_for(plan, paused, encoded)
         if schedule == "sweeps" and not plan.is_tree:
             raise FgrnError('This network has loops, where two sweeps are not enough. Use schedule="rounds".')
@@ -250,7 +250,7 @@ class Network(Learning, Queries):
         paused = settings.names("paused", paused, own=self.variable)
         plan = self._plan(paused)
         encoded = self._encode(plan, evidence)
-        runner = self._engine(engine, plan, encoded.rows)
+        runner = engine_for(engine, plan, encoded.rows)
         programs = self._programs_for(plan, paused, encoded)
         values = self._parameters.values
         most, rest = self._round_settings(plan, rounds, damping)
@@ -300,11 +300,6 @@ class Network(Learning, Queries):
                 self._programs.clear()
             self._programs[key] = Programs(plan, key[1])
         return self._programs[key]
-
-    @staticmethod
-    def _engine(name: str, plan: Plan, rows: int) -> engines.Engine:
-        """The engine of a name for so many rows."""
-        return engines.get(engines.chosen(name, rows * plan.work))
 
     def _rounds_needed(self, plan: Plan) -> int:
         """The diameter; where blocks pause the pieces may be longer than the whole was."""

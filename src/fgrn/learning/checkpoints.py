@@ -25,7 +25,7 @@ import numpy as np
 from ..core import settings
 from ..core.distributions import ROW_SUM_TOLERANCE
 from ..core.exceptions import CheckpointError, CheckpointWarning, LearningError, warn
-from ..engines import NAMES
+from ..engines import names as engine_names
 from ..flow.em import Outcome, Rule, Start, outcome
 from ..flow.parameters import Parameters, Specification
 from ..plan.plan import Layout
@@ -166,7 +166,7 @@ def as_begun(journal: Journal | None, evidence: Evidence, engine: str, merge: bo
     otherwise by another engine, or where rows are merged.
     """
     before = {} if journal is None else journal.before
-    if engine == "auto" and before.get("engine") in NAMES:
+    if engine == "auto" and before.get("engine") in engine_names():
         engine = before["engine"]
     if merge is None and isinstance(before.get("merge"), bool) and evidence.in_memory:
         merge = before["merge"]

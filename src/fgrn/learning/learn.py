@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Any
 from ..core import settings
 from ..core.exceptions import ImpossibleEvidence, LearningError
 from ..core.settings import Name
-from ..flow import em, merging
+from ..flow import em
 from ..flow.counts import InMemory
 from ..flow.evidence import checked_weights
 from ..flow.online import POWER, Decayed, Online, expected, without_smoothing
 from ..flow.parameters import Parameters, Smoothing, Specification
 from ..tables import frames
 from ..tables.encoded import Evidence, Spread
-from . import checkpoints
+from . import checkpoints, execution
 from .encoding import located, recorded
 from .layers import steps
 
 if TYPE_CHECKING:
     from ..core.variable import Variable
-    from ..engines import Engine
     from ..flow.messages import Messages
     from ..plan.plan import Plan
     from ..plan.schedule import Programs
@@ -42,7 +41,6 @@ class Learning:
     _plan: Callable[[Collection[str]], Plan]
     _encode: Callable[[Plan, frames.Data], Evidence]
     _programs_for: Callable[[Plan, Collection[str], Evidence], Programs]
-    _engine: Callable[..., Engine]
     _estep: Callable[[InMemory], em.EStep]
     _structure: Callable[[Plan], Any]
     _explained: Callable[..., ImpossibleEvidence]
@@ -150,7 +148,7 @@ class Learning:
         with checkpoints.kept(checkpoint, every, resume) as journal:
             engine, merge = checkpoints.as_begun(journal, encoded, engine, merge)
             rows = InMemory(
-                engine=self._engine(engine, plan, encoded.rows * epochs * cycles),
+                engine=execution.engine_for(engine, plan, encoded.rows * epochs * cycles),
                 plan=plan,
                 programs=programs,
                 evidence=encoded,
@@ -158,26 +156,29 @@ class Learning:
                 expect=holes == "expect",
                 hold=hold and encoded.in_memory,
                 threads=threads,
-                merge=merging.decided(merge, rule.epochs * rule.starts, encoded),
+                merge=execution.merging(merge, rule, encoded),
             )
-            estep = data.estep(rows, plan) if isinstance(data, Spread) else self._estep(rows)
+            if isinstance(data, Spread):  # errors are told where they are found
+                estep = data.estep(rows, plan)
+            else:
+                estep = em.Explained(
+                    self._estep(rows),
+                    lambda error, values: located(self._explained(error, plan, programs, values, encoded), data),
+                )
             batch = None if online is None else Decayed(estep, online)
             keeper = None if journal is None else journal.keeper(
                 self, self._structure(plan), spec, checkpoints.of_table(data, encoded, rows.weights), rule,
                 smoothing=smoothing, holes=holes, hold=hold, engine=rows.engine.name, merge=rows.merge,
             )  # fmt: skip
             learn = partial(em.learn, batch or estep, spec, self._parameters, rule, smooth, watch, keeper)
-            try:
-                learnt = learn() if keeper is None else keeper.finished(learn)
-            except ImpossibleEvidence as error:
-                if isinstance(data, Spread):  # told where it was found
-                    raise
-                raise located(self._explained(error, plan, programs, estep.last_values, encoded), data) from None
+            learnt = learn() if keeper is None else keeper.finished(learn)
         self._parameters, history = learnt
         if batch is not None:
             batch.close()
         self._counted = None if online is None else (self._parameters, replace(online))
-        run = {"engine": rows.engine.name, "merge": rows.merge}
+        how = execution.Execution.of(rows.engine.name, estep.way, encoded.rows)
+        history = replace(history, execution=str(how))
+        run = {"engine": rows.engine.name, "merge": rows.merge, "kernel": how.kernel}
         self._trained += (em.record(history, encoded.rows, rule, smoothing, holes, run),)
         return history
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..engines import tracer
+from ..engines import blocks_of_rows, tracer
 from ..flow.marginals import refuse_impossible
-from ..flow.threads import blocks_of_rows
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from ..tables.encoded import Evidence

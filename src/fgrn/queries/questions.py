@@ -273,7 +273,7 @@ class Queries:
         engine = Reference(direct=direct)
         programs = self._programs_for(plan, (), encoded)
         prepared = engine.prepare(plan, programs, programs.everything, encoded)
-        prepared.load(self._parameters.values).propagate(slice(0, encoded.rows))
+        prepared.load(self._parameters.values).propagate(["marginal"])
         return engine.multiplications
 
     def _sampled(self, plan: Plan, rows: int, generator: np.random.Generator) -> np.ndarray:

@@ -20,7 +20,7 @@ Arrays, by the names all kernels use:
     read, write            workspaces, flat, `width` to a row: messages read and written; the same one in sweeps
     known_in, known_out    (rows, known width): whether evidence lies behind a message
     scale, rest            (rows,): the likelihood so far is exp(scale) * rest
-    margin, doubtful       (rows,): how far a state that was lost is from what is left; rows the judge has to decide
+    margin, doubtful       (rows,): how far a state that was lost is from what is left; rows for the fallback
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
@@ -25,7 +25,7 @@ import numpy as np
 from ..._version import __version__
 from ...core.exceptions import FgrnError, FgrnWarning, LearningError, TableFileError, first_line, unknown_name, warn
 from ...core.progress import Told
-from ...flow.counts import Counts, InMemory
+from ...flow.counts import Counts, InMemory, Way
 from ...flow.evidence import Variables
 from ...flow.tally import Tally
 from ...tables import frames
@@ -379,7 +379,7 @@ class OnWorkers(Spread):
         with self.cluster.asked():
             held = self.cluster.mapped(pieces.Held, self.pieces, *map(self.cluster.shared, (bare, variables, scale)))
             self.cluster.finish(held, self.called)
-        return Counting(self.cluster, held, self.called)
+        return Counting(self.cluster, held, self.called, self.rows)
 
     def about(self, slot: np.ndarray) -> dict[str, Any]:
         """See `Spread`. The borders of pieces are a part of it: they decide the order in which Counts are added."""
@@ -398,21 +398,20 @@ class OnWorkers(Spread):
 
 @dataclass(frozen=True, eq=False)
 class Counting:
-    """Who makes the Counts when rows are on the workers of a cluster: see `em.EStep`."""
+    """The E-step over rows on the workers of a cluster: see `em.EStep`."""
 
     cluster: Cluster
     held: list[Any]
     called: tuple[str, ...]
-    _last: list[np.ndarray] = field(default_factory=list)
+    rows: int
 
     @property
-    def last_values(self) -> np.ndarray:
-        """See `EStep`."""
-        return self._last[-1]
+    def way(self) -> Way:
+        """See `EStep`. Each worker goes about it by the rows it has."""
+        return Way(f"(on {len(self.held):,} pieces of the table at workers) any", self.rows, self.rows)
 
     def count(self, values: np.ndarray) -> Counts:
         """See `EStep`."""
-        self._last[:] = [values]
         return self._total(pieces.counted, values)
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:

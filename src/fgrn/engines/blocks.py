@@ -1,15 +1,16 @@
-"""Who does the work: blocks of rows, one after the other or on several threads, the results always in order."""
+"""Blocks of rows, one after the other or on several threads, and their results added or put together in order."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import pairwise
 from threading import Condition, Thread
 from typing import Any, NamedTuple
 
-from ..core import settings
-from ..engines import Engine
+import numpy as np
+
+from .protocol import Buffers, RowCounts
 
 BLOCKS_PER_THREAD = 4
 """Blocks whose results may wait for each other."""
@@ -29,17 +30,14 @@ def blocks_of_rows(rows: int, size: int) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(ends) if b > a]
 
 
-def in_order(engine: Engine, threads: int | None, work: Callable[[slice], Any], blocks: list[slice]) -> Iterator[Any]:
-    """The results of the work on each block, in order, made by several threads where the engine gains by it.
+def in_order(threads: int | None, work: Callable[[slice], Any], blocks: list[slice]) -> Iterator[Any]:
+    """The results of the work on each block, in order, made by several threads; None for one on every processor.
 
     Who asks works too, while nothing can be handed over. If blocks fail, the error is that of the first of them: blocks
     are taken in order, so it is the same on any number of threads.
     """
-    if threads is None:
-        threads = thread_count()
-    settings.whole("threads", threads, 1)
-    threads = min(threads, len(blocks))
-    if threads <= 1 or not engine.parallel:
+    threads = min(thread_count() if threads is None else threads, len(blocks))
+    if threads <= 1:
         yield from map(work, blocks)
         return
     queue = _Queue(work, blocks, BLOCKS_PER_THREAD * threads)
@@ -53,6 +51,78 @@ def in_order(engine: Engine, threads: int | None, work: Callable[[slice], Any], 
         queue.stop()
         for helper in helpers:
             helper.join()
+
+
+def added(
+    threads: int | None,
+    work: Callable[[slice], RowCounts],
+    blocks: list[slice],
+    after: Callable[[np.ndarray], None] = lambda _: None,
+) -> RowCounts | None:
+    """The sum of the counts of all blocks, in their order; None of no blocks. It is in the arrays of the first.
+
+    `after` is called with the arrays of every other block once they have been added.
+    """
+    total: RowCounts | None = None
+    impossible = []
+    for rows, part in zip(blocks, in_order(threads, work, blocks), strict=True):
+        if len(part.impossible):
+            impossible.append(part.impossible + rows.start)
+        if total is None:
+            total = part
+            continue
+        np.add(total.values, part.values, out=total.values)
+        total = total._replace(log_likelihood=total.log_likelihood + part.log_likelihood)
+        after(part.values)
+    return total._replace(impossible=np.concatenate(impossible)) if total is not None and impossible else total
+
+
+def put_together(
+    threads: int | None,
+    work: Callable[[slice, dict[str, np.ndarray]], Buffers],
+    blocks: list[slice],
+    shape: tuple[int, int, int],
+    parts: Collection[str],
+) -> Buffers:
+    """The messages of all blocks, of which `parts` are wanted; the shape is that of all rows: rows, states, edges.
+
+    The work is given room for what is wanted, by the names of `Buffers`, and may put it there; what it returns is
+    copied if it is elsewhere.
+    """
+    rows, states, edges = shape
+    out: dict[str, np.ndarray] = {
+        part: np.empty((rows, states)) for part in ("forward", "backward", "marginal") if part in parts
+    }
+    if "likelihood" in parts:
+        out["log_likelihood"] = np.empty(rows)
+    if "known" in parts:
+        out |= {name: np.empty((rows, edges), dtype=np.bool_) for name in ("known_forward", "known_backward")}
+
+    def one(block: slice) -> np.ndarray | None:
+        room = {name: array[block] for name, array in out.items()}
+        found = work(block, room)
+        for name, array in room.items():
+            if getattr(found, name) is not array:
+                array[...] = getattr(found, name)
+        if "likelihood" in parts:
+            return None
+        impossible: np.ndarray = block.start + np.flatnonzero(np.isneginf(found.log_likelihood))
+        return impossible
+
+    impossible = list(in_order(threads, one, blocks))
+    if "likelihood" not in parts:
+        out["log_likelihood"] = _marked(rows, impossible)
+    nothing = {name: np.empty((0, 0)) for name in Buffers._fields if name not in out}
+    return Buffers(**out, **nothing)
+
+
+def _marked(rows: int, impossible: list[np.ndarray]) -> np.ndarray:
+    """0 for every row but the impossible ones; no room is taken while there are none."""
+    found = np.concatenate([np.zeros(0, dtype=np.intp), *impossible])
+    out = np.zeros(rows) if len(found) else np.broadcast_to(0.0, rows)
+    if len(found):
+        out[found] = -np.inf
+    return out
 
 
 class _Outcome(NamedTuple):
