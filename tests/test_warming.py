@@ -16,7 +16,10 @@ from fgrn.engines import kernels
 from fgrn.engines.kernels.cache import KernelCache
 from fgrn.learning import execution
 
-KERNELS = {"tree": 1, "clusters": 1, "recount": 1, "pack": 3, "star_messages": 1, "star": 1, "scan": 1}
+KERNELS = {
+    "tree": 1, "clusters": 1, "recount": 1, "pack": 3, "star_messages": 1, "star": 1, "scan": 1, "joint_tables": 1,
+    "unpacked": 1,
+}  # fmt: skip
 """Those that Python calls, and for how many kinds of arguments each is compiled."""
 
 

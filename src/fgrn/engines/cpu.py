@@ -8,13 +8,17 @@ knows whether it is impossible or was only too small for the linear domain.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import kernels, wide
 from .blocks import blocks_of_rows, thread_count
+from .kernels.arguments import StarRows, StarWork
 from .linear import Loaded
 from .packs import Known, aligned_zeros, known_entries, padded, plain
 from .protocol import Engine
@@ -41,13 +45,16 @@ COUNTED_CELLS, COUNTED_BLOCKS = 2**21, 16
 MOST_COUNTED = 2**18
 """What is known of so many rows is in memory at once, if it is kept on disk."""
 
-VISITS = 192
+VISITS = 24
 """How often a call visits as many states as it has to clear and add up, so that this is negligible too."""
 
 MOST_ROWS, MOST_RAY_ROWS = 2**15, 2**16
 """Rows per call when messages are kept: in general, and where a star shows one leg."""
 
-NOTHING = np.zeros(0)
+STAR_BYTES = 2**13
+"""Of the products of one block of rows of a star: they stay in the first-level cache until they are scattered."""
+
+NOTHING, NO_CODES = np.zeros(0), np.zeros(0, dtype=np.int32)
 
 
 class Cpu:
@@ -119,17 +126,22 @@ class Prepared:
         self.weights = np.broadcast_to(1.0, evidence.rows) if weights is None else weights
         self._known: dict[int, Known] = {}
         self._same = NOTHING
+        self._star_work: list[StarWork] = []
         self.spare: list[np.ndarray] = []  # counts whose memory may be used again: fresh memory is slow the first time
         self.maps = plain(plan.maps, np.uint64)
         self.ray = ray_of(plan, program, evidence) if len(tape.regions) == 1 and not program.for_counts else None
+        without = -1 if tape.is_star else None if self.ray is None else self.ray.prior
+        self.packing = tape.packing(plan, program, without)
         self.kernel = "lanes" if lanes else "star" if tape.is_star else "ray" if self.ray is not None else "tree"
         self.places = self._shown_places()
         self.width = 0 if program.for_counts else int(plan.cardinality[program.shown].sum())
         self.block = int(np.clip(BLOCK_BYTES // max(1, 8 * self.tape.width), 8, 256))
-        # counts of packs, posteriors, inner tables, and those of the fallback
-        self.parts = np.cumsum([0, tape.joint_size, padded(tape.posteriors), plan.layout.size, plan.layout.size])
+        # counts of packs, posteriors, and inner tables
+        inner = 0 if tape.is_star else plan.layout.size
+        ends = [*accumulate([tape.joint_size, padded(tape.posteriors), inner])]
+        self.parts = [slice(a, b) for a, b in pairwise([0, *ends])]
         if program.for_counts:
-            cells = int(self.parts[-1])  # to be cleared and added up for every call
+            cells = ends[-1]  # to be cleared and added up for every call
             visited = self.tape.width + sum(region.stride * len(region.packs) for region in self.tape.regions)
             enough = max(COUNTED_CELLS, VISITS * cells) // visited
             self.rows_at_once = max(enough, min(-(-evidence.rows // COUNTED_BLOCKS), MOST_COUNTED))
@@ -139,7 +151,7 @@ class Prepared:
                 np.clip(MESSAGE_BYTES // shown, 1, MOST_ROWS if self.ray is None else MOST_RAY_ROWS)
             )
 
-    @property
+    @cached_property
     def blocks(self) -> list[slice]:
         """All rows, as many at a time as make a block."""
         return blocks_of_rows(self.evidence.rows, self.rows_at_once)
@@ -164,13 +176,13 @@ class Prepared:
         try:
             found = self.spare.pop()
         except IndexError:  # several threads may ask
-            return aligned_zeros(int(self.parts[-1]))
+            return aligned_zeros(self.parts[-1].stop)
         found.fill(0.0)
         return found
 
     def rest(self) -> None:
         """See `fgrn.engines.Prepared`."""
-        self.spare, self._same = [], NOTHING
+        self.spare, self._star_work, self._same = [], [], NOTHING
 
     def weights_of(self, rows: slice) -> np.ndarray:
         """The weights of a block as a kernel takes them; one for all rows is written out once, not for every block."""
@@ -193,11 +205,30 @@ class Prepared:
             self._known[rows.start] = found
         return found
 
-    def on_hidden(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+    @contextmanager
+    def star_work(self) -> Iterator[StarWork]:
+        """Room for the products of some rows of a star, for one thread at a time."""
+        try:
+            work = self._star_work.pop()
+        except IndexError:  # several threads may ask
+            stride = self.tape.regions[0].stride
+            block = max(1, STAR_BYTES // (8 * stride))
+            careful = np.empty(stride), np.empty(stride, dtype=np.int64)
+            work = StarWork(aligned_zeros(block * stride), np.empty(block), np.empty(block), *careful)
+        yield work
+        self._star_work.append(work)
+
+    def star_rows(self, rows: slice) -> StarRows:
+        """What is known in a block of rows of a star."""
+        return StarRows(*self.known(rows), *self._on_hidden(rows))
+
+    def _on_hidden(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         """The evidence on the hidden variable of a star, codes and distributions; both are empty if there is none."""
         edge = int(self.plan.source_edge[0])
         slot, at = int(self.evidence.slot[edge]), int(self.evidence.soft_offset[edge])
-        codes = np.zeros(0, dtype=np.int32) if slot < 0 else plain(self.evidence.codes[rows, slot], np.int32)
+        if slot < 0:
+            return NO_CODES, NOTHING
+        codes = plain(self.evidence.codes[rows, slot], np.int32)
         width = int(self.plan.cardinality[edge]) if at >= 0 else 0
         return codes, plain(self.evidence.soft[rows, at : at + width]).ravel()
 

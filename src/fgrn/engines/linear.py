@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,19 +11,17 @@ import numpy as np
 from . import kernels, wide
 from .blocks import added, in_order, put_together
 from .cycles import TableMessages, recount, table_messages, transposed_tables
-from .kernels.basics import FAINT, LOG_TWO
-from .packs import aligned_zeros, joint_tables, padded, plain, unpacked_counts
+from .kernels.arguments import StarTables
+from .kernels.basics import FAINT
+from .packs import aligned_zeros, joint_tables, padded, plain
 from .protocol import PARTS, Buffers, RowCounts
 from .protocol import Loaded as AnyLoaded
-from .stars import Ray, base_of
+from .stars import Ray
 
 if TYPE_CHECKING:
     from .cpu import Prepared
 
-STAR_BYTES = 2**13
-"""Of the products of one block of rows of a star: they stay in the first-level cache until they are scattered."""
-
-NOTHING = np.zeros(0)
+NOTHING, NO_ROWS = np.zeros(0), np.zeros(0, dtype=np.intp)
 
 
 class Loaded:
@@ -33,9 +30,12 @@ class Loaded:
     def __init__(self, prepared: Prepared, values: np.ndarray) -> None:
         plan, tape = prepared.plan, prepared.tape
         self.prepared = prepared
-        self.values = plain(values)
-        self.joint = joint_tables(plan, tape.regions, values)
-        self.with_products, self.is_deep = tape.multiplied.of(plan, tape.products, values)
+        self.by_fallback: dict[int, np.ndarray] = {}  # counts of the fallback by the first row of a block
+        self.values = np.array(values, dtype=np.float64)
+        self.joint = joint_tables(prepared.packing, self.values, prepared.maps, tape.joint_size)
+        self.with_products, self.is_deep = self.values, False
+        if tape.products:
+            self.with_products, self.is_deep = tape.multiplied.of(plan, tape.products, values)
 
     @cached_property
     def transposed(self) -> np.ndarray:
@@ -47,7 +47,7 @@ class Loaded:
         )
 
     def _tables(self) -> tuple[Any, ...]:
-        tables, shifts, deep = self.joint
+        tables, shifts, deep, _ = self.joint
         return np.uint64(self.prepared.tape.width), deep, self.with_products, self.transposed, tables, shifts
 
     def _evidence(self, rows: slice) -> tuple[np.ndarray, ...]:
@@ -141,10 +141,11 @@ class Loaded:
             behind = edge == ray.leaf
             states = int(plan.cardinality[edge])
             message = room[way] if len(edges) == 1 and way in room else np.empty((count, states))
-            kernels.star_messages(
-                *self._star(rows), self.joint.shifts, self._behind, np.uint64(states if behind else 0), scale, rest,
-                doubtful, message.ravel(),
-            )  # fmt: skip
+            with mine.star_work() as work:
+                kernels.star_messages(
+                    count, mine.star_rows(rows), self._star, work, self._behind, np.uint64(states if behind else 0),
+                    scale, rest, doubtful, message.ravel(),
+                )  # fmt: skip
             out[edge] = message
         scale += np.log(rest)
         if ray.prior >= 0:
@@ -186,41 +187,39 @@ class Loaded:
 
         found = added(mine.threads, lambda rows: self.counts_of(rows, expect), mine.blocks, after)
         if found is None:
-            return RowCounts(np.zeros(mine.plan.layout.size), 0.0, np.zeros(0, dtype=np.intp))
+            return RowCounts(np.zeros(mine.plan.layout.size), 0.0, NO_ROWS)
         values, missing = self._unpacked(found.values, expect)
+        for first in sorted(self.by_fallback):
+            values += self.by_fallback.pop(first)
         mine.spare.append(found.values)
         return RowCounts(values, found.log_likelihood + missing, found.impossible)
 
     def counts_of(self, rows: slice, expect: bool) -> RowCounts:
-        """The expected counts of a block: those of packs, posteriors and inner tables, and those of the fallback."""
+        """The expected counts of a block: those of packs, posteriors and inner tables. Others are `by_fallback`."""
         mine = self.prepared
         raw = mine.zeros()
         if mine.kernel == "lanes":
             return wide.counts(self, rows, expect, raw)
-        *counted, by_fallback = self.parts_of(raw)
         count = self._star_counts if mine.kernel == "star" else self._tree_counts
-        likelihood, doubtful = count(rows, mine.weights_of(rows), expect, *counted)
-        where = np.flatnonzero(doubtful)
+        likelihood, where = count(rows, mine.weights_of(rows), expect, *self.parts_of(raw))
         if not len(where):
             return RowCounts(raw, likelihood, where)
         found = self._fallback(rows, where).counts(expect)
-        by_fallback += found.values
+        self.by_fallback[rows.start] = found.values
         return RowCounts(raw, likelihood + found.log_likelihood, where[found.impossible])
 
     def _unpacked(self, counts: np.ndarray, expect: bool) -> tuple[np.ndarray, float]:
         """The counts of all blocks in the plan's layout, and what the log-likelihood still lacks."""
-        plan, tape = self.prepared.plan, self.prepared.tape
-        joint, posteriors, inner, by_fallback = self.parts_of(counts)
-        missing = 0.0
-        if tape.is_star:
-            tables = tape.regions[0].of(joint)
-            missing = float(tables.sum(axis=1) @ self.joint.shifts) * LOG_TWO
-            tables[tape.regions[0].packs[0].rows].sum(axis=0, out=posteriors)
-        out = unpacked_counts(plan, tape.regions, joint, posteriors, self.prepared.program, self.values, expect)
-        tables_end = plan.layout.tables_end
-        inner[:tables_end] *= self.values[:tables_end]  # f b^T / norm meets the table
-        out += inner
-        out += by_fallback
+        mine, layout = self.prepared, self.prepared.plan.layout
+        joint, posteriors, inner = self.parts_of(counts)
+        out, is_star = np.zeros(layout.size), mine.tape.is_star
+        missing = kernels.unpacked(
+            mine.packing.packing, joint, posteriors, self.joint.shifts, self.values, mine.maps, expect, is_star, out,
+            np.empty(mine.packing.folded),
+        )  # fmt: skip
+        if not is_star:
+            inner[: layout.tables_end] *= self.values[: layout.tables_end]  # f b^T / norm meets the table
+            out += inner
         return out, missing
 
     def recounting(self, hold: bool, expect: bool) -> Callable[[np.ndarray], RowCounts]:
@@ -240,7 +239,7 @@ class Loaded:
 
                 return recount(mine.plan, messages, tables, mine.weights[rows], expect, by_reference)
 
-            nothing = RowCounts(np.zeros(mine.plan.layout.size), 0.0, np.zeros(0, dtype=np.intp))
+            nothing = RowCounts(np.zeros(mine.plan.layout.size), 0.0, NO_ROWS)
             return added(mine.threads, work, blocks) or nothing
 
         return again
@@ -250,27 +249,23 @@ class Loaded:
         return table_messages(self.prepared.plan, self.prepared.evidence.take(rows), buffers, doubtful)
 
     def parts_of(self, raw: np.ndarray) -> list[np.ndarray]:
-        """The counts of packs, posteriors, inner tables, and those of the fallback."""
-        return [raw[a:b] for a, b in pairwise(self.prepared.parts.tolist())]
+        """The counts of packs, posteriors, and inner tables."""
+        return [raw[part] for part in self.prepared.parts]
 
     def _star_counts(
         self, rows: slice, weights: np.ndarray, expect: bool, joint: np.ndarray, *_: np.ndarray
     ) -> tuple[float, np.ndarray]:
         doubtful = np.zeros(len(weights), dtype=np.bool_)
-        likelihood = kernels.star(*self._star(rows), weights, doubtful, joint)
-        return likelihood, doubtful
+        with self.prepared.star_work() as work:
+            likelihood, found = kernels.star(
+                len(weights), self.prepared.star_rows(rows), self._star, work, weights, doubtful, joint
+            )
+        return likelihood, np.flatnonzero(doubtful) if found else NO_ROWS
 
-    def _star(self, rows: slice) -> tuple[Any, ...]:
-        """What the kernels of a star begin with: its rows, its space and tables, what is known, and room to work in."""
-        mine, region, (tables, _, deep) = self.prepared, self.prepared.tape.regions[0], self.joint
-        stride = region.stride
-        block = max(1, STAR_BYTES // (8 * stride))
-        careful = np.empty(stride), np.empty(stride, dtype=np.int64)
-        return (
-            rows.stop - rows.start, block, np.uint64(region.states), np.uint64(stride), deep, self._base, tables,
-            *mine.known(rows), *mine.on_hidden(rows), *careful, aligned_zeros(block * stride), np.empty(block),
-            np.empty(block),
-        )  # fmt: skip
+    @cached_property
+    def _star(self) -> StarTables:
+        region, (tables, shifts, deep, base) = self.prepared.tape.regions[0], self.joint
+        return StarTables(np.uint64(region.states), np.uint64(region.stride), deep, base, tables, shifts)
 
     @cached_property
     def _behind(self) -> np.ndarray:
@@ -283,14 +278,10 @@ class Loaded:
         columns[:, : region.states] = table.T
         return columns.ravel()
 
-    @cached_property
-    def _base(self) -> np.ndarray:
-        ray = self.prepared.ray
-        return base_of(self.prepared.plan, self.values, -1 if ray is None else ray.prior)
-
     def _tree_counts(
         self, rows: slice, weights: np.ndarray, expect: bool, *counts: np.ndarray
     ) -> tuple[float, np.ndarray]:
         work, known = self.prepared.workspace()
         found, doubtful = self._run(rows, self.prepared.block, work, known, work, known, weights, expect, counts)
-        return float((weights * np.where(doubtful, 0.0, found.log_likelihood)).sum()), doubtful
+        likelihood = float((weights * np.where(doubtful, 0.0, found.log_likelihood)).sum())
+        return likelihood, np.flatnonzero(doubtful)

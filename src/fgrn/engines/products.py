@@ -43,8 +43,6 @@ class Multiplied:
 
 def with_products(plan: Plan, products: Sequence[Product], values: np.ndarray) -> tuple[np.ndarray, bool]:
     """The parameters with the products behind them, and whether one of those is too small to be trusted."""
-    if not products:
-        return np.require(values, np.float64, ["C", "W"]), False
     last = products[-1]
     out = np.empty(last.at + int(plan.diverter_size[last.diverter]))
     out[: plan.layout.size] = values[: plan.layout.size]

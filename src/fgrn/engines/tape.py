@@ -39,7 +39,7 @@ from .kernels.basics import (
     ROOT,
     SCATTER,
 )
-from .packs import Pack, Region, padded
+from .packs import Pack, PackPlan, Region, packed, padded
 from .products import Multiplied, Product
 from .shape import MORE_CODES, Shape
 
@@ -76,7 +76,14 @@ class Tape:
     most_targets: int = 1
     is_star: bool = False  # one Diverter with Sources and gathered leaves is everything
     products: list[Product] = field(default_factory=list)
+    packings: dict[int | None, PackPlan] = field(default_factory=dict)
     multiplied: Multiplied = field(default_factory=Multiplied)
+
+    def packing(self, plan: Plan, program: Program, without: int | None) -> PackPlan:
+        """Where the packs are; see `packed`."""
+        if without not in self.packings:
+            self.packings[without] = packed(plan, program, self.regions, without)
+        return self.packings[without]
 
     @property
     def joint_size(self) -> int:

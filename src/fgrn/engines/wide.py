@@ -60,8 +60,11 @@ def counts(loaded: Loaded, rows: slice, expect: bool, raw: np.ndarray) -> RowCou
     where = np.flatnonzero(doubtful)
     if not len(where):
         return RowCounts(raw, likelihood, where)
-    again = mine.one_by_one(rows, where).load(loaded.values).counts_of(slice(0, len(where)), expect)
+    singly = mine.one_by_one(rows, where).load(loaded.values)
+    again = singly.counts_of(slice(0, len(where)), expect)
     raw += again.values
+    if singly.by_fallback:
+        loaded.by_fallback[rows.start] = singly.by_fallback[0]
     return RowCounts(raw, likelihood + again.log_likelihood, where[again.impossible])
 
 

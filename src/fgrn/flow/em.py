@@ -7,6 +7,7 @@ epoch:  Counts = E-step(parameters)        every block from the messages at its 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
@@ -305,7 +306,7 @@ def _epochs(
             counts, objective = counted(began_with)
         else:
             began_with = tried
-        per_row = counts.log_likelihood / max(counts.weight, np.finfo(float).tiny)
+        per_row = counts.log_likelihood / max(counts.weight, sys.float_info.min)
         stopped = watch is not None and watch(number, start.epochs, per_row) is True
         converged, parameters = _has_converged(start, objective, counts.weight, rule), began_with
         extrapolation = start.extrapolation

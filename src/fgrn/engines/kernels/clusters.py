@@ -10,20 +10,25 @@ import numpy as np
 
 from .basics import (
     BELIEF_LENGTH,
+    BOUNDARY,
+    DIVERT,
     FAINT,
     LEG_LENGTH,
     LEG_PRIOR,
     LOST,
     NONE,
     ONWARD_LENGTH,
+    POSTERIOR,
     PRODUCT,
     ROOT,
+    SCATTER,
     SMALLEST,
     SMALLEST_PRODUCT,
     ZERO,
     inlined,
     inner,
     is_known,
+    kernel,
 )
 from .vectors import copied, dot, filled, increased, times
 
@@ -219,3 +224,42 @@ def wide_scatter(tape, at, lanes, work, sure, posteriors):
     place, size, total = tape[at], tape[at + 1], tape[at + 2]
     for c in range(size):
         posteriors[total + c] += dot(work, (place + c) * lanes, sure, ZERO, lanes)
+
+
+@kernel
+def clusters(
+    sweep_tape, count_tape, total, lanes, values, maps, codes, soft, work, known, least, scale, rest, doubtful, x,
+    norms, bounds, out_width, marginal, weights, sure, posteriors,
+):  # fmt: skip
+    """Run the tapes of a tree of clusters on all rows, so many at a time, side by side; a doubtful row adds nothing."""
+    for first in range(0, total, np.int64(lanes)):
+        rows = min(np.int64(lanes), total - first)
+        at = np.int64(0)
+        while at < len(sweep_tape):
+            operation, length = sweep_tape[at], np.int64(sweep_tape[at + 1])
+            at += 2
+            if operation == BOUNDARY:
+                wide_boundary(sweep_tape, at, first, rows, lanes, codes, soft, work, known, least)
+            elif operation == DIVERT:
+                wide_divert(
+                    sweep_tape, at, first, rows, lanes, values, maps, work, known, least, scale, rest, doubtful, x,
+                    norms, bounds,
+                )  # fmt: skip
+            at += length
+        for stage in range(2 if len(weights) else 1):
+            if stage == 1:
+                filled(sure, ZERO, 0.0, lanes)
+                for r in range(rows):
+                    sure[r] = 0.0 if doubtful[first + r] else weights[first + r]
+            at = np.int64(0)
+            while at < len(count_tape):
+                operation, length = count_tape[at], np.int64(count_tape[at + 1])
+                at += 2
+                if stage == 0 and operation == POSTERIOR:
+                    wide_posterior(
+                        count_tape, at, first, rows, lanes, values, maps, work, known, scale, rest, doubtful, x, norms,
+                        out_width, marginal,
+                    )  # fmt: skip
+                elif stage == 1 and operation == SCATTER:
+                    wide_scatter(count_tape, at, lanes, work, sure, posteriors)
+                at += length

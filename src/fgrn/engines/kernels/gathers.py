@@ -87,13 +87,14 @@ def hidden_evidence(x, at, base, size, stride, codes, soft, row):
 
 
 @inlined
-def star_products(
-    first, rows, size, stride, deep, base, joint, entries, bounds, codes, soft, mantissa, exponent, p, norms, taken
-):
+def star_products(first, rows, known, tables, work):
     """Make the products of the base and of all that is known, for a block of rows, and their sums.
 
     The sum is 0 for a product that vanished, or may have; `taken` is a logarithm taken out of it.
     """
+    entries, bounds, codes, soft = known.entries, known.bounds, known.codes, known.soft
+    size, stride, base, joint = tables.size, tables.stride, tables.base, tables.joint
+    p, norms, taken = work.products, work.norms, work.taken
     for r in range(rows):
         begin, end, at = bounds[0, first + r], bounds[0, first + r + 1], np.uint64(r) * stride
         if len(codes):
@@ -109,8 +110,10 @@ def star_products(
         copied(base, ZERO, p, at, stride)
         if len(codes):
             hidden_evidence(p, at, base, size, stride, codes, soft, first + r)
-        taken[r], _ = gathered_carefully(joint, ZERO, stride, size, entries, begin, end, mantissa, exponent, p, at)
-        norms[r] = 0.0 if deep or taken[r] == -np.inf else summed(p, at, size)
+        taken[r], _ = gathered_carefully(
+            joint, ZERO, stride, size, entries, begin, end, work.mantissa, work.exponent, p, at
+        )
+        norms[r] = 0.0 if tables.deep or taken[r] == -np.inf else summed(p, at, size)
 
 
 @inner

@@ -199,6 +199,22 @@ def times(typing_context, x, at, y, start, count):
 
 
 @intrinsic
+def product(typing_context, x, first, y, start, out, at, count):
+    """Make out = x * y."""
+
+    def body(builder: Any, x: Any, y: Any, out: Any, count: Any) -> None:
+        def piece(place: Any, width: int) -> None:
+            found = builder.fmul(load(builder, x, place, width), load(builder, y, place, width))
+            store(builder, found, out, place, width)
+
+        pieces(builder, count, MESSAGE_WIDTHS, piece)
+        builder.ret_void()
+
+    arrays = ((0, 1), (2, 3), (4, 5))
+    return types.void(x, first, y, start, out, at, count), _function("product", arrays, (6,), body)
+
+
+@intrinsic
 def scaled(typing_context, x, at, factor, count):
     """Make x *= factor."""
 
