@@ -1,4 +1,4 @@
-"""The oracle: every answer of a small network by enumeration, from the definition and nothing else.
+"""The oracle for tests: exact answers for small networks, by enumeration of all assignments.
 
 One assignment gives every variable a state. Its weight is the product of
 
@@ -7,10 +7,9 @@ One assignment gives every variable a state. Its weight is the product of
 - 1 / cardinality for every variable that no block drives (an open input is uniform),
 - evidence[x] of every variable that has some.
 
-Everything below is a sum of such weights. Nothing is imported from the library but the blocks, which are
-only read for how they are wired; the numbers come in two dicts: `tables` by the SISO's output name, `priors`
-by the Source's variable name. A row whose evidence is impossible has log-likelihood -inf, beliefs of NaN, and
-takes no part in learning.
+All answers are sums of such weights. Only the classes of blocks are imported from the library, for the wiring; the
+numbers are in two dicts: `tables` by the name of the SISO's output, `priors` by the name of the Source's variable. A
+row of impossible evidence has log-likelihood -inf, beliefs of NaN, and is ignored in learning.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Parameters: TypeAlias = tuple[dict[str, Array], dict[str, Array]]
 
 
 def assignments(blocks: Iterable[Block], variables: Iterable[Variable]) -> States:
-    """Every assignment the Diverters among `blocks` allow: for each variable its state in all of them."""
+    """Return every assignment that the Diverters allow: for each variable its states, (assignments,)."""
     waiting = [block for block in blocks if isinstance(block, Diverter)]
     decided = {output.name for diverter in waiting for output in diverter.outputs}
     free = [variable for variable in variables if variable.name not in decided]
@@ -53,7 +52,7 @@ def assignments(blocks: Iterable[Block], variables: Iterable[Variable]) -> State
 
 
 def normalised(values: Array) -> Array:
-    """Each row divided by its sum; NaN where the sum is zero."""
+    """Return each row divided by its sum; NaN where the sum is zero."""
     with np.errstate(invalid="ignore"):
         quotient: Array = values / values.sum(axis=-1, keepdims=True)
     return quotient
@@ -61,11 +60,11 @@ def normalised(values: Array) -> Array:
 
 @dataclass(frozen=True)
 class Oracle:
-    """A network with its numbers and the evidence of some rows.
+    """A network with its tables and priors, and the evidence of some rows.
 
-    `evidence` maps a name to weights of shape (rows, cardinality); a variable without an entry is unknown.
-    `known` maps a name to the rows, a boolean each, in which the variable counts as seen (for holes="ignore"
-    only); without an entry it is seen nowhere. `rows` is needed only where `evidence` is empty.
+    `evidence` maps a name to weights of shape (rows, cardinality); a variable without an entry is not observed. `known`
+    maps a name to booleans (rows,): where the variable counts as observed for holes="ignore"; nowhere without an entry.
+    `rows` is needed only if `evidence` is empty.
     """
 
     blocks: Sequence[Block]
@@ -78,20 +77,20 @@ class Oracle:
     # Beliefs
 
     def forward(self, name: str) -> Array:
-        """What the driver's side says of the variable, its own evidence left out: (rows, states)."""
+        """Return the forward message, without the variable's own evidence: (rows, states)."""
         return normalised(self._side(name, self._drivers.get(name)))
 
     def backward(self, name: str) -> Array:
-        """What the reader's side and the variable's own evidence say of it: (rows, states)."""
+        """Return the backward message, including the variable's own evidence: (rows, states)."""
         return normalised(self._side(name, self._readers.get(name)) * self._evidence_on(name))
 
     def marginal(self, name: str) -> Array:
-        """The posterior of the variable: (rows, states)."""
+        """Return the posterior of the variable: (rows, states)."""
         return normalised(self._summed(self._joint, self._states[name], self._variables[name].cardinality))
 
     @property
     def log_likelihood(self) -> Array:
-        """Log of the sum over everything: (rows,)."""
+        """The log of the sum over all assignments: (rows,)."""
         with np.errstate(divide="ignore"):
             logarithm: Array = np.log(self._joint.sum(axis=1))
         return logarithm
@@ -99,7 +98,7 @@ class Oracle:
     # Counts
 
     def table_counts(self, weights: ArrayLike | None = None, holes: Holes = "expect") -> dict[str, Array]:
-        """Expected counts (input states, output states) of every SISO, by its output's name."""
+        """Return the expected counts (input states, output states) of every SISO, by its output's name."""
         counts = {}
         for number, block in self._sisos:
             size = block.input.cardinality * block.output.cardinality
@@ -109,7 +108,7 @@ class Oracle:
         return counts
 
     def prior_counts(self, weights: ArrayLike | None = None) -> dict[str, Array]:
-        """Expected counts (states,) of every Source, by its variable's name."""
+        """Return the expected counts (states,) of every Source, by its variable's name."""
         counts = {}
         for block in self._sources:
             name, size = block.variable.name, block.variable.cardinality
@@ -120,14 +119,14 @@ class Oracle:
     # Learning
 
     def em_step(self, weights: ArrayLike | None = None, smoothing: float = 0.0, holes: Holes = "expect") -> Parameters:
-        """The tables and priors after one step of EM."""
+        """Return the tables and priors after one step of EM."""
         counts = self.table_counts(weights, holes)
         return self._new_tables(counts, self.tables, smoothing), self._new_priors(weights)
 
     def epoch(
         self, cycles: int, weights: ArrayLike | None = None, smoothing: float = 0.0, holes: Holes = "expect"
     ) -> Parameters:
-        """The tables and priors after one epoch of the paper, on a tree: `cycles` updates on held messages.
+        """Return the tables and priors after one epoch of the paper, on a tree: `cycles` updates on held messages.
 
         The messages into a SISO are f, its input's forward times the evidence on the input, and b, its
         output's backward. The scale of a message does not matter here, so they are not normalised.
@@ -174,7 +173,7 @@ class Oracle:
         return new
 
     def _row_weights(self, weights: ArrayLike | None, siso: int | None = None, holes: Holes = "expect") -> Array:
-        """What each row counts for: nothing if it is impossible, or a hole of this SISO to be ignored."""
+        """Return the weight of each row in counts: 0 if impossible, or if missing for this SISO and ignored."""
         result = np.ones(self._row_count) if weights is None else np.array(weights, dtype=np.float64)
         result[self._joint.sum(axis=1) == 0] = 0
         if holes == "ignore" and siso is not None:
@@ -190,7 +189,7 @@ class Oracle:
     # Sums over assignments
 
     def _side(self, name: str, block: int | None) -> Array:
-        """Sum over all that hangs on `block`, evidence on the variable left out: (rows, states)."""
+        """Return the sum over all assignments of the part of the network on `block`'s side: (rows, states)."""
         variable = self._variables[name]
         if block is None:
             return np.ones((self._row_count, variable.cardinality))
@@ -212,13 +211,13 @@ class Oracle:
 
     @cached_property
     def _posterior(self) -> Array:
-        """The joint given the evidence; zero in the rows that are impossible."""
+        """The joint given the evidence; zero in impossible rows."""
         total = self._joint.sum(axis=1, keepdims=True)
         posterior: Array = self._joint / np.where(total > 0, total, 1)
         return posterior
 
     def _weights(self, nodes: set[Node], states: States) -> Array:
-        """The weight of every assignment, of these blocks and variables alone: (rows, assignments)."""
+        """Return the weight of every assignment, restricted to some blocks and variables: (rows, assignments)."""
         weight = np.ones(len(next(iter(states.values()))))
         for number, block in enumerate(self.blocks):
             if number in nodes and isinstance(block, Source):
@@ -235,7 +234,7 @@ class Oracle:
         return weights
 
     def _summed(self, weights: Array, states: NDArray[np.intp], size: int) -> Array:
-        """The weights of the assignments added up by their state: (rows, size)."""
+        """Return the weights of the assignments summed by state: (rows, size)."""
         return np.stack([np.bincount(states, row, minlength=size) for row in weights])
 
     def _evidence_on(self, name: str) -> Array:
@@ -245,7 +244,7 @@ class Oracle:
     # The graph
 
     def _reachable(self, start: Node, without: Node) -> set[Node]:
-        """Blocks and variables connected with `start` once `without` is taken away."""
+        """Return the blocks and variables connected with `start` after `without` is removed."""
         found, queue = {start}, [start]
         while queue:
             here = queue.pop()
@@ -257,7 +256,7 @@ class Oracle:
 
     @cached_property
     def _joints(self) -> list[tuple[int, str]]:
-        """Which block sits at an end of which variable."""
+        """Pairs of a block and a variable that it drives or reads."""
         return [(number, name) for side in (self._drivers, self._readers) for name, number in side.items()]
 
     @cached_property
@@ -303,6 +302,6 @@ def _outputs(block: Block) -> tuple[Variable, ...]:
 
 
 def _distributions(counts: Array, old: Array) -> Array:
-    """Counts as distributions along the last axis; what was never seen keeps the old one."""
+    """Return counts as distributions along the last axis; where all counts are zero, the old distribution."""
     total = counts.sum(axis=-1, keepdims=True)
     return np.where(total > 0, counts / np.where(total > 0, total, 1), old)

@@ -1,4 +1,4 @@
-"""Hypothesis profiles, chosen by HYPOTHESIS_PROFILE: default, wheel (quick) or thorough."""
+"""Settings of all tests: Hypothesis profiles (HYPOTHESIS_PROFILE: default, wheel or thorough) and shared data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of larger data sets that may lie beside the checkout."""
+    """The folder of larger data sets, beside the checkout or in FGRN_SHARED; tests are skipped without it."""
     root = Path(os.environ.get("FGRN_SHARED", Path(__file__).parents[1].parent / "shared"))
     if not (root / "data").is_dir():
         pytest.skip("the larger data sets are not beside this checkout (set FGRN_SHARED to their folder)")

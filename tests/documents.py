@@ -1,4 +1,4 @@
-"""Documents drawn by hypothesis: small networks with hostile names, and without."""
+"""Hypothesis strategies for Documents: small networks with ordinary or difficult names."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def table(draw: Any, sizes: list[int], directed: bool) -> np.ndarray:
 
 @st.composite
 def documents(draw: Any, names: Any = WORDS, labels: Any = WORDS, directed: bool = True) -> Document:
-    """A network of one to five variables, listed in any order."""
+    """Draw a network of one to five variables, listed in any order."""
     variables = draw(st.lists(names.filter(str.strip), min_size=1, max_size=5, unique=True))
     states = {name: tuple(draw(st.lists(labels, min_size=1, max_size=4, unique=True))) for name in variables}
     order = draw(st.permutations(variables))
@@ -68,7 +68,7 @@ def documents(draw: Any, names: Any = WORDS, labels: Any = WORDS, directed: bool
 
 
 def example() -> Document:
-    """A small network with everything in it."""
+    """Return a small network that has all features of a document."""
     tables = {
         ("smoke",): [0.5, 0.5],
         ("smoke", "lung"): [[0.1, 0.2, 0.7], [0.01, 0.09, 0.9]],

@@ -1,4 +1,4 @@
-"""Looking at figures: what they say and show, and whether it can be read."""
+"""Helpers to test figures: the texts and shapes in them, and whether texts are legible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOSTILE = (
     "\x00\ud800",
     "%s {} \\frac{1}{2}",
 )
-"""Names that pictures find hard."""
+"""Names that are difficult to draw."""
 
 
 def texts(figure: Figure) -> list[str]:
@@ -41,7 +41,7 @@ def names_of(figure: Figure, kind: str) -> list[str]:
 
 
 def sides(figure: Figure, name: str) -> np.ndarray:
-    """The widths and heights of the bars of a distribution, (bars, 2)."""
+    """Return the widths and heights of the bars of a distribution: (bars, 2)."""
     bars = named(figure, name)
     assert isinstance(bars, PolyCollection)
     return np.array([np.ptp(path.vertices, axis=0) for path in bars.get_paths()])
@@ -52,7 +52,7 @@ def shares(lengths: np.ndarray) -> np.ndarray:
 
 
 def drawn(figure: Figure) -> Figure:
-    """The figure after its layout was computed; letters that no font has are not what is tested."""
+    """Return the figure after computing its layout, without warnings of missing letters."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
         FigureCanvasAgg(figure)  # whose renderer measures text
@@ -61,7 +61,7 @@ def drawn(figure: Figure) -> Figure:
 
 
 def out_of_sight(figure: Figure) -> set[int]:
-    """Labels of ticks outside what an axis shows, which matplotlib keeps and does not draw."""
+    """Return the ids of tick labels outside the visible interval, which matplotlib keeps and does not draw."""
     axis = [one for axes in figure.findobj(Axes) for one in (axes.xaxis, axes.yaxis)]
     ticks = [(tick, sorted(one.get_view_interval())) for one in axis for tick in one.get_major_ticks()]
     hidden = [tick for tick, (low, high) in ticks if not low <= tick.get_loc() <= high]
@@ -71,7 +71,7 @@ def out_of_sight(figure: Figure) -> set[int]:
 
 
 def assert_legible(figure: Figure) -> None:
-    """All text is inside the figure, and none lies on another."""
+    """Assert that all text is inside the figure, and that no two texts overlap."""
     drawn(figure)
     hidden = out_of_sight(figure)
     shown = [text for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()]

@@ -10,7 +10,7 @@ YES_NO = ["yes", "no"]
 
 
 def chest() -> BayesianNetwork:
-    """Eight variables with two loops, as textbooks have them, and numbers of our own."""
+    """Return a textbook network of eight variables with two loops, with made-up probabilities."""
     arcs = {
         "tub": ["travel"],
         "lung": ["smoke"],
@@ -35,7 +35,7 @@ def chest() -> BayesianNetwork:
 
 
 def circle() -> MarkovNetwork:
-    """Factors over some of five variables, one by itself."""
+    """Return factors over a loop of four variables, and one variable by itself."""
     rng = np.random.default_rng(0)
     scopes = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"), ("b",), ("e",), ("b", "c", "d")]
     return MarkovNetwork(dict.fromkeys("abcde", 2), [(scope, rng.random([2] * len(scope))) for scope in scopes])

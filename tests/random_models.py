@@ -1,4 +1,4 @@
-"""Small random models, and everything about them by enumeration of all joint states."""
+"""Small random models, and their exact answers by enumeration of all joint states."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fgrn.bayes.factored import FactoredModel
 
 
 def bayesian_network(seed: int, most: int = 6, zeros: bool = True) -> BayesianNetwork:
-    """A network of a few variables in a random order, with random arcs and, here and there, a zero."""
+    """Return a random network of a few variables, with random arcs and a few zeros."""
     draw = np.random.default_rng(seed)
     names = [f"v{k}" for k in draw.permutation(int(draw.integers(1, most + 1)))]
     sizes = {name: int(draw.integers(1, 4)) for name in names}
@@ -34,7 +34,7 @@ def bayesian_network(seed: int, most: int = 6, zeros: bool = True) -> BayesianNe
 
 
 def markov_network(seed: int) -> MarkovNetwork:
-    """Some factors over some of a few variables, of any scale; one variable may be in none."""
+    """Return random factors of any scale over a few variables; one variable may be in none."""
     draw = np.random.default_rng(seed)
     names = [f"v{k}" for k in range(int(draw.integers(1, 6)))]
     sizes = {name: int(draw.integers(1, 4)) for name in names}
@@ -47,7 +47,7 @@ def markov_network(seed: int) -> MarkovNetwork:
 
 
 def joint_of(model: FactoredModel) -> np.ndarray:
-    """The product of all tables, one axis for each variable."""
+    """Return the product of all tables, with one axis per variable."""
     names = list(model.names)
     out = np.ones([model.variable(name).cardinality for name in names])
     for factor in model.to_document().factors:
@@ -59,7 +59,7 @@ def joint_of(model: FactoredModel) -> np.ndarray:
 
 
 def weighted(model: FactoredModel, row: dict[str, Any]) -> np.ndarray:
-    """The product of all tables and of the evidence: a code, or a weight for each state."""
+    """Return the product of all tables and the evidence of a row: a code, or a weight for each state."""
     out = joint_of(model)
     for axis, name in enumerate(model.names):
         if row.get(name) is None:
@@ -72,14 +72,14 @@ def weighted(model: FactoredModel, row: dict[str, Any]) -> np.ndarray:
 
 
 def marginal(total: np.ndarray, axis: int) -> np.ndarray:
-    """Of one variable."""
+    """Return the marginal of one variable."""
     others = tuple(k for k in range(total.ndim) if k != axis)
     found: np.ndarray = total.sum(axis=others) / total.sum()
     return found
 
 
 def random_row(model: FactoredModel, draw: np.random.Generator, soft: bool = True) -> dict[str, Any]:
-    """Some variables in states that can go together, some with weights, one of them perhaps zero."""
+    """Return possible evidence on some variables: states, or weights of which one may be zero."""
     joint = joint_of(model)
     flat = int(draw.choice(joint.size, p=(joint / joint.sum()).ravel()))
     states = np.unravel_index(flat, joint.shape)
@@ -97,12 +97,12 @@ def random_row(model: FactoredModel, draw: np.random.Generator, soft: bool = Tru
 
 
 def as_evidence(rows: list[dict[str, Any]], names: tuple[str, ...]) -> dict[str, list[Any]]:
-    """Rows as columns."""
+    """Return rows as columns."""
     return {name: [row.get(name) for row in rows] for name in names}
 
 
 def chain(length: int, states: int, seed: int = 0) -> BayesianNetwork:
-    """A chain of variables."""
+    """Return a Bayesian network in which each variable depends on the one before it."""
     draw = np.random.default_rng(seed)
     names = [f"x{k}" for k in range(length)]
     tables = {names[0]: draw.dirichlet(np.ones(states))}

@@ -1,6 +1,6 @@
 """Hypothesis strategies: small random networks with all their numbers, evidence for them, and row weights.
 
-The structure is drawn choice by choice, so that it shrinks well; the numbers come from one drawn seed.
+The structure is drawn choice by choice, so that Hypothesis can shrink it; the numbers come from one drawn seed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from fgrn.graph.blocks import SISO, Block, Diverter, Source, Variable
 CARDINALITIES = st.sampled_from([2, 3, 2, 2, 3, 4, 2, 3, 2, 1, 2, 3, 2])
 SEEDS = st.integers(0, 2**32 - 1)
 LARGEST_DIVERTER = 12
-"""Most states the product space of one drawn Diverter has."""
+"""The most states of the product space of a drawn Diverter."""
 
 Value: TypeAlias = int | list[float] | None
 
 
 @dataclass(frozen=True)
 class SmallNetwork:
-    """Blocks, and the numbers they hold: tables by the SISO's output, priors by the Source's variable."""
+    """Blocks and their numbers: tables by the SISO's output, priors by the Source's variable."""
 
     blocks: list[Block]
     tables: dict[str, Array] = field(init=False)
@@ -54,7 +54,7 @@ class SmallNetwork:
         return _size(self.variables.values(), self.blocks)
 
     def oracle(self, evidence: Evidence) -> Oracle:
-        """The oracle of this network for these rows."""
+        """Return the oracle of this network for some rows of evidence."""
         return Oracle(self.blocks, self.tables, self.priors, evidence.weights, evidence.known, evidence.rows)
 
 
@@ -79,10 +79,10 @@ class Evidence:
 def networks(
     draw: DrawFn, *, zeros: bool = True, constraints: bool = True, largest: int = 20_000, steps: int = 10
 ) -> SmallNetwork:
-    """A random tree of at most `largest` assignments, grown from one variable in at most `steps` steps.
+    """Draw a random tree with at most `largest` assignments, grown from one variable in at most `steps` steps.
 
-    `zeros` sprinkles tables and priors with exact zeros; without it every number is positive. `constraints`
-    allows learn=False, ties and (with `zeros`) supports.
+    With `zeros` tables and priors have some exact zeros; otherwise every number is positive. `constraints` allows
+    learn=False, ties and (with `zeros`) supports.
     """
     tree = _Tree(Variable("V0", draw(CARDINALITIES)), largest)
     for _ in range(draw(st.integers(1, steps))):
@@ -95,7 +95,7 @@ def networks(
 
 @st.composite
 def loopy_networks(draw: DrawFn, *, zeros: bool = True, constraints: bool = True) -> SmallNetwork:
-    """One loop: a Diverter, two paths of one or two SISO blocks, and a Diverter that joins them."""
+    """Draw a network with one loop: a Diverter, two paths of one or two SISO blocks, and a Diverter joining them."""
     cardinalities = st.sampled_from([2, 3])
     names = iter(range(1_000))
 
@@ -121,7 +121,7 @@ def loopy_networks(draw: DrawFn, *, zeros: bool = True, constraints: bool = True
 
 
 class _Tree:
-    """A tree that grows at its loose ends: each new block meets what is there in one variable only."""
+    """A tree that grows at its loose ends: each new block shares one variable with the existing ones."""
 
     def __init__(self, first: Variable, largest: int) -> None:
         self.largest = largest
@@ -187,7 +187,7 @@ def _size(variables: Any, blocks: Sequence[Block]) -> int:
 
 
 def _with_numbers(draw: DrawFn, blocks: Sequence[Block], zeros: bool, constraints: bool) -> SmallNetwork:
-    """The same blocks with tables, priors, learn, tie and support."""
+    """Return the blocks with drawn tables, priors, learn, tie and support."""
     rng = np.random.default_rng(draw(SEEDS))
     rarely = st.sampled_from([False, False, False, False, constraints])
     tied: dict[tuple[int, int], dict[str, Any]] = {}  # at most one shared table of each shape

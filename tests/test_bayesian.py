@@ -37,8 +37,7 @@ from fgrn import (
 )
 from fgrn.bayes import realisation
 from fgrn.bayes.junction_tree import cluster_tree
-from fgrn.engines import names as engine_names
-from fgrn.engines import wide
+from fgrn.engines import engine_names, wide
 from fgrn.files import container, factored_file, model_file
 
 ENGINES = engine_names()
@@ -703,10 +702,10 @@ def test_what_learning_may_do_is_saved_too(tmp_path: Path) -> None:
 )
 def test_altered_files_are_refused(tmp_path: Path, change: Any, words: str) -> None:
     model = BayesianNetwork({"a": 2, "b": 3}, [("a", "b")], {"a": [0.5, 0.5], "b": np.full((2, 3), 1 / 3)})
-    document, tensors = factored_file.encoded(model, model_file.HEAD)
+    document, tensors = factored_file.encode_factored(model, model_file.HEAD)
     document = copy.deepcopy(document)
     change(document)
     path = tmp_path / "m.fgrn"
-    path.write_bytes(container.packed(document, tensors))
+    path.write_bytes(container.container_bytes(document, tensors))
     with pytest.raises(fgrn.ModelFileError, match=words):
         fgrn.load(path)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
-from fgrn.engines import names as engine_names
+from fgrn.engines import engine_names
 from fgrn.graph.chain import Chain
 
 ENGINES = engine_names()

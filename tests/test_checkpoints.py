@@ -26,7 +26,7 @@ from strategies import Evidence, SmallNetwork, networks, networks_with_evidence
 
 import fgrn
 from fgrn import BayesianNetwork, CheckpointError, CheckpointWarning, LearningError, Network, cli
-from fgrn.engines import names as engine_names
+from fgrn.engines import engine_names
 from fgrn.files import checkpoint_file, container
 from fgrn.graph.blocks import Diverter
 from fgrn.learning import execution
@@ -504,13 +504,13 @@ def test_an_interruption_leaves_the_network_as_it_was(tmp_path: Path) -> None:
 
 def test_every_so_many_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = []
-    plain = checkpoint_file.write
+    plain = checkpoint_file.write_checkpoint
 
     def noted(place: Path, stages: Any, over: bool, tidy: bool) -> None:
         written.append((stages[0].starts[0].epochs if stages[0].starts else 0, over, tidy))
         plain(place, stages, over, tidy)
 
-    monkeypatch.setattr(checkpoint_file, "write", noted)
+    monkeypatch.setattr(checkpoint_file, "write_checkpoint", noted)
     lvm().learn(table(), epochs=10, checkpoint=tmp_path / "run.ckpt", every=4)
     assert written == [(0, False, True), (4, False, False), (8, False, False), (10, True, False)]
 
@@ -691,7 +691,7 @@ def forged(place: Path, change: Callable[[dict[str, Any], dict[str, np.ndarray]]
     document = json.loads(json.loads(raw[8 : 8 + length])["__metadata__"]["fgrn"])
     tensors = {name: array.copy() for name, array in safetensors.load(raw).items() if name != container.CHECKSUM}
     change(document, tensors)
-    place.write_bytes(container.packed(document, tensors))
+    place.write_bytes(container.container_bytes(document, tensors))
 
 
 def set_at(key: str, value: Any) -> Callable[[dict[str, Any], dict[str, np.ndarray]], None]:
@@ -817,7 +817,7 @@ def test_a_disk_that_fills_later_is_a_warning(tmp_path: Path, monkeypatch: pytes
             again.learn(table(), **OPTIONS, checkpoint=place, every=1)
     assert len(caught) == 1
     assert_same(again, plain)
-    stages, over = checkpoint_file.read(place)  # the last good state
+    stages, over = checkpoint_file.read_checkpoint(place)  # the last good state
     assert (stages[0].starts[0].epochs, over) == (2, False)
     later.learn(table(), **OPTIONS, checkpoint=place, resume=True)
     assert_same(later, plain)
@@ -901,7 +901,7 @@ def test_a_command_that_is_killed_is_resumed(people: str, tmp_path: Path) -> Non
     for writes in (9, 25):
         done = subprocess.run([sys.executable, "-c", KILLED_COMMAND, *kept, str(writes)], check=False)
         assert done.returncode == -signal.SIGKILL
-        assert not checkpoint_file.read(place)[1]
+        assert not checkpoint_file.read_checkpoint(place)[1]
         assert not Path(models[1]).exists()
     assert cli.main([*common, "-o", models[0]]) == 0
     assert cli.main(kept) == 0

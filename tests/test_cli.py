@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import signal
@@ -240,7 +241,8 @@ def test_files_of_all_kinds_say_the_same(tmp_path: Path) -> None:
 def test_text_is_trimmed_and_missing_codes_are_unknown(tmp_path: Path) -> None:
     path = tmp_path / "adult.data"
     path.write_text("39, State-gov, ?\n50, ?, 3\n", encoding="utf-8")
-    found = table_file.read(path, header=False).to_pydict()
+    with pytest.warns(fgrn.TableWarning, match=r"column 'x1': '\?' in 1 row; column 'x2': '\?' in 1 row"):
+        found = table_file.read(path, header=False).to_pydict()
     assert found == {"x0": [39, 50], "x1": ["State-gov", None], "x2": [None, 3]}
     kept = table_file.read(path, header=False, missing=["none"]).to_pydict()
     assert kept["x1"] == ["State-gov", "?"]
@@ -267,6 +269,22 @@ def test_doctor_and_bench(capsys: Any) -> None:
     assert {"kernels", "all kernels", "kernel cache"} <= {one["what"] for one in found}
     text = said(capsys, "bench", "--rows", "2000", "--epochs", "2")
     assert "rows per second" in text
+
+
+def test_doctor_goes_on_where_a_package_cannot_be_imported(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.import_module
+
+    def without_a_folder(name: str, package: str | None = None) -> Any:
+        if name == "matplotlib":
+            raise OSError("Matplotlib requires access to a writable cache directory")
+        return real(name, package)
+
+    monkeypatch.setattr(importlib, "import_module", without_a_folder)
+    assert main(["doctor", "--json"]) == 1
+    found = {one["what"]: one for one in json.loads(capsys.readouterr().out)}
+    assert not found["matplotlib"]["fine"]
+    assert "writable cache directory" in found["matplotlib"]["says"]
+    assert found["kernels"]["fine"]
 
 
 def test_a_table_is_read_as_the_model_learnt_it(tmp_path: Path, capsys: Any) -> None:

@@ -28,7 +28,7 @@ from random_models import bayesian_network
 
 import fgrn
 from fgrn import LearningError, Stream, TableFileError, cli
-from fgrn.engines import names as engine_names
+from fgrn.engines import engine_names
 from fgrn.learning.remote.cluster import Cluster, There
 from fgrn.learning.remote.pieces import Held, Piece
 from fgrn.tables import parquet as shares
@@ -807,13 +807,13 @@ def test_parts_have_every_row_once_and_in_order(files: list[list[int]]) -> None:
     for number, groups in enumerate(files):
         first = 0
         for group, rows in enumerate(groups):
-            every.append(shares.Share(f"{number}", (group,), first, rows))
+            every.append(shares.RowGroups(f"{number}", (group,), first, rows))
             first += rows
-    parts = list(shares.parted(every))
+    parts = list(shares.parts_of(every))
     again = [(share.file, group) for part in parts for share in part for group in share.groups]
     assert again == [(share.file, share.groups[0]) for share in every]
     assert sum(share.rows for part in parts for share in part) == sum(map(sum, files))
-    assert len(parts) <= 2 * shares.FEW
+    assert len(parts) <= 2 * shares.FEWEST_PARTS
     for part in parts:
         for share in part:
             assert share.first == sum(files[int(share.file)][: share.groups[0]])

@@ -40,9 +40,9 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def forged(monkeypatch: pytest.MonkeyPatch) -> datasets._Table:
+def forged(monkeypatch: pytest.MonkeyPatch) -> datasets._ArchiveTable:
     """A table of three rows, known as if the archive had it."""
-    table = datasets._Table(
+    table = datasets._ArchiveTable(
         "three rows",
         "forged/forged.data",
         hashlib.md5(FORGED, usedforsecurity=False).hexdigest(),
@@ -50,7 +50,7 @@ def forged(monkeypatch: pytest.MonkeyPatch) -> datasets._Table:
         "What a forger makes.",
         "a test",
     )
-    monkeypatch.setitem(datasets._TABLES, "forged", table)
+    monkeypatch.setitem(datasets._ARCHIVE_TABLES, "forged", table)
     return table
 
 
@@ -94,7 +94,7 @@ def test_a_name_that_is_not_there() -> None:
         datasets.load(["digits"])
 
 
-def test_a_file_becomes_words_numbers_and_holes(forged: datasets._Table, tmp_path: Path) -> None:
+def test_a_file_becomes_words_numbers_and_holes(forged: datasets._ArchiveTable, tmp_path: Path) -> None:
     table = datasets.load("forged", written(tmp_path / "data"))
     assert table.columns == {"number": [5, 7, 5], "class": [None, "no", "yes"]}
     assert table.target == "class"
@@ -193,7 +193,7 @@ def test_the_survey_has_four_groups() -> None:
 
 
 def test_a_missing_file_names_every_place_and_what_to_do(
-    forged: datasets._Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    forged: datasets._ArchiveTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(datasets.FOLDER_VARIABLE, str(tmp_path / "named"))
     (tmp_path / datasets.SHARED).mkdir(parents=True)
@@ -218,12 +218,16 @@ PLACES: dict[str, Callable[[Path, pytest.MonkeyPatch], Path]] = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_file_is_found(place: str, forged: datasets._Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_found(
+    place: str, forged: datasets._ArchiveTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written(PLACES[place](tmp_path, monkeypatch))
     assert datasets.load("forged", tmp_path / "given", fetch=offline).rows == 3
 
 
-def test_places_come_in_their_order(forged: datasets._Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_places_come_in_their_order(
+    forged: datasets._ArchiveTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A forgery in every place: the first one is refused, then, without it, the next."""
     folders = [written(place(tmp_path, monkeypatch), b"x" * 10) for place in PLACES.values()]
     for folder in folders:
@@ -232,7 +236,7 @@ def test_places_come_in_their_order(forged: datasets._Table, tmp_path: Path, mon
         (folder / "forged.data").unlink()
 
 
-def test_a_file_is_downloaded_once(forged: datasets._Table, tmp_path: Path) -> None:
+def test_a_file_is_downloaded_once(forged: datasets._ArchiveTable, tmp_path: Path) -> None:
     archive = Archive(FORGED)
     assert datasets.load("forged", fetch=archive) == datasets.load("forged", fetch=archive)
     assert archive.asked == [f"{datasets.ARCHIVE}/forged/forged.data"]
@@ -240,13 +244,13 @@ def test_a_file_is_downloaded_once(forged: datasets._Table, tmp_path: Path) -> N
     assert datasets.load("forged", fetch=offline).rows == 3
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(forged: datasets._Table, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_done_without(forged: datasets._ArchiveTable, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("not a folder")
     assert datasets.load("forged", fetch=Archive(FORGED)).rows == 3
 
 
 def test_somebody_without_a_home_needs_a_folder_or_a_network(
-    forged: datasets._Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    forged: datasets._ArchiveTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def homeless() -> Path:
         raise RuntimeError("no home")
@@ -268,7 +272,7 @@ def test_somebody_without_a_home_needs_a_folder_or_a_network(
     [FORGED[:-1], FORGED.replace(b"5", b"6"), b"", FORGED + b"4,5,1\n", FORGED.replace(b"\n", b"\r\n"), b"x" * 2**21],
     ids=["cut short", "changed", "empty", "longer", "other line ends", "huge"],
 )
-def test_another_file_of_the_name_is_refused(data: bytes, forged: datasets._Table, tmp_path: Path) -> None:
+def test_another_file_of_the_name_is_refused(data: bytes, forged: datasets._ArchiveTable, tmp_path: Path) -> None:
     folder = written(tmp_path / "given", data)
     with pytest.raises(TableFileError) as caught:
         datasets.load("forged", folder, fetch=Archive(FORGED))
@@ -281,7 +285,9 @@ def test_another_file_of_the_name_is_refused(data: bytes, forged: datasets._Tabl
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_file_that_may_not_be_read(forged: datasets._Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_may_not_be_read(
+    forged: datasets._ArchiveTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = written(tmp_path / "given")
 
     def denied(self: Path, *_: Any, **__: Any) -> None:
@@ -313,8 +319,8 @@ def answering(monkeypatch: pytest.MonkeyPatch, answer: Callable[[str], Answer]) 
 
 
 def test_downloads_take_no_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    answering(monkeypatch, lambda url: Answer(b"x" * (2 * datasets.FILE_LIMIT), url))
-    assert len(datasets.download("https://example.org/a")) == datasets.FILE_LIMIT + 1
+    answering(monkeypatch, lambda url: Answer(b"x" * (2 * datasets.DOWNLOAD_LIMIT), url))
+    assert len(datasets.download("https://example.org/a")) == datasets.DOWNLOAD_LIMIT + 1
 
 
 def test_downloads_stay_on_https(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,7 +332,7 @@ def test_downloads_stay_on_https(monkeypatch: pytest.MonkeyPatch) -> None:
             datasets.download(url)
 
 
-def test_an_answer_that_is_none(monkeypatch: pytest.MonkeyPatch, forged: datasets._Table) -> None:
+def test_an_answer_that_is_none(monkeypatch: pytest.MonkeyPatch, forged: datasets._ArchiveTable) -> None:
     def broken(url: str) -> Answer:
         raise BadStatusLine("gibberish")
 

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable, engines
-from fgrn.engines import cpu
-from fgrn.engines import names as engine_names
+from fgrn.engines import cpu, engine_names
 from fgrn.engines.blocks import blocks_of_rows, in_order
 from fgrn.flow.counts import InMemory
 from fgrn.flow.evidence import encode
-from fgrn.flow.parameters import drawn
+from fgrn.flow.parameters import random_start
 
 ENGINES = engine_names()
 
@@ -146,7 +145,7 @@ def packing_networks(rng: np.random.Generator) -> Network:
 def test_packed_leaves_count_what_the_judge_counts(seed: int, share: float, weighted: bool) -> None:
     rng = np.random.default_rng(seed)
     net = packing_networks(rng)
-    values = drawn(net._spec, net._parameters, int(rng.integers(1000)), 0, again=True).values
+    values = random_start(net._spec, net._parameters, int(rng.integers(1000)), 0, again=True).values
     plan, rows = net._plan(()), int(rng.integers(500, 3000))
     data = {}
     for name in net.observed:

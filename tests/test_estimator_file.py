@@ -77,10 +77,10 @@ def test_an_altered_estimator_is_refused(
     change: str, fitted: fgrn.LatentClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alter, word = CHANGES[change]
-    record = copy.deepcopy(estimator_file.described(fitted))
+    record = copy.deepcopy(estimator_file.estimator_record(fitted))
     alter(record)
     path = tmp_path / "m.fgrn"
-    path.write_bytes(model_file._encoded(fitted.network_, {"estimator": record}))
+    path.write_bytes(model_file._network_bytes(fitted.network_, {"estimator": record}))
     with pytest.raises(fgrn.ModelFileError) as caught:
         fgrn.load(path)
     assert str(path) in str(caught.value)
@@ -91,16 +91,16 @@ def test_what_is_not_altered_comes_back(fitted: fgrn.LatentClassifier, tmp_path:
     path = tmp_path / "m.fgrn"
     fitted.save(path)
     again = fgrn.load(path)
-    assert estimator_file.described(again) == estimator_file.described(fitted)
+    assert estimator_file.estimator_record(again) == estimator_file.estimator_record(fitted)
     assert str(again.selection_) == str(fitted.selection_)
     np.testing.assert_array_equal(again.history_.log_likelihood, fitted.history_.log_likelihood)
 
 
 def test_parameters_of_the_future_are_left_out(fitted: fgrn.LatentClassifier, tmp_path: Path) -> None:
-    record = copy.deepcopy(estimator_file.described(fitted))
+    record = copy.deepcopy(estimator_file.estimator_record(fitted))
     record["params"]["colour_of_the_sky"] = "blue"
     path = tmp_path / "m.fgrn"
-    path.write_bytes(model_file._encoded(fitted.network_, {"estimator": record}))
+    path.write_bytes(model_file._network_bytes(fitted.network_, {"estimator": record}))
     assert isinstance(fgrn.load(path), fgrn.LatentClassifier)
 
 
@@ -126,10 +126,10 @@ def test_a_file_of_the_first_version_stays_readable() -> None:
 @pytest.mark.parametrize("hidden", [["x"], {}, [[1, 2]], [None], "", "auto", [3, 3]])
 def test_hidden_variables_that_are_none(hidden: Any, tmp_path: Path) -> None:
     model = fgrn.DiscreteICA(n_hidden=(2, 2), n_init=1, n_epochs=2, engine="reference").fit({"a": [0, 1], "b": [1, 0]})
-    record = copy.deepcopy(estimator_file.described(model))
+    record = copy.deepcopy(estimator_file.estimator_record(model))
     record["params"]["n_hidden"] = hidden
     path = tmp_path / "m.fgrn"
-    path.write_bytes(model_file._encoded(model.network_, {"estimator": record}))
+    path.write_bytes(model_file._network_bytes(model.network_, {"estimator": record}))
     if hidden == [3, 3]:  # as many of them: a parameter that was changed after fitting
         assert isinstance(fgrn.load(path), fgrn.DiscreteICA)
         return

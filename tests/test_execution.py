@@ -12,7 +12,7 @@ import fgrn
 from fgrn import engines
 from fgrn.engines import kernels, registry
 from fgrn.engines.reference import Reference
-from fgrn.flow.counts import Way
+from fgrn.flow.counts import CountingMethod
 from fgrn.learning.execution import Execution
 
 KERNELS = ("star", "star_messages", "tree", "clusters", "scan", "recount")
@@ -108,7 +108,7 @@ def test_what_was_decided_is_told() -> None:
     assert "600 rows, merged to 59 different ones" in history.execution
     complete = {name: [0, 1, 2] for name in STATES}
     assert cliques().learn(complete, smoothing=0.1).execution == "counting of known values: 3 rows, 1 thread"
-    blocks = Execution.of("cpu", Way("tree", 1000, 300, 8), 1000)
+    blocks = Execution.of("cpu", CountingMethod("tree", 1000, 300, 8), 1000)
     assert str(blocks) == "tree kernel of the cpu engine: 1,000 rows in blocks of at most 300, 4 threads"
 
 
@@ -118,7 +118,7 @@ def test_what_was_decided_is_told() -> None:
 def test_an_engine_is_imported_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_entries", dict(registry._entries))
     engines.register("nowhere", "fgrn.no_such_module", "Nothing")
-    assert engines.names()[-1] == "nowhere"
+    assert engines.engine_names()[-1] == "nowhere"
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
         engines.get("nowhere")
 
@@ -157,4 +157,4 @@ def test_a_wrong_registration_is_refused(given: Any, message: str, monkeypatch: 
     *plain, options = given if isinstance(given[-1], dict) else (*given, {})
     with pytest.raises(fgrn.FgrnError, match=message):
         engines.register(*plain, **options)
-    assert "new" not in engines.names()
+    assert "new" not in engines.engine_names()

@@ -149,11 +149,11 @@ def test_the_environment_names_the_only_folder(monkeypatch: pytest.MonkeyPatch, 
 def test_many_may_write_the_same_file_at_once(folder: Path) -> None:
     """Who reads sees a whole file, whoever is writing it."""
     contents = [bytes([number]) * 100_000 for number in range(8)]
-    cache.write(folder / "one", contents[0])
+    cache.write_kernel(folder / "one", contents[0])
 
     def writing(content: bytes) -> None:
         for _ in range(20):
-            cache.write(folder / "one", content)
+            cache.write_kernel(folder / "one", content)
 
     writers = [Thread(target=writing, args=(content,)) for content in contents]
     for writer in writers:

@@ -15,7 +15,7 @@ from strategies import Evidence, SmallNetwork, networks, networks_with_evidence,
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
-from fgrn.engines import names as engine_names
+from fgrn.engines import engine_names
 from fgrn.flow.evidence import encode
 from fgrn.flow.merging import merged
 

@@ -10,7 +10,7 @@ from strategies import Evidence, SmallNetwork, loopy_networks, networks, network
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
-from fgrn.engines import names as engine_names
+from fgrn.engines import engine_names
 
 ENGINES = engine_names()
 

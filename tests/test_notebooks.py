@@ -78,9 +78,9 @@ def test_learning_tells_how_far_it_has_come(run: Run) -> None:
 
 def test_reading_tells_how_far_it_has_come(run: Run) -> None:
     code = """
-    from fgrn.core.progress import Steps
+    from fgrn.core.progress import ReadingProgress
     for verbose in (0, 1):
-        with Steps(verbose) as told:
+        with ReadingProgress(verbose) as told:
             told("rows read", 5, 0)
             told("rows read", 1234, 0)
             told.note("two files")

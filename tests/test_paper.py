@@ -21,7 +21,7 @@ from fgrn.showcase.paper import (
     FIGURES,
     INCREMENTAL,
     RECOMMENDED,
-    WAYS,
+    WAYS_OF_LEARNING,
     Figures,
     Outcome,
     Results,
@@ -41,8 +41,8 @@ def part_of_the_survey(first: int, count: int) -> datasets.Dataset:
 
 
 @pytest.fixture(scope="module")
-def survey() -> paper._Table:
-    return paper._Table.of(part_of_the_survey(0, 400))
+def survey() -> paper._CodedTable:
+    return paper._CodedTable.of(part_of_the_survey(0, 400))
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_every_percentage_is_a_fraction_of_the_split(figures: Figures) -> None:
 # What is learnt from which rows
 
 
-def test_the_class_is_the_last_column_and_unknown_is_minus_one(survey: paper._Table) -> None:
+def test_the_class_is_the_last_column_and_unknown_is_minus_one(survey: paper._CodedTable) -> None:
     table = part_of_the_survey(0, 400)
     assert list(survey.states)[-1] == table.target
     for at, (name, levels) in enumerate(survey.states.items()):
@@ -77,7 +77,7 @@ def test_the_class_is_the_last_column_and_unknown_is_minus_one(survey: paper._Ta
     assert list(survey.numbers) == [0]  # age
 
 
-def test_a_level_that_no_learnt_row_has_is_unknown(survey: paper._Table) -> None:
+def test_a_level_that_no_learnt_row_has_is_unknown(survey: paper._CodedTable) -> None:
     learnt = np.arange(30)
     seen = survey.as_seen(learnt)
     for at in range(survey.codes.shape[1] - 1):
@@ -88,7 +88,7 @@ def test_a_level_that_no_learnt_row_has_is_unknown(survey: paper._Table) -> None
     assert (seen.codes[learnt] == survey.codes[learnt]).all()
 
 
-def test_bins_hold_about_as_many_learnt_rows_each(survey: paper._Table) -> None:
+def test_bins_hold_about_as_many_learnt_rows_each(survey: paper._CodedTable) -> None:
     learnt = np.arange(300)
     binned = survey.binned(learnt)
     counts = np.bincount(binned.codes[learnt, 0])
@@ -98,7 +98,7 @@ def test_bins_hold_about_as_many_learnt_rows_each(survey: paper._Table) -> None:
 
 
 @pytest.mark.parametrize("way", [Way(smoothing=1.0, hidden=None), Way(smoothing=1.0, hidden=None, bins=paper.BINS)])
-def test_nothing_is_known_of_test_rows_while_learning(survey: paper._Table, way: Way) -> None:
+def test_nothing_is_known_of_test_rows_while_learning(survey: paper._CodedTable, way: Way) -> None:
     """With other test rows the same bins are made, the same number of states is chosen, the same network learnt."""
     rows = np.random.default_rng(0).permutation(len(survey.codes))
     train, test = rows[:250], rows[250:]
@@ -107,36 +107,36 @@ def test_nothing_is_known_of_test_rows_while_learning(survey: paper._Table, way:
     ages = survey.numbers[0].copy()
     for row in test.tolist():
         ages[row] = 999
-    forged = paper._Table(survey.states, other, {0: ages})
+    forged = paper._CodedTable(survey.states, other, {0: ages})
     learnt = []
     for table in (survey, forged):
         table = table.as_seen(train)
         table = table.binned(train) if way.bins else table
-        held_out, hidden = paper._chosen(table, way, train, seed=3)
-        learnt.append((held_out, hidden, table.states, paper._learnt(table, way, hidden, train, seed=3)))
+        held_out, hidden = paper._choose_hidden(table, way, train, seed=3)
+        learnt.append((held_out, hidden, table.states, paper._learn_lvm(table, way, hidden, train, seed=3)))
     assert learnt[0] == learnt[1]
 
 
 def test_the_number_of_states_is_the_one_that_cross_validation_prefers(
-    survey: paper._Table, monkeypatch: pytest.MonkeyPatch
+    survey: paper._CodedTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Four groups of people: one state is too few."""
     way = Way(smoothing=1.0, hidden=None)
     held_out = {}
     for choices in ((1, 4), (4, 1), (1,)):
         monkeypatch.setattr(paper, "CHOICES", choices)
-        held_out[choices], hidden = paper._chosen(survey, way, np.arange(400), seed=0)
+        held_out[choices], hidden = paper._choose_hidden(survey, way, np.arange(400), seed=0)
         assert hidden == max(choices)
     assert held_out[1, 4] == held_out[4, 1] > held_out[1,]
 
 
 def test_the_score_of_one_state_is_that_of_the_shares_of_classes(
-    survey: paper._Table, monkeypatch: pytest.MonkeyPatch
+    survey: paper._CodedTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With one hidden state the class depends on nothing: its smoothed share among the rows that were not kept back."""
     monkeypatch.setattr(paper, "CHOICES", (1,))
     rows, classes = np.arange(400), survey.codes[:, -1]
-    found, _ = paper._chosen(survey, Way(smoothing=1.0, hidden=None), rows, seed=5)
+    found, _ = paper._choose_hidden(survey, Way(smoothing=1.0, hidden=None), rows, seed=5)
     expected = 0.0
     for back in np.array_split(np.random.default_rng([5, paper.FOLDS]).permutation(rows), paper.FOLDS):
         counts = np.bincount(np.delete(classes, back), minlength=classes.max() + 1) + 1.0
@@ -144,33 +144,33 @@ def test_the_score_of_one_state_is_that_of_the_shares_of_classes(
     assert found == pytest.approx(expected)
 
 
-def test_beliefs_are_those_of_the_network(survey: paper._Table) -> None:
-    net = paper._learnt(survey, Way(smoothing=1.0), 4, np.arange(300), seed=0)
+def test_beliefs_are_those_of_the_network(survey: paper._CodedTable) -> None:
+    net = paper._learn_lvm(survey, Way(smoothing=1.0), 4, np.arange(300), seed=0)
     assert not np.allclose(net.table("cars"), 1 / 3)
     assert (net.prior("S") == 1 / 4).all()  # not learnt
     table, target = part_of_the_survey(300, 100), list(survey.states)[-1]
-    belief, impossible = paper._beliefs(net, survey, np.arange(300, 400))
+    belief, impossible = paper._class_posteriors(net, survey, np.arange(300, 400))
     np.testing.assert_allclose(belief, net.posterior(table.features, target), atol=1e-9)
     assert not impossible.any()
 
 
-def test_an_impossible_row_gets_the_commonest_class(survey: paper._Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing_is_possible(net: Any, table: paper._Table, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def test_an_impossible_row_gets_the_commonest_class(survey: paper._CodedTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing_is_possible(net: Any, table: paper._CodedTable, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros((len(rows), len(table.states["travels_by"]))), np.ones(len(rows), dtype=bool)
 
-    monkeypatch.setattr(paper, "_beliefs", nothing_is_possible)
+    monkeypatch.setattr(paper, "_class_posteriors", nothing_is_possible)
     train, test = np.arange(300), np.arange(300, 400)
-    found = paper._outcome(survey, Way(hidden=2), train, test, seed=0)
+    found = paper._run_once(survey, Way(hidden=2), train, test, seed=0)
     commonest = np.bincount(survey.codes[train, -1]).argmax()
     assert found == Outcome(
         100 * np.mean(survey.codes[train, -1] == commonest), 100 * np.mean(survey.codes[test, -1] == commonest), 100, 2
     )
 
 
-def test_other_methods_see_the_same_rows(survey: paper._Table) -> None:
+def test_other_methods_see_the_same_rows(survey: paper._CodedTable) -> None:
     naive_bayes = pytest.importorskip("sklearn.naive_bayes")
     train, test = np.arange(300), np.arange(300, 400)
-    found = dict(paper._others(survey, train, test))
+    found = dict(paper._other_methods(survey, train, test))
     assert tuple(found) == paper.OTHERS
     values, classes = survey.codes[:, :-1] + 1, survey.codes[:, -1]
     other = naive_bayes.CategoricalNB(min_categories=values.max(axis=0) + 1).fit(values[train], classes[train])
@@ -186,14 +186,14 @@ def test_multiplications_are_those_of_the_formulas() -> None:
     leaves, hidden, labels = 10, 10, 2
     joined = leaves + 1
     through_tables = 2 * leaves * hidden * labels
-    assert paper._operations() == {
+    assert paper._count_multiplications() == {
         "optimised": through_tables + 3 * (joined - 2) * hidden,
         "direct": through_tables + joined * (joined - 2) * hidden,
     }
 
 
-def test_batch_learning_holds_messages_of_every_row(survey: paper._Table) -> None:
-    few, many = paper._memory(survey, [500, 4000])
+def test_batch_learning_holds_messages_of_every_row(survey: paper._CodedTable) -> None:
+    few, many = paper._measure_memory(survey, [500, 4000])
     assert (few.rows, many.rows) == (500, 4000)
     assert many.messages == 8 * few.messages
     for one in (few, many):
@@ -238,7 +238,7 @@ def quick(small: None, told: list[tuple[str, int, int]]) -> Iterator[Results]:
 def test_a_run_on_little_tables(quick: Results, told: list[tuple[str, int, int]]) -> None:
     for table in SMALL:
         for method in (BATCH, INCREMENTAL, RECOMMENDED):
-            for order in paper.ORDERS:
+            for order in paper.ROW_ORDERS:
                 score = quick.score(table, method, order)
                 assert score is not None
                 assert all(0 <= run.test <= 100 for run in score.runs)
@@ -271,7 +271,7 @@ def test_a_run_on_little_tables(quick: Results, told: list[tuple[str, int, int]]
     assert read["multiplications"] == quick.operations
 
 
-def test_the_same_split_has_the_same_results(survey: paper._Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_split_has_the_same_results(survey: paper._CodedTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper, "CHOICES", (2, 4))
     once, again = (dict(paper._outcomes(survey, 300, "random", 1, quick=True)) for _ in range(2))
     assert once == again
@@ -309,17 +309,21 @@ def test_without_the_files_a_run_says_what_to_do(tmp_path: Path, monkeypatch: py
 
 
 @pytest.fixture(scope="module")
-def tables(shared_data: Path) -> dict[str, paper._Table]:
-    return {name: paper._Table.of(datasets.load(name, shared_data / "uci")) for name in FIGURES}
+def tables(shared_data: Path) -> dict[str, paper._CodedTable]:
+    return {name: paper._CodedTable.of(datasets.load(name, shared_data / "uci")) for name in FIGURES}
 
 
 def measured(
-    tables: dict[str, paper._Table], name: str, method: str, counts: dict[str, int], monkeypatch: pytest.MonkeyPatch
+    tables: dict[str, paper._CodedTable],
+    name: str,
+    method: str,
+    counts: dict[str, int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> list[Score]:
     """A method on one table, by file order and over random splits."""
     ways = (CHOSEN, BINNED) if method == RECOMMENDED else (method,)
-    monkeypatch.setattr(paper, "WAYS", {way: WAYS[way] for way in ways})
-    monkeypatch.setattr(paper, "_others", lambda *_: ())
+    monkeypatch.setattr(paper, "WAYS_OF_LEARNING", {way: WAYS_OF_LEARNING[way] for way in ways})
+    monkeypatch.setattr(paper, "_other_methods", lambda *_: ())
     scores = [Score(name, method, order) for order in counts]
     for score in scores:
         for number in range(counts[score.order]):
@@ -329,24 +333,24 @@ def measured(
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_the_splits_are_those_of_the_tables(name: str, tables: dict[str, paper._Table]) -> None:
+def test_the_splits_are_those_of_the_tables(name: str, tables: dict[str, paper._CodedTable]) -> None:
     assert len(tables[name].codes) == FIGURES[name].learnt + FIGURES[name].tested
 
 
 @pytest.mark.parametrize("name", FIGURES)
 @pytest.mark.parametrize(("method", "splits"), [(BATCH, 4), (INCREMENTAL, 20)])
 def test_the_papers_test_accuracies_are_reached(
-    name: str, method: str, splits: int, tables: dict[str, paper._Table], monkeypatch: pytest.MonkeyPatch
+    name: str, method: str, splits: int, tables: dict[str, paper._CodedTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beaten, or no more than two standard deviations above ours over random splits."""
     (score,) = measured(tables, name, method, {"random": splits}, monkeypatch)
-    figure = FIGURES[name].test[paper.AS_THE_PAPER[method]]
+    figure = FIGURES[name].test[paper.PAPER_COLUMN[method]]
     assert score.verdict(figure) != "not reached", score.shown()
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_the_recommended_settings_beat_the_paper(
-    name: str, tables: dict[str, paper._Table], monkeypatch: pytest.MonkeyPatch
+    name: str, tables: dict[str, paper._CodedTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By file order, which is how its split reads; random splits of the first table are harder for every method."""
     by_file, random = measured(tables, name, RECOMMENDED, {"file": 3, "random": 4}, monkeypatch)

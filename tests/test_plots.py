@@ -30,9 +30,9 @@ from fgrn import SISO, Diverter, FgrnError, Network, Source, Variable, plots
 from fgrn.core.exceptions import FgrnWarning
 from fgrn.flow.em import History
 from fgrn.learning.criteria import Candidate, Selection
-from fgrn.plots.folding import Room, layered
-from fgrn.plots.placement import place, shown_blocks, spread
-from fgrn.plots.style import AGAINST, GREY, INK, fitted, percent, readable, width_of, wrapped
+from fgrn.plots.folding import Widths, network_layers
+from fgrn.plots.placement import blocks_to_draw, place_in_order, place_nodes
+from fgrn.plots.style import AGAINST, GREY, INK, cut_to_width, percent, readable, width_of, wrap_to_width
 from fgrn.queries.explanation import CERTAIN, Explanation
 
 LEVELS = ("", "$a_b$", "c" * 90)
@@ -303,13 +303,13 @@ def test_a_row_of_a_frame_is_drawn() -> None:
 @given(network=st.one_of(networks(), loopy_networks()), data=st.data())
 @settings(max_examples=40)
 def test_placed_nodes_do_not_overlap_and_wires_lead_down(network: SmallNetwork, data: st.DataObject) -> None:
-    room = Room(data.draw(st.sampled_from([2.0, 4.0, 100.0])), 1.0, 0.5)
-    layers = layered(network.blocks, set(), room)
+    room = Widths(data.draw(st.sampled_from([2.0, 4.0, 100.0])), 1.0, 0.5)
+    layers = network_layers(network.blocks, set(), room)
     size = st.floats(0.1, 2)
     for node in (node for layer in layers for node in layer):
         node.width, node.height = data.draw(size), data.draw(size)
     least = data.draw(st.sampled_from([0.0, 3.0, 30.0]))
-    wide, high = place(layers, least)
+    wide, high = place_nodes(layers, least)
     assert wide >= least
     for layer in layers:
         for one, other in pairwise(layer):
@@ -378,8 +378,11 @@ def test_what_is_spread_is_as_near_as_can_be(wanted: list[tuple[float, float, fl
             self.width, self.x = width, 0.0
 
     boxes: list[Any] = [Box(width) for _, width, _ in wanted]
-    places, weights = np.array([place for place, _, _ in wanted]), np.array([weight for _, _, weight in wanted])
-    spread(boxes, places.tolist(), weights.tolist())
+    places, weights = (
+        np.array([place for place, _, _ in wanted]),
+        np.array([weight for _, _, weight in wanted]),
+    )
+    place_in_order(boxes, places.tolist(), weights.tolist())
     found = np.array([box.x for box in boxes])
     gaps = np.array([(a.width + b.width) / 2 for a, b in pairwise(boxes)])
     assert (np.diff(found) >= gaps - 1e-9).all()
@@ -394,7 +397,7 @@ def test_what_is_spread_is_as_near_as_can_be(wanted: list[tuple[float, float, fl
 
 def test_blocks_that_lead_only_to_what_is_left_out_are_left_out() -> None:
     net = fgrn.hmm({"Y": 2}, hidden=2, length=3000)
-    blocks, gone = shown_blocks(net, 2)
+    blocks, gone = blocks_to_draw(net, 2)
     assert {block.variable.name for block in blocks if isinstance(block, Source)} == {"S[0]"}
     assert len(blocks) == 6  # a Source, two Diverters, tables to two Y and one S
     assert "S[1]" not in gone and "S[2]" in gone
@@ -406,16 +409,16 @@ def test_blocks_that_lead_only_to_what_is_left_out_are_left_out() -> None:
 @given(st.text(max_size=60), st.floats(0.2, 3), st.integers(1, 4))
 @settings(max_examples=60)
 def test_text_fits(name: str, width: float, most: int) -> None:
-    lines = wrapped(name, width, 8, most)
+    lines = wrap_to_width(name, width, 8, most)
     assert 1 <= len(lines) <= most
-    for line in [fitted(name, width, 8), *lines]:
+    for line in [cut_to_width(name, width, 8), *lines]:
         assert line == "…" or width_of(line, 8) <= width
     if width_of(readable(name), 8) <= width:
-        assert lines == [readable(name)] and fitted(name, width, 8) == readable(name)
+        assert lines == [readable(name)] and cut_to_width(name, width, 8) == readable(name)
 
 
 def test_shortened_names_keep_both_ends() -> None:
-    short = fitted("question 17 about the house", 0.9, 8)
+    short = cut_to_width("question 17 about the house", 0.9, 8)
     assert short.startswith("quest") and short.endswith("se") and "…" in short
 
 

@@ -19,8 +19,8 @@ from models import chest, circle
 
 import fgrn
 from fgrn import BayesianNetwork, FgrnError, plots
-from fgrn.plots.arcs import in_layers
-from fgrn.plots.placement import place
+from fgrn.plots.arcs import model_layers
+from fgrn.plots.placement import place_nodes
 from fgrn.plots.style import GREY, INK
 
 
@@ -157,10 +157,10 @@ def test_any_names_are_legible(document: Any, detail: str) -> None:
 @settings(max_examples=20, deadline=None)
 def test_children_are_below_their_parents_and_nothing_overlaps(size: int, parents: int, seed: int) -> None:
     model = random_network(size, parents, seed=seed)
-    layers = in_layers(model, model.names)
+    layers = model_layers(model, model.names)
     for node in (node for layer in layers for node in layer):
         node.width, node.height = 1.0, 0.5
-    place(layers, slope=0.2, columns=False)
+    place_nodes(layers, slope=0.2, columns=False)
     at = {node.item.name: node for layer in layers for node in layer if node.item is not None}  # type: ignore[union-attr]
     assert all(at[parent].top + 0.5 < at[child].top for parent, child in model.arcs)
     for layer in layers:

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 import fgrn
 from fgrn.core.labels import plain_number, shown_number
-from fgrn.core.printing import aligned, fitted
+from fgrn.core.printing import shortened_to_cells, text_table
 from fgrn.tables.columns import bin_labels
 
 
@@ -56,7 +56,7 @@ words = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"], exclude_
 @given(st.lists(st.tuples(words, words, words), min_size=1, max_size=6))
 def test_columns_begin_at_the_same_cell(rows: list[tuple[str, str, str]]) -> None:
     marked = [[f"{a}\u00a6", f"\u00a6{b}", f"{c}\u00a6"] for a, b, c in rows]
-    lines = aligned(["one", "two", "three"], marked, left=2, room=None).split("\n")
+    lines = text_table(["one", "two", "three"], marked, left=2, room=None).split("\n")
     assert len(lines) == len(rows) + 2
     assert len({cell_len(line) for line in lines[2:]}) == 1
     second = [[mark.start() for mark in re.finditer("\u00a6", line)][1] for line in lines[2:]]
@@ -65,7 +65,7 @@ def test_columns_begin_at_the_same_cell(rows: list[tuple[str, str, str]]) -> Non
 
 @given(st.lists(words, min_size=1, max_size=6, unique=True), st.integers(4, 40))
 def test_shortened_names_fit(names: list[str], room: int) -> None:
-    found = fitted(names, room)
+    found = shortened_to_cells(names, room)
     assert all(cell_len(text) <= room for text in found)
     assert all(
         short == " ".join(name.split())
@@ -77,7 +77,7 @@ def test_shortened_names_fit(names: list[str], room: int) -> None:
 @pytest.mark.parametrize(("before", "after"), [(0, 60), (30, 30), (60, 0)])
 def test_names_that_differ_in_one_place_stay_apart(before: int, after: int) -> None:
     names = [f"{'b' * before}{what}{'a' * after}" for what in ("one", "two", "six")]
-    found = fitted(names, 20)
+    found = shortened_to_cells(names, 20)
     assert len(set(found)) == 3
     assert all(one != other for one, other in pairwise(found))
     assert all(what in text for what, text in zip(("one", "two", "six"), found, strict=True))

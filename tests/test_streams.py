@@ -27,7 +27,8 @@ from hypothesis import strategies as st
 import fgrn
 import fgrn.cli
 from fgrn import Schema, Stream
-from fgrn.engines import names as engine_names
+from fgrn.core.labels import MISSING
+from fgrn.engines import engine_names
 from fgrn.tables import table_file
 from fgrn.tables.disk import Disk
 from fgrn.tables.distinct import Distinct
@@ -294,7 +295,7 @@ def test_any_text_means_the_same_in_batches(
     place = tmp_path_factory.mktemp("text") / "a.csv"
     place.write_text(text, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fgrn.tables.text_reader, "BLOCK_BYTES", block)
+        patch.setattr(fgrn.tables.text_reader, "PARSED_BYTES", block)
         expected = outcome(lambda: table_file.read(place))
         found = outcome(lambda: pa.concat_tables(Stream(place, rows=rows)))
         if not isinstance(expected, pa.Table):
@@ -307,7 +308,7 @@ def test_any_text_means_the_same_in_batches(
         if isinstance(theirs, Schema):
             options: dict[str, Any] = {"n_epochs": 2, "n_init": 1, "random_state": 0, "engine": "reference"}
             one, other = (fgrn.LatentClassModel(2, **options) for _ in range(2))
-            assert one.fit(Stream(place, rows=rows)).network_ == other.fit(expected).network_
+            assert one.fit(Stream(place, rows=rows, missing=MISSING)).network_ == other.fit(expected).network_
 
 
 # What may be odd about files
@@ -709,7 +710,7 @@ def test_a_file_that_is_cut_short_is_an_error(cut: int, tmp_path: Path) -> None:
 
 
 def test_many_numbers_keep_their_quantiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fgrn.tables.distinct, "MOST_NUMBERS", 2**10)
+    monkeypatch.setattr(fgrn.tables.distinct, "MOST_EXACT_NUMBERS", 2**10)
     values = np.random.default_rng(0).normal(size=200_000)
     found = Distinct("x")
     for part in np.split(values, 50):
@@ -960,6 +961,7 @@ def test_prediction_takes_no_more_memory_for_more_rows(model: Path, tmp_path: Pa
     code = """
 import sys
 from fgrn.cli import main
+from fgrn.core.labels import MISSING
 def memory(kind):
     lines = open("/proc/self/status").read().splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith(kind))) / 1024

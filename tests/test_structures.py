@@ -10,7 +10,7 @@ import pytest
 
 import fgrn
 from fgrn import Network
-from fgrn.engines import names as engine_names
+from fgrn.engines import engine_names
 
 ENGINES = engine_names()
 

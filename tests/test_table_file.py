@@ -136,7 +136,8 @@ def test_codes_for_missing_values_may_be_words_or_numbers(missing: Any, tmp_path
 def test_no_codes_for_missing_values_are_the_usual_words(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("a\nx\n?\n")
-    assert table_file.read(path, missing=None)["a"].to_pylist() == ["x", None]
+    with pytest.warns(fgrn.TableWarning, match=r"column 'a': '\?' in 1 row\..*missing=\(\)"):
+        assert table_file.read(path, missing=None)["a"].to_pylist() == ["x", None]
     assert table_file.read(path, missing=())["a"].to_pylist() == ["x", "?"]
 
 

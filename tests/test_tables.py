@@ -63,17 +63,52 @@ def test_a_table_is_the_same_in_any_kind(kind: str) -> None:
     filled = model.complete(table)
     assert type(filled) is type(table)
     columns = frames.columns(filled)
-    assert not any(frames.is_unknown(value) for column in columns.values() for value in frames.listed(column))
+    assert not any(frames.is_unknown(value) for column in columns.values() for value in frames.as_list(column))
 
 
 @given(st.lists(st.one_of(st.none(), st.sampled_from(["a", "b", "1"]), st.integers(0, 3), st.booleans(), st.floats())))
 def test_a_column_by_its_values_is_the_column(values: list[Any]) -> None:
     column = frames.columns({"x": values}, by_value=True)["x"]
-    assert isinstance(column, frames.Factored)
+    assert isinstance(column, frames.DictionaryColumn)
     for back, value in zip(column.tolist(), values, strict=True):
         assert (frames.is_unknown(back) and frames.is_unknown(value)) or back == value
     assert column.counts.sum() == len(values)
-    assert frames.listed(frames.taken(column, np.arange(len(values))[::2])) == column.tolist()[::2]
+    assert frames.as_list(frames.select_rows(column, np.arange(len(values))[::2])) == column.tolist()[::2]
+
+
+SERIES = {
+    "words": pd.Series(["a", None, "b"]),
+    "objects": pd.Series(["a", None, 2.5, pd.NA, True, 1], dtype=object),
+    "lists": pd.Series([[0.2, 0.8], [1, 0], None]),
+    "whole numbers": pd.Series([3, 1, 2]),
+    "nullable": pd.Series([3, None, 2], dtype="Int64"),
+    "numbers": pd.Series([3.5, None, 2]),
+    "truth": pd.Series([True, False, True]),
+    "nullable truth": pd.Series([True, None, False], dtype="boolean"),
+    "categories": pd.Series(["a", None, "b"], dtype="category"),
+    "ordered": pd.Series(pd.Categorical(["a", None, "b"], categories=["b", "a"], ordered=True)),
+    "dates": pd.Series(pd.to_datetime(["2020-01-01", None, "2021-01-01"])),
+    "arrow": pd.Series(["a", None, "b"], dtype=pd.ArrowDtype(pa.string())),
+}
+
+
+@pytest.mark.parametrize("by_value", [True, False])
+@pytest.mark.parametrize("series", SERIES.values(), ids=SERIES)
+def test_few_rows_of_pandas_are_read_as_many_are(
+    series: pd.Series, by_value: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read() -> tuple[list[Any], list[bool], type]:
+        (column,) = frames.columns(pd.DataFrame({"x": series}), by_value=by_value).values()
+        values = frames.as_list(column)
+        return (
+            [(type(one), one) for one in values if not frames.is_unknown(one)],
+            [*map(frames.is_unknown, values)],
+            type(column),
+        )
+
+    few = read()
+    monkeypatch.setattr(frames, "FEW_ROWS_OF_PANDAS", 0)
+    assert read() == few
 
 
 def test_words_are_looked_at_once_for_each_value(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +157,7 @@ def test_a_network_reads_any_kind_alike(kind: str) -> None:
     assert net.table("colour").tolist() == expected.table("colour").tolist()
     filled = net.complete(table)
     assert type(filled) is type(table)
-    full = {name: frames.listed(column) for name, column in frames.columns(filled).items()}
+    full = {name: frames.as_list(column) for name, column in frames.columns(filled).items()}
     assert full == expected.complete(WORDS)
     with pytest.raises(fgrn.EvidenceError, match=r"Row 4, 'colour': 'green' is not one of its states"):
         fgrn.lvm({"colour": ["blue", "red"], "size": [1, 2]}, hidden=2).propagate(table)

@@ -94,6 +94,12 @@ def outcome(make: Any) -> Any:
     return found, sorted({str(one.message) for one in told})
 
 
+def walked(stream: Stream) -> Any:
+    """The tables of a stream, and then what it warns of."""
+    yield from stream
+    stream.tell()
+
+
 def in_memory(place: Path, **options: Any) -> Any:
     found, told = outcome(lambda: [table_file.read(place, **options)])
     return (([], []) if "holds no rows" in str(found[1]) else found), told
@@ -117,9 +123,9 @@ def test_any_text_is_the_same_table_or_the_same_error_in_blocks_of_any_size(
     place.write_bytes(text)
     expected = in_memory(place, header=header)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_reader, "BLOCK_BYTES", block)
+        patch.setattr(text_reader, "PARSED_BYTES", block)
         assert in_memory(place, header=header) == expected
-        assert outcome(lambda: Stream(place, rows=rows, header=header)) == expected
+        assert outcome(lambda: walked(Stream(place, rows=rows, header=header))) == expected
         left_out = [Stream(place, rows=rows, header=header, on_bad="skip") for _ in range(2)]
         some = outcome(lambda: left_out[0])
     assert outcome(lambda: left_out[1]) == some
@@ -203,7 +209,7 @@ def test_empty_lines_before_the_first_value_are_counted_whatever_ends_them(place
     place.write_bytes(b"\r\r\n\n\r\n1\n")
     for block in (1, 2, 3, 2**20):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(text_reader, "BLOCK_BYTES", block)
+            patch.setattr(text_reader, "PARSED_BYTES", block)
             assert table_file.read(place, header=False)["x0"].to_pylist() == [None] * 4 + [1], block
 
 
@@ -256,7 +262,7 @@ def test_a_row_without_an_end_is_an_error_before_all_of_it_is_read(
     place.write_bytes(text)
     found = set(messages(place))
     for block in (64, 100_000):
-        monkeypatch.setattr(text_reader, "BLOCK_BYTES", block)
+        monkeypatch.setattr(text_reader, "PARSED_BYTES", block)
         found |= set(messages(place))
     assert len(found) == 1
     assert f"line {1 + text.startswith(b'p')}: a row of more than 2,000 bytes" in found.pop()
@@ -289,7 +295,7 @@ def test_a_small_gzip_file_does_not_fill_the_memory(tmp_path: Path, monkeypatch:
 def test_bytes_that_are_not_in_the_encoding_are_an_error_after_what_comes_before(
     encoding: str, block: int, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_reader, "BLOCK_BYTES", block)
+    monkeypatch.setattr(text_reader, "PARSED_BYTES", block)
     bad = {"ascii": b"\xe9", "utf-16-le": b"\x00\xdc", "gb18030": b"\xff", "cp1252": b"\x81"}[encoding]
     place.write_bytes("p,q\r\n1,2\r\n".encode(encoding) + bad + ",3\r\n".encode(encoding))
     for use in (table_file.read, Stream):
@@ -340,7 +346,7 @@ def test_damaged_files_are_tables_or_errors_of_ours(kind: str, tmp_path: Path) -
     read = 0
     for _ in range(60):
         place.write_bytes(damaged(whole, draw))
-        ours, theirs = in_memory(place), outcome(lambda: Stream(place))
+        ours, theirs = in_memory(place), outcome(lambda: walked(Stream(place)))
         read += isinstance(theirs[0][0], list)
         if "parquet" not in kind:
             assert ours == theirs

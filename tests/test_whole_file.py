@@ -34,7 +34,7 @@ TABLE = {"a": ["x", "y"] * 50, "b": ["u", "v", "v", "u"] * 25}
 
 
 def in_batches(path: Path) -> None:
-    with table_writer.writing(path) as out:
+    with table_writer.table_writer(path) as out:
         for _ in range(3):
             out.write(TABLE)
 
@@ -132,7 +132,7 @@ class Full(io.BufferedWriter):
 def test_errors_of_the_caller_are_not_those_of_the_file(tmp_path: Path) -> None:
     for name in ("t.csv", "t.csv.gz", "t.parquet"):
         for error in (OSError(5, "Input/output error"), ValueError("a"), KeyboardInterrupt(), fgrn.SchemaError("s")):
-            with pytest.raises(type(error)) as caught, table_writer.writing(tmp_path / name) as out:
+            with pytest.raises(type(error)) as caught, table_writer.table_writer(tmp_path / name) as out:
                 out.write(TABLE)
                 raise error
             assert caught.value is error
@@ -199,7 +199,7 @@ def test_links_are_followed_as_open_does(tmp_path: Path) -> None:
         NET.save(circle)
     chained = tmp_path / "chained"
     chained.symlink_to(link)
-    whole_file.write(chained, b"through two")
+    whole_file.write_whole(chained, b"through two")
     assert real.read_bytes() == b"through two"
 
 
@@ -218,7 +218,7 @@ def test_a_link_the_system_does_not_follow_is_not_followed(tmp_path: Path, monke
 
     monkeypatch.setattr(Path, "stat", refusing)
     with pytest.raises(fgrn.FgrnError, match="permission denied"):
-        table_file.put(str(link), b"other")
+        table_file.write_file(str(link), b"other")
     assert target.read_bytes() == b"mine"
 
 
@@ -229,7 +229,7 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
         places.append(tmp_path / "pipe")
     for place in places:
         with pytest.raises(fgrn.TableFileError, match=f"{place.name}.*something that is not a file"):
-            table_file.put(str(place), b"data")
+            table_file.write_file(str(place), b"data")
 
 
 # What killed writers leave
@@ -250,7 +250,7 @@ def test_what_a_killed_writer_left_goes_with_the_next_write(tmp_path: Path) -> N
     assert done.returncode == -signal.SIGKILL
     (left,) = tmp_path.iterdir()
     assert left.suffix == ".part"
-    table_file.put(str(tmp_path / "other"), b"data")
+    table_file.write_file(str(tmp_path / "other"), b"data")
     assert names_in(tmp_path) == ["other"]
 
 
@@ -259,7 +259,7 @@ def test_what_is_being_written_is_no_leftover(tmp_path: Path) -> None:
     with whole_file.replacing(tmp_path / "slow") as slow:
         (part,) = tmp_path.iterdir()
         os.utime(part, (0, 0))  # however long ago
-        whole_file.write(tmp_path / "quick", b"data")
+        whole_file.write_whole(tmp_path / "quick", b"data")
         slow.write(b"slow")
     assert names_in(tmp_path) == ["quick", "slow"]
 
@@ -272,7 +272,7 @@ def test_of_which_a_lock_tells_nothing_is_left_over_after_a_day(
         (tmp_path / left).write_bytes(b"half")
         now = (tmp_path / left).stat().st_mtime
         os.utime(tmp_path / left, (now - ago, now - ago))
-        whole_file.write(tmp_path / "m", b"data")
+        whole_file.write_whole(tmp_path / "m", b"data")
         return names_in(tmp_path)
 
     mine, others = f".fgrn-{whole_file.MACHINE}-1-ab.part", ".fgrn-00000000-1-ab.part"
@@ -299,7 +299,7 @@ def without_locks(*_: Any) -> None:
 @posix
 def test_a_part_that_was_taken_for_a_leftover_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the moment it is made and the one it is locked another writer may come."""
-    plain, seen = whole_file._locked, []
+    plain, seen = whole_file._try_lock, []
 
     def late(number: int) -> bool | None:
         if not seen:
@@ -308,8 +308,8 @@ def test_a_part_that_was_taken_for_a_leftover_is_made_again(tmp_path: Path, monk
                 path.unlink()
         return plain(number)
 
-    monkeypatch.setattr(whole_file, "_locked", late)
-    whole_file.write(tmp_path / "m", b"data")
+    monkeypatch.setattr(whole_file, "_try_lock", late)
+    whole_file.write_whole(tmp_path / "m", b"data")
     assert seen
     assert (tmp_path / "m").read_bytes() == b"data"
     assert names_in(tmp_path) == ["m"]
@@ -319,9 +319,9 @@ def test_a_file_system_that_does_not_know_files_again_can_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os.path, "samestat", lambda *_: False)
-    monkeypatch.setattr(whole_file, "PATIENCE", 0.0)
+    monkeypatch.setattr(whole_file, "LOCK_PATIENCE", 0.0)
     with whole_file.locked(tmp_path / "m"):
-        whole_file.write(tmp_path / "m", b"data")
+        whole_file.write_whole(tmp_path / "m", b"data")
     assert (tmp_path / "m").read_bytes() == b"data"
     assert [name for name in names_in(tmp_path) if name.endswith(".part")] == []
 
@@ -356,7 +356,7 @@ def learn(place: Path, **options: Any) -> None:
 @posix
 def test_two_processes_on_one_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one is told who has it; when that is killed the checkpoint is free."""
-    monkeypatch.setattr(whole_file, "PATIENCE", 0)
+    monkeypatch.setattr(whole_file, "LOCK_PATIENCE", 0)
     place, link = tmp_path / "run.ckpt", tmp_path / "link"
     link.symlink_to(place)
     with holding(place) as process:
@@ -371,7 +371,7 @@ def test_two_processes_on_one_checkpoint(tmp_path: Path, monkeypatch: pytest.Mon
 
 @posix
 def test_two_runs_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole_file, "PATIENCE", 0)
+    monkeypatch.setattr(whole_file, "LOCK_PATIENCE", 0)
     place = tmp_path / "run.ckpt"
 
     def watch(*_: Any) -> None:
@@ -393,8 +393,8 @@ def test_two_runs_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_lock_that_is_looked_at_for_an_instant_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "run.ckpt"
     answers = iter([False, False])
-    plain = whole_file._locked
-    monkeypatch.setattr(whole_file, "_locked", lambda number: next(answers, None) is not False and plain(number))
+    plain = whole_file._try_lock
+    monkeypatch.setattr(whole_file, "_try_lock", lambda number: next(answers, None) is not False and plain(number))
     with whole_file.locked(place):
         assert names_in(tmp_path) == [".run.ckpt.fgrn-lock"]
     assert not names_in(tmp_path)

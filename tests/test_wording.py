@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import fgrn
 from fgrn.cli import main
 from fgrn.core.exceptions import HIDDEN, FgrnError, FgrnWarning, UnknownNameError, counted, visible, warn
-from fgrn.core.printing import aligned
+from fgrn.core.printing import text_table
 
 NAME = "tall\x1b[31m\u202e\u200b\nname"
 VALUES = ["\x1b]0;title\x07yes", "\x9b2Jno"]
@@ -78,7 +78,7 @@ def test_a_warning_is_shown_without_what_is_hidden() -> None:
 
 
 def test_tables_tell_names_apart_that_differ_in_what_is_hidden() -> None:
-    lines = aligned([], [["a\tb"], ["a b"], ["a\u200bb"]]).split("\n")
+    lines = text_table([], [["a\tb"], ["a b"], ["a\u200bb"]]).split("\n")
     assert lines == [r"a\tb", "a b", r"a\u200bb"]
 
 
@@ -183,7 +183,10 @@ def test_a_part_of_the_likeliest_states_is_told_from_the_likeliest_of_a_part(
 ) -> None:
     tables = {"a": [[0.6, 0.4]], "b": [[0.4, 0.3, 0.3], [1, 0, 0]]}
     pair = fgrn.BayesianNetwork({"a": ["p", "q"], "b": ["u", "v", "w"], "c": 2}, [("a", "b")], tables)
-    assert pair.most_probable(names=["a"]).labels == {"a": "q"}
+    with pytest.warns(fgrn.FgrnWarning, match="a part of the most probable assignment"):
+        assert pair.most_probable(names=["a"]).labels == {"a": "q"}
+    with pytest.warns(fgrn.FgrnWarning, match=r"c is left out.*joint\(evidence, \['a', 'b'\]\)"):
+        assert pair.most_probable(names=["a", "b"]).labels == {"a": "q", "b": "u"}
     assert pair.posterior(None, "a").argmax() == 0
     pair.save(tmp_path / "pair.fgrn")
     asked = ["query", str(tmp_path / "pair.fgrn"), "--most-probable"]

@@ -14,6 +14,7 @@ from .core.exceptions import (
     EmptyColumnWarning,
     EvidenceError,
     FgrnError,
+    FgrnWarning,
     ImpossibleEvidence,
     ImpossibleRowWarning,
     KernelCacheWarning,
@@ -73,6 +74,7 @@ __all__ = [
     "EvidenceError",
     "Factor",
     "FgrnError",
+    "FgrnWarning",
     "ImpossibleEvidence",
     "ImpossibleRowWarning",
     "KernelCacheWarning",
@@ -131,7 +133,7 @@ _moved.find_moved()
 
 
 def __getattr__(name: str) -> Any:
-    """Estimators and heavy modules, imported when they are first asked for."""
+    """Import estimators, models and modules when they are first used, so that `import fgrn` stays light."""
     if name in _ESTIMATORS:
         return getattr(import_module(".estimators", __name__), name)
     if name in _MODELS:
@@ -148,25 +150,25 @@ def __dir__() -> list[str]:
 
 
 def load(path: str | Path) -> Any:
-    """What is in a model file: the Network or the estimator that was saved there."""
+    """Return the Network or the estimator that was saved in a model file."""
     from .files.model_file import load as load_file
 
     return load_file(path)
 
 
 def read(path: str | Path, format: str | None = None, *, rescale: bool | float = 0.01) -> FactoredModel:
-    """The network in a file of another program: BIF, XMLBIF, Hugin NET, XDSL, UAI, DSC or DNE, plain or gzipped.
+    """Return the network in a file of another program: BIF, XMLBIF, Hugin NET, XDSL, UAI, DSC or DNE, also gzipped.
 
     A Bayesian network is a `BayesianNetwork`, any other model a `MarkovNetwork`. Variables of UAI files are called x0,
     x1, ..., and their states are numbers.
 
     Args:
-        path: of the file.
-        format: "bif", "xmlbif", "net", "xdsl", "uai", "dsc" or "dne"; told by the end of the name, or by what is in it,
-            unless given.
-        rescale: how far the sum of a table's row may be from one: rows that miss it by more than rounding, 0.0001, and
-            by up to this are divided by their sum, with a warning; others are an error. True divides any row by its
-            sum, as tables of counts need it; False none.
+        path: the path of the file.
+        format: "bif", "xmlbif", "net", "xdsl", "uai", "dsc" or "dne"; None for the one that the extension of the name
+            or the content of the file indicates.
+        rescale: the largest accepted difference between the sum of a row and one. Rows that differ by more than
+            rounding, 0.0001, and at most by this are divided by their sum, with a warning; others are an error. True
+            divides any row by its sum, for tables of counts; False none.
     """
     from .bayes.bayesian import BayesianNetwork
     from .bayes.markov import MarkovNetwork
@@ -185,8 +187,8 @@ def write(model: FactoredModel, path: str | Path, format: str | None = None) -> 
 
     Args:
         model: a `BayesianNetwork` or a `MarkovNetwork` (which only UAI can hold).
-        path: of the file.
-        format: see `read`; told by the end of the name unless given.
+        path: the path of the file.
+        format: see `read`; None for the one that the extension of the name indicates.
     """
     from .bayes.factored import FactoredModel
     from .files.formats import write_document
@@ -199,7 +201,7 @@ def write(model: FactoredModel, path: str | Path, format: str | None = None) -> 
 
 
 def read_evidence(path: str | Path) -> Mapping[str, Any]:
-    """What a UAI evidence file says, by variable, ready for `propagate`."""
+    """Return the evidence in a UAI evidence file, by variable, as `propagate` takes it."""
     from .files.formats import read_evidence as read_file
 
     return read_file(path)

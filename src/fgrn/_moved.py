@@ -1,4 +1,4 @@
-"""Modules that were documented under another name, before they were put into folders: both names are one module."""
+"""Old names of modules that moved into folders: both names import the same module."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ MOVED = {
     "fgrn.online": "fgrn.flow.online",
     "fgrn.paper": "fgrn.showcase.paper",
 }
-"""The name that was documented, and where the module is now; a folder that is gone has none."""
+"""The documented old name, and the name of the module now; empty for a folder that is gone."""
 
 
 class _Moved(MetaPathFinder, Loader):
-    """Finds a module by its old name, when somebody asks for it."""
+    """Import finder for modules under their old names."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -48,6 +48,6 @@ class _Moved(MetaPathFinder, Loader):
 
 
 def find_moved() -> None:
-    """Let the old names be imported."""
+    """Install the import finder for old names."""
     if not any(isinstance(finder, _Moved) for finder in sys.meta_path):
         sys.meta_path.append(_Moved())

@@ -1,4 +1,4 @@
-"""Warming up: the kernels of the CPU engine compiled, or loaded, before anybody waits for them."""
+"""`fgrn.warm`: compile or load the kernels of the CPU engine before the first request."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from .bayes.bayesian import BayesianNetwork
 from .graph.structures import hmm, lvm
 
 ROWS = 32
-"""More than those of which the CPU engine makes every message, so that it needs all of its kernels."""
+"""More rows than those of which the CPU engine computes every message, so that all of its kernels are used."""
 
 STATES = (2, 2**7 + 1, 2**15 + 1)
-"""As many as make codes of one, two and four bytes, for each of which there is a kernel."""
+"""Numbers of states whose codes take one, two and four bytes; there is a kernel for each."""
 
 
 def warm() -> None:
     """Compile all kernels of the CPU engine, or load them, before anybody waits for them. It changes nothing else.
 
-    For services, which answer many small requests: call it once, before the first of them, and ask with `engine="cpu"`.
-    It takes about half a minute where the kernels were never compiled, and a second where they are on disk (`fgrn
-    doctor` says where). `engine="auto"` is the reference engine for small work: that never waits for a compiler, but
-    takes milliseconds for a row where the CPU engine takes half of one. A network of more than about a thousand columns
-    has kernels of its own: ask it something with `engine="cpu"` after this.
+    For services that answer many small requests: call it once, before the first request, and ask with `engine="cpu"`.
+    It takes about half a minute if the kernels were never compiled, and a second if they are cached on disk (`fgrn
+    doctor` says where). "auto" uses the reference engine for small work, which never waits for a compiler but takes
+    milliseconds for a row where the CPU engine takes half of one. A network of more than about a thousand columns has
+    kernels of its own: make one query with `engine="cpu"` after this call.
     """
     rows = {"a": [0, 1] * (ROWS // 2), "b": [0, 0, 1, None] * (ROWS // 4)}
     for states in STATES:

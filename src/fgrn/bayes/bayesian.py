@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from .. import engines
 from ..core import settings
-from ..core.distributions import normalised
+from ..core.distributions import normalised_rows
 from ..core.exceptions import (
     ImpossibleEvidence,
     LearningError,
@@ -79,7 +79,7 @@ class BayesianNetwork(FactoredModel):
         parents = _checked_parents(known, arcs)
         self._order = _causes_first(parents)
         given, masks, groups = settings.by_name(tables), settings.by_name(supports), settings.by_name(ties)
-        frozen = settings.names("frozen", frozen)
+        frozen = settings.variable_names("frozen", frozen)
         for what in (given, masks, groups, frozen):
             for key in what:
                 if key not in known:
@@ -100,7 +100,7 @@ class BayesianNetwork(FactoredModel):
         variables = variables_of(document)
         parents = {factor.scope[-1]: factor.scope[:-1] for factor in document.factors}
         # files round their numbers: rows that nearly sum to one are made to, and written as they were
-        tables = {factor.scope[-1]: normalised(factor.values) for factor in document.factors}
+        tables = {factor.scope[-1]: normalised_rows(factor.values) for factor in document.factors}
         network = cls(variables, parents, tables, name=document.name, properties=document.properties)
         for factor in document.factors:
             given = network._as_given[factor.scope[-1]]
@@ -177,7 +177,7 @@ class BayesianNetwork(FactoredModel):
         """As they were given, to the last digit, unless they were learnt since."""
         for part in self._parts:
             given, now = self._as_given.get(part.name), self.table(part.name)
-            values = given if given is not None and np.array_equal(normalised(given), now) else now
+            values = given if given is not None and np.array_equal(normalised_rows(given), now) else now
             yield part.scope, values.reshape([self._variables[name].cardinality for name in part.scope])
 
     def sample(
@@ -248,14 +248,16 @@ class BayesianNetwork(FactoredModel):
         data, weights = recorded(self, data, weights, executor)
         encoded = encode(self, data if isinstance(data, (Recorded, Spread)) else self._checked(data))
         if not options.get("online") and self._is_complete(data, encoded):
-            settings.choice("engine", options.get("engine", "auto"), ("auto", *engines.names()))
+            settings.choice("engine", options.get("engine", "auto"), ("auto", *engines.engine_names()))
             settings.choice("merge", options.get("merge"), (True, False, None))
             rule = em.Rule(
                 epochs, cycles, tolerance, options.get("cycle_tolerance", 1e-10), starts, seed,
                 options.get("accelerate", False),
             )  # fmt: skip
             spec = (
-                self._spec if only is None else self._spec.restricted(settings.names("only", only, own=self.variable))
+                self._spec
+                if only is None
+                else self._spec.restricted(settings.variable_names("only", only, own=self.variable))
             )
             if not any(spec.learnt_tables):
                 raise LearningError("Nothing here may be learnt: every table is frozen.")
@@ -273,10 +275,10 @@ class BayesianNetwork(FactoredModel):
                 except ImpossibleEvidence as error:
                     raise located(error, data) from None
             self._parameters, history = learnt
-            how = Execution.of(None, rows.way, encoded.rows)
+            how = Execution.of(None, rows.method, encoded.rows)
             history = replace(history, execution=str(how))
             run = {"engine": None, "merge": None, "kernel": how.kernel}  # rows are counted as they are
-            self._trained += (em.record(history, encoded.rows, rule, smoothing, holes, run),)
+            self._trained += (em.training_record(history, encoded.rows, rule, smoothing, holes, run),)
             return history
         network = self._tree_network()
         history = network.learn(
@@ -306,11 +308,13 @@ def _checked_parents(known: Mapping[str, Variable], arcs: Any) -> dict[str, tupl
     parents: dict[str, list[str]] = {name: [] for name in known}
     if isinstance(arcs, Mapping):
         pairs = [
-            (parent, child) for child, some in arcs.items() for parent in settings.names("arcs", some, WiringError)
+            (parent, child)
+            for child, some in arcs.items()
+            for parent in settings.variable_names("arcs", some, WiringError)
         ]
         pairs += [(None, child) for child, some in arcs.items() if not some]
     else:
-        pairs = list(settings.names("arcs", arcs, WiringError))
+        pairs = list(settings.variable_names("arcs", arcs, WiringError))
     for pair in pairs:
         if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
             raise WiringError(f"An arc is a pair (parent, child). Got {pair!r} instead.")

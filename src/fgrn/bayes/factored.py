@@ -214,9 +214,9 @@ class FactoredModel(Queries):
             options: those of `Network.propagate`: impossible, engine, threads; for loops rounds, damping, tolerance.
         """
         settings.choice("method", method, METHODS)
-        if method == "exact" and not {*settings.names("parts", parts)} <= {"marginal", "likelihood"}:
+        if method == "exact" and not {*settings.variable_names("parts", parts)} <= {"marginal", "likelihood"}:
             raise FgrnError("The messages of a model are those on the edges of its network: see to_network.")
-        kept = self.names if keep is None else settings.names("keep", keep, own=self.variable)
+        kept = self.names if keep is None else settings.variable_names("keep", keep, own=self.variable)
         for name in kept:
             self.variable(name)
         network = self._tree_network() if method == "exact" else self.to_network(method)
@@ -224,7 +224,7 @@ class FactoredModel(Queries):
 
     def joint(self, evidence: frames.Data, names: Sequence[Name], **options: Any) -> np.ndarray:
         """The joint distribution of a few variables in each row, (rows, states of the first, of the second, ...)."""
-        wanted = settings.names("names", names, own=self.variable)
+        wanted = settings.variable_names("names", names, own=self.variable)
         sizes = [self.variable(name).cardinality for name in wanted]
         if len(set(wanted)) < len(wanted) or not wanted:
             raise EvidenceError(f"The joint distribution is that of some variables, each named once. Got {wanted!r}.")
@@ -252,13 +252,13 @@ class FactoredModel(Queries):
 
         Args:
             evidence: see `propagate`.
-            names: which variables of that one assignment to return, all unless given: a part of it. The likeliest
-                states of some variables, whatever the others are, are another question: see `joint` and `posterior`.
+            names: which variables of that one assignment to return, all unless given: a part of it, with a warning
+                if variables that are not known are left out. The most probable states of some variables, whatever the
+                others are, are another question: see `joint` and `posterior`.
         """
-        asked = self._asked(names)
-        found = self._tree_network().most_probable(self._checked(evidence), names=asked)
+        found = self._tree_network()._assignment(self._checked(evidence), self._asked(names))
         known = () if names is None else known_names(self, encode(self, self._checked(evidence)))
-        return most_probable(*found, self.names, known)
+        return most_probable(*found, self.names, known, () if names is None else self.names)
 
     def max_marginals(
         self, evidence: frames.Data = None, *, names: Collection[Name] | None = None
@@ -347,7 +347,7 @@ def checked_variables(variables: Any) -> dict[str, Variable]:
     if isinstance(variables, Mapping):
         variables = [Variable(name, states) for name, states in variables.items()]
     known: dict[str, Variable] = {}
-    for variable in settings.listed("variables", variables, WiringError):
+    for variable in settings.as_tuple_of_names("variables", variables, WiringError):
         if not isinstance(variable, Variable):
             raise WiringError(f"The variables are a mapping to their states, or Variables. Got {variable!r} instead.")
         if variable.name in known:

@@ -92,7 +92,9 @@ class Answer:
         if possible.all():
             return None, self._evidence
         which = np.flatnonzero(possible)
-        return possible, {name: frames.taken(column, which) for name, column in frames.columns(self.known).items()}
+        return possible, {
+            name: frames.select_rows(column, which) for name, column in frames.columns(self.known).items()
+        }
 
     @staticmethod
     def _all_rows(possible: np.ndarray | None, answers: list[Any], nothing: Any = None) -> list[Any]:
@@ -129,8 +131,8 @@ class Answer:
     def most_probable(self, names: Sequence[str]) -> None:
         """The states of all variables that are likeliest together."""
         possible, evidence = self._answerable()
-        labels, logarithm = self.model.most_probable(evidence, names=names)
-        found = {name: self._all_rows(possible, np.atleast_1d(column).tolist()) for name, column in labels.items()}
+        labels, logarithm = self.model.most_probable(evidence)
+        found = {name: self._all_rows(possible, np.atleast_1d(labels[name]).tolist()) for name in names}
         logs = np.array(self._all_rows(possible, np.atleast_1d(logarithm).tolist(), -math.inf))
         hidden = len(self.model.variables) - len(found)
         if hidden:

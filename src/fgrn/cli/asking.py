@@ -12,7 +12,7 @@ from ..core import printing
 from ..core.exceptions import FgrnError, ImpossibleEvidence, visible
 from ..core.labels import plain_number
 from ..tables import frames, table_file
-from ..tables.writer import writing
+from ..tables.writer import table_writer
 from . import common, rows
 from .wording import say
 
@@ -57,7 +57,7 @@ def predict(
         return
     word = estimator._y_name if hasattr(estimator, "classes_") else "cluster"
     written = 0
-    with writing(output) as out:
+    with table_writer(output) as out:
         for table, known in rows.matched(estimator, common.stream_for(estimator, data, **options)):
             beliefs = estimator.predict_proba(known)
             columns = {name: table[name] for name in table.column_names} if keep else {}
@@ -129,7 +129,7 @@ def complete(
     source = common.stream_for(estimator, data, **options).again()
     broken, worded = _with_fractions(estimator, source) if table_file.format_of(output) == "parquet" else ((), ())
     written = 0
-    with writing(output) as out:
+    with table_writer(output) as out:
         for table, features in rows.matched(estimator, source, kept=True):
             known = _with_class(estimator, table, features)
             filled, sure = estimator.complete(known, return_proba=True)
@@ -315,7 +315,7 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
                     telling = belief * np.log(lift)  # what the value adds to the divergence from the baseline
                     lines.append((telling, (name, str(level)), [f"{belief:.1%}", f"{lift:.2f}"]))
         lines.sort(key=lambda line: -line[0])
-        room = printing.room()
+        room = printing.terminal_width()
         names = printing.equations([pair for _, pair, _ in lines[:most]], None if room is None else room - BESIDE)
         shown = [[name, *cells] for name, (_, _, cells) in zip(names, lines[:most], strict=True)]
         say(common.aligned(["value", "here", "times the baseline"], shown, indent=2) + "\n")

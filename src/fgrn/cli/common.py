@@ -208,7 +208,7 @@ def check_finite(table: Any, data: str, known: Collection[str] | None = None) ->
     from ..tables.text_reader import bad_row_error, infinite
 
     for name, row, value in _infinite(table, known):
-        raise bad_row_error(table_file.called(data), infinite(row, name, value))
+        raise bad_row_error(table_file.name_in_errors(data), infinite(row, name, value))
 
 
 def _infinite(table: Any, known: Collection[str] | None) -> Iterator[tuple[str, int, float]]:
@@ -286,7 +286,7 @@ def check_table(path: str, as_json: bool) -> None:
     if as_json:
         raise click.UsageError("--json prints to standard output; leave out -o, or leave out --json.")
     check_place(path, "a table, such as answers.csv")
-    if table_file.kind_of(path) is None:
+    if table_file.format_by_name(path) is None:
         raise click.UsageError(
             f"-o is the name of a table, and its end ({', '.join(table_file.FORMATS)}) tells the format. Got {path!r}."
         )
@@ -326,9 +326,9 @@ def _files_of(source: str | None) -> list[str]:
 def check_picture(path: str | None) -> None:
     """Refuse, before anything is done, a picture that cannot be saved there."""
     if path is not None:
-        from ..plots.style import check_name
+        from ..plots.style import check_picture_path
 
-        check_name(path)
+        check_picture_path(path)
 
 
 def taken_out(table: Any, column: str | None) -> tuple[Any, list[Any] | None]:
@@ -396,7 +396,7 @@ def aligned(
     heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, indent: int = 0, bars: bool = False
 ) -> str:
     """Columns for people, no wider than the terminal."""
-    return printing.aligned(heads, rows, left, indent, printing.room(), bars)
+    return printing.text_table(heads, rows, left, indent, printing.terminal_width(), bars)
 
 
 def confirm(path: str, rows: int | None = None) -> None:

@@ -29,9 +29,9 @@ from .wording import say
 @common.json_option
 def demo(output: str, hidden: int, epochs: int, as_json: bool) -> None:
     """Learn handwritten digits, compare, explain, complete, and draw what was learnt. Needs no network."""
-    from ..showcase.demo import run
+    from ..showcase.demo import run_demo
 
-    results = run(Path(output), hidden, epochs, (lambda _: None) if as_json else say)
+    results = run_demo(Path(output), hidden, epochs, (lambda _: None) if as_json else say)
     if as_json:
         common.as_json(results)
 
@@ -137,6 +137,8 @@ def doctor(warm: bool, as_json: bool) -> None:
             found.append({"what": name, "fine": True, "says": metadata.version(name)})
         except ImportError as error:
             found.append({"what": name, "fine": False, "says": f"{error}; pip install --upgrade fgrn"})
+        except Exception as error:  # such as Matplotlib, where no folder can be written to
+            found.append({"what": name, "fine": False, "says": f"{type(error).__name__}: {error}"})
     for what, check in (
         ("threads", _threads),
         ("kernels", _kernels),
@@ -206,7 +208,7 @@ def _cache() -> str:
     used = kernels.star.stats
     if sum(used.cache_hits.values()):
         return f"{used.cache_path} (used)"
-    folder, advice = cache.written("doctor", b"")
+    folder, advice = cache.write_to_a_folder("doctor", b"")
     if folder is None:
         raise KernelCacheWarning(advice)
     (folder / "doctor").unlink(missing_ok=True)

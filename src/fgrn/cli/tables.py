@@ -13,8 +13,8 @@ import numpy as np
 from ..core import printing
 from ..core.exceptions import FgrnError, FgrnWarning, SchemaError, counted, shortened, visible
 from ..tables import frames
-from ..tables.doubts import names_are_values, words_among_numbers
 from ..tables.stream import is_many
+from ..tables.table_warnings import names_are_values, words_among_numbers
 from . import common
 from .signals import stoppable
 from .wording import say, spoken
@@ -117,9 +117,11 @@ def _counts(values: Any) -> dict[Any, int]:
     if frames.is_numbers(values):
         found, often = np.unique(values[values == values], return_counts=True)
         return dict(zip(found.tolist(), often.tolist(), strict=True))
-    apart = frames.factored(values)
-    if not isinstance(apart, frames.Factored):  # no values of a table, but they can be counted by their text
-        apart = frames.factored([None if frames.is_unknown(value) else str(value) for value in frames.listed(values)])
+    apart = frames.dictionary_encoded(values)
+    if not isinstance(apart, frames.DictionaryColumn):  # no values of a table, but they can be counted by their text
+        apart = frames.dictionary_encoded(
+            [None if frames.is_unknown(value) else str(value) for value in frames.as_list(values)]
+        )
     pairs = zip(apart.values, apart.counts.tolist(), strict=True)
     return {value: count for value, count in pairs if count and not frames.is_unknown(value)}
 
@@ -133,7 +135,8 @@ def _levels(levels: list[Any]) -> str:
     """As many of the levels as there is room for."""
     texts = (shortened(levels, most) for most in range(5, 0, -1))
     return next(
-        (text for text in texts if len(text) <= MOST_CELLS), printing.fitted([shortened(levels, 1)], MOST_CELLS)[0]
+        (text for text in texts if len(text) <= MOST_CELLS),
+        printing.shortened_to_cells([shortened(levels, 1)], MOST_CELLS)[0],
     )
 
 

@@ -1,1 +1,1 @@
-"""What every folder may use: errors, arrays, names of states, checks of settings, printing, whole files."""
+"""What every other folder may use: errors, arrays, labels of states, checks of settings, printing, writing files."""

@@ -1,4 +1,4 @@
-"""Arrays as this package keeps them: of real numbers, and read-only, also after they crossed processes."""
+"""Helpers for NumPy arrays: conversion to float64, and arrays that are read-only even after pickling."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 
 
 def frozen(values: Iterable[object] | np.ndarray, dtype: type | str = np.int64) -> np.ndarray:
-    """A read-only array."""
+    """Return the values as a new read-only array of the given type."""
     array = np.array(values if isinstance(values, np.ndarray) else list(values), dtype=dtype)
     array.setflags(write=False)
     return array
 
 
 def numbers(values: object) -> np.ndarray:
-    """A new array of float64; TypeError or ValueError for strings, complex numbers and ragged lists."""
+    """Return the values as a new float64 array; TypeError or ValueError for strings, complex numbers, ragged lists."""
     array = np.asarray(values)
     kind = array.dtype.kind
     if kind not in "biufO" or (kind == "O" and any(isinstance(v, (str, bytes, complex)) for v in array.flat)):
@@ -24,7 +24,7 @@ def numbers(values: object) -> np.ndarray:
 
 
 class ReadOnlyArrays:
-    """Arrays stay read-only when they are unpickled or copied: NumPy forgets it."""
+    """Base class whose array attributes are read-only again after unpickling, which NumPy does not ensure."""
 
     def __setstate__(self, state: dict[str, object]) -> None:
         for value in state.values():

@@ -1,4 +1,4 @@
-"""What a table must be: numbers, of the right shape, whose rows are distributions."""
+"""Checks of probability tables: real numbers, the right shape, rows that sum to one."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .arrays import numbers
 from .exceptions import TableError
 
 ROW_SUM_TOLERANCE = 1e-6
-"""How far the sum of a given distribution may be from one: tables in files are often rounded to 7 digits."""
+"""Largest accepted difference between the sum of a given row and one: files often round to 7 digits."""
 
 
 def frozen_array(values: ArrayLike | None, what: str) -> np.ndarray | None:
-    """Numbers that were given as a table, read-only; None stays None."""
+    """Return a table as a read-only float64 array, or None for None; TableError if it is not numeric."""
     if values is None:
         return None
     try:
@@ -27,7 +27,7 @@ def frozen_array(values: ArrayLike | None, what: str) -> np.ndarray | None:
 
 
 def check_distribution(array: np.ndarray, what: str, row_names: Sequence[object] = ()) -> None:
-    """Refuse a table of which a row is not a distribution."""
+    """Raise TableError unless every row of a table is a distribution: finite, not negative, sum one."""
     rows = np.atleast_2d(array)
     bad = np.argwhere(~np.isfinite(rows) | (rows < 0))
     if len(bad):
@@ -44,11 +44,12 @@ def check_distribution(array: np.ndarray, what: str, row_names: Sequence[object]
 
 
 def _is_transposed(array: np.ndarray) -> bool:
+    """Return whether the columns, instead of the rows, sum to one."""
     return array.ndim == 2 and bool(np.all(np.abs(array.sum(axis=0) - 1) <= ROW_SUM_TOLERANCE))
 
 
-def normalised(array: np.ndarray) -> np.ndarray:
-    """Rows that sum to one as nearly as floating point allows, unless they did already."""
+def normalised_rows(array: np.ndarray) -> np.ndarray:
+    """Return a read-only table, each row divided by its sum; rows whose sum is within 1e-15 of one are kept."""
     sums = array.sum(axis=-1, keepdims=True)
     exact: np.ndarray = np.where(np.abs(sums - 1) < 1e-15, array, array / sums)
     exact.setflags(write=False)
@@ -56,7 +57,7 @@ def normalised(array: np.ndarray) -> np.ndarray:
 
 
 def checked_support(support: ArrayLike | None, shape: tuple[int, int], what: str) -> np.ndarray | None:
-    """A mask of the cells that may be filled, read-only; None stays None."""
+    """Return a read-only mask of the cells that may be positive, or None for None; TableError if it is not one."""
     if support is None:
         return None
     try:

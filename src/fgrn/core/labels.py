@@ -1,4 +1,4 @@
-"""The names of states: what they may be, and when a number may stand for one."""
+"""Labels of states: which values are labels, which words mean a missing value, and when a number is a position."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ Label: TypeAlias = str | int | float | bool
 Labels: TypeAlias = tuple[Label, ...] | range
 
 MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A")
-"""Words that stand for unknown in tables, in files and in memory alike, unless said otherwise."""
+"""Words that mean a missing value in tables, in files and in memory alike, unless the user lists others."""
 
 PLAIN = (1e-5, 1e15)
-"""Numbers that are written without an exponent: from the first on, below the second."""
+"""The range of absolute values that are printed without an exponent: from the first, and below the second."""
 
 
 def takes_codes(labels: Labels) -> bool:
-    """Whether a number may stand for the position of a state: only where it cannot be meant as a label.
+    """Return whether an integer can mean the position of a state: only where it cannot be taken for a label.
 
-    Not where labels are numbers, and not where they are numbers written as text: 1 would be taken for the second of
-    "1", "2", "3". Of "0", "1", "2" it is the second either way.
+    It cannot where labels are numbers, or numbers written as text: with the labels "1", "2", "3" the position 1 would
+    be the second state and the label 1 the first. With "0", "1", "2" both readings agree.
     """
     if isinstance(labels, range):
         return False
@@ -28,12 +28,12 @@ def takes_codes(labels: Labels) -> bool:
 
 
 def is_missing_word(value: object) -> bool:
-    """Whether a value of a table is a word that stands for unknown, blanks around it apart."""
+    """Return whether a value is one of the words that mean a missing value, ignoring spaces around it."""
     return isinstance(value, str) and value.strip() in MISSING
 
 
 def is_text(value: str) -> bool:
-    """Whether a word can be written to a file: it has no half of a pair of surrogates."""
+    """Return whether a string can be encoded as UTF-8, that is, has no lone surrogate."""
     if value.isascii():
         return True
     try:
@@ -44,23 +44,23 @@ def is_text(value: str) -> bool:
 
 
 def is_binned(labels: Labels) -> bool:
-    """Whether these are the names of bins, as `columns.bin_labels` makes them."""
+    """Return whether the labels are names of bins, as `columns.bin_labels` makes them."""
     return len(labels) > 1 and str(labels[0]).startswith("< ") and str(labels[-1]).startswith(">= ")
 
 
 def is_number(label: Label) -> bool:
-    """Whether a label is a number, or a word that reads as one."""
+    """Return whether a label is a number or a text that can be read as one."""
     try:
         float(label)
     except ValueError:
         return False
-    except OverflowError:  # a whole number that no float can hold
+    except OverflowError:  # an integer beyond the range of float
         return True
     return True
 
 
 def named(labels: Labels, codes: np.ndarray) -> np.ndarray:
-    """The labels of codes, as an array of their common type, or of objects."""
+    """Return the label of each code, as an array of their common type or, for mixed types, of objects."""
     if isinstance(labels, range):
         return np.asarray(codes, dtype=np.int64)
     alike = len({type(label) for label in labels}) == 1
@@ -70,7 +70,7 @@ def named(labels: Labels, codes: np.ndarray) -> np.ndarray:
 
 
 def plain_number(value: float, digits: int) -> str:
-    """A number rounded to so many digits, without an exponent where people read it more easily so."""
+    """Return a number rounded to `digits` significant digits, without an exponent in the range `PLAIN`."""
     text = f"{value:.{digits}g}"
     rounded = float(text)
     if not rounded or PLAIN[0] <= abs(rounded) < PLAIN[1]:
@@ -80,6 +80,6 @@ def plain_number(value: float, digits: int) -> str:
 
 
 def shown_number(value: float, digits: int = 4) -> str:
-    """A number with so many digits, and more if its whole part has more."""
+    """Return a number with `digits` significant digits, or more if its integer part has more."""
     whole = len(str(int(abs(value)))) if abs(value) < PLAIN[1] else 0
     return plain_number(value, max(digits, whole))

@@ -1,4 +1,4 @@
-"""Tables for people to read: aligned as letters are wide, and no wider than there is room."""
+"""Text tables for terminals: columns aligned by the display width of characters, cut to the width of the terminal."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from collections.abc import Callable, Sequence
 
 from .exceptions import visible
 
-NARROWEST = 12
-"""Cells of the terminal that a column of names has at least."""
+NARROWEST_COLUMN = 12
+"""Smallest width of a column of names, in terminal cells."""
 
 
 LONGEST_WORD = 12
-"""A longer word is not kept whole where names begin alike."""
+"""When a common prefix is dropped, the word it ends in is kept whole up to this length."""
 
 
-def room() -> int | None:
-    """The cells in a line of the terminal; None if the output goes elsewhere, where nothing needs to be cut."""
+def terminal_width() -> int | None:
+    """Return the width of the terminal in cells, or None if the output is not a terminal and nothing is cut."""
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal():
-        return max(shutil.get_terminal_size().columns, 2 * NARROWEST)
+        return max(shutil.get_terminal_size().columns, 2 * NARROWEST_COLUMN)
     return None
 
 
-def aligned(
+def text_table(
     heads: Sequence[str],
     rows: Sequence[Sequence[str]],
     left: int = 1,
@@ -32,15 +32,15 @@ def aligned(
     room: int | None = None,
     bars: bool = False,
 ) -> str:
-    """Columns for people: the first `left` of them, words, on the left, numbers on the right.
+    """Return a text table: the first `left` columns aligned to the left, the others, numbers, to the right.
 
     Args:
-        heads: over the columns; none if there is none.
-        rows: the cells of each row.
-        left: how many columns are words. They are shortened where there is not enough room.
-        indent: cells before each line.
-        room: cells in a line; as many as are needed unless given.
-        bars: whether the last column begins on the left, too.
+        heads: headings of the columns; empty for none.
+        rows: the texts of each row.
+        left: number of columns with words, which are shortened if the table is too wide.
+        indent: spaces before each line.
+        room: the most cells in a line; None for no limit.
+        bars: whether the last column is aligned to the left, too.
     """
     from rich.cells import cell_len
 
@@ -51,7 +51,7 @@ def aligned(
         limit = _limit(wide[:left], room - others)
         for place in range(left):
             if wide[place] > limit:
-                short = fitted([row[place] for row in table], limit)
+                short = shortened_to_cells([row[place] for row in table], limit)
                 wide[place] = max(map(cell_len, short))
                 for row, cell in zip(table, short, strict=True):
                     row[place] = cell
@@ -67,69 +67,70 @@ def aligned(
 
 
 def _limit(wide: Sequence[int], most: int) -> int:
-    """The width to which columns are cut, so that all together have the room there is."""
+    """Return the largest width of each column such that all columns together have at most `most` cells."""
     limit = max(wide, default=0)
-    while limit > NARROWEST and sum(min(width, limit) for width in wide) > most:
+    while limit > NARROWEST_COLUMN and sum(min(width, limit) for width in wide) > most:
         limit -= 1
     return limit
 
 
-def fitted(texts: Sequence[str], room: int) -> list[str]:
-    """Texts of at most so many cells: the middle is left out, and the beginning of those that would look alike."""
+def shortened_to_cells(texts: Sequence[str], room: int) -> list[str]:
+    """Return texts cut in the middle to at most `room` cells, so that different texts stay different."""
 
     def cut(text: str) -> str:
-        return _cut(text, room)
+        return _cut_middle(text, room)
 
-    return [cut(text) for text in told_apart([_one_line(text) for text in texts], cut)]
+    return [cut(text) for text in without_common_prefix([_one_line(text) for text in texts], cut)]
 
 
 def equations(pairs: Sequence[tuple[str, str]], room: int | None) -> list[str]:
-    """Names and values as "name = value", of at most so many cells, where both can be told from others."""
+    """Return the pairs as "name = value", each of at most `room` cells, cut so that different ones stay different."""
     from rich.cells import cell_len
 
     names, values = [name for name, _ in pairs], [value for _, value in pairs]
     if room is not None and pairs:
-        values = fitted(values, max(NARROWEST, 2 * room // 5))
-        names = fitted(names, max(NARROWEST, room - 3 - max(map(cell_len, values))))
+        values = shortened_to_cells(values, max(NARROWEST_COLUMN, 2 * room // 5))
+        names = shortened_to_cells(names, max(NARROWEST_COLUMN, room - 3 - max(map(cell_len, values))))
     return [f"{name} = {value}" for name, value in zip(names, values, strict=True)]
 
 
-def told_apart(texts: Sequence[str], cut: Callable[[str], object]) -> list[str]:
-    """The texts, but those that differ and would look alike once they are cut without what they have in common."""
+def without_common_prefix(texts: Sequence[str], cut: Callable[[str], object]) -> list[str]:
+    """Return the texts, dropping the common prefix of different texts that `cut` would make equal."""
     alike: dict[object, dict[str, None]] = {}
     for text in texts:
         alike.setdefault(cut(text), {})[text] = None
     out = []
     for text in texts:
         others = list(alike[cut(text)])
-        same = _same(others) if len(others) > 1 else 0
+        same = _common_prefix_length(others) if len(others) > 1 else 0
         word = text.rfind(" ", 0, same) + 1
         out.append(f"…{text[word if same - word < LONGEST_WORD else same :]}" if same else text)
     return out
 
 
-def _same(texts: Sequence[str]) -> int:
-    """How many letters all texts begin with."""
+def _common_prefix_length(texts: Sequence[str]) -> int:
+    """Return the number of characters that all texts begin with."""
     places = (place for place, letters in enumerate(zip(*texts, strict=False)) if len(set(letters)) > 1)
     return next(places, min(map(len, texts)))
 
 
 def _one_line(text: str) -> str:
-    """A text in one line, of letters that can be seen; spaces that follow each other are one."""
+    """Return a text as one line: runs of white space become one space, invisible characters are escaped."""
     return " ".join(visible(text).split())
 
 
-def _cut(text: str, room: int) -> str:
+def _cut_middle(text: str, room: int) -> str:
+    """Return a text of at most `room` cells, with an ellipsis in place of its middle if it is longer."""
     from rich.cells import cell_len
 
     if cell_len(text) <= room:
         return text
-    end = _taken(text[::-1], (room - 1) * 2 // 5)[::-1]
-    return f"{_taken(text, room - 1 - cell_len(end)).rstrip()}…{end.lstrip()}"
+    end = _prefix_of_width(text[::-1], (room - 1) * 2 // 5)[::-1]
+    return f"{_prefix_of_width(text, room - 1 - cell_len(end)).rstrip()}…{end.lstrip()}"
 
 
-def _taken(text: str, room: int) -> str:
-    """The first letters that fit."""
+def _prefix_of_width(text: str, room: int) -> str:
+    """Return the longest prefix of a text that has at most `room` cells."""
     from rich.cells import cell_len
 
     kept = min(len(text), room)

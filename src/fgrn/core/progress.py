@@ -1,4 +1,4 @@
-"""How far learning has come: a bar on a terminal, a line of text in a notebook."""
+"""Progress of reading and learning: a bar on a terminal, a line of text in a notebook."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from typing import Any, Protocol, Self, TypeAlias
 
 from .exceptions import visible
 
-Stop: TypeAlias = Callable[[], bool] | None
-"""Asked after every epoch whether learning is to end."""
+StopCondition: TypeAlias = Callable[[], bool] | None
+"""Called after every epoch; learning ends when it returns True."""
 
-PAUSE = 0.1
-"""Seconds between two writings of a line in a notebook: each is a message to the browser."""
+NOTEBOOK_PAUSE = 0.1
+"""Least seconds between two updates of a line in a notebook: each update is a message to the browser."""
 
 
-class Told(Protocol):
-    """Who is told how far something has come that takes long."""
+class ProgressReporter(Protocol):
+    """Receives the progress of a long operation."""
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """What is done, how much of it is, and how much there is."""
+        """Report that `done` of `total` units of `what` are done; a total of 0 is unknown."""
 
     def note(self, text: str) -> None:
-        """Something that is good to know."""
+        """Show a message."""
 
 
 def in_notebook() -> bool:
-    """Whether this is run in a kernel of IPython, whose output is a page and not a terminal."""
+    """Return whether the code runs in an IPython kernel, whose output is a page and not a terminal."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None
 
 
-class Line:
-    """A line of text in a notebook that is written over and over; the last text stays."""
+class NotebookLine:
+    """A line of text in a notebook that is overwritten in place; the last text stays."""
 
     def __init__(self) -> None:
         self._text, self._longest, self._next = "", 0, 0.0
 
     def show(self, text: str) -> None:
-        """This text from now on, on the page at the latest when the line ends."""
+        """Replace the text; it is written at once, or by `end` if the last update was less than a moment ago."""
         self._text = text
         if time.monotonic() >= self._next:
             self._write()
-            self._next = time.monotonic() + PAUSE
+            self._next = time.monotonic() + NOTEBOOK_PAUSE
 
     def end(self) -> None:
-        """The text as it is, and what comes next is below it."""
+        """Write the latest text and a line break."""
         if self._text:
             self._write()
             sys.stdout.write("\n")
@@ -60,13 +60,13 @@ class Line:
         sys.stdout.flush()
 
 
-class Steps:
-    """Shows how far reading has come, as `Told`: a bar on stderr or a line of a notebook for each step, or nothing."""
+class ReadingProgress:
+    """A `ProgressReporter` with a bar on stderr, or a line of a notebook, for each step; or silent."""
 
     def __init__(self, verbose: int | bool) -> None:
         from rich.console import Console
 
-        self._line = Line() if verbose and in_notebook() else None
+        self._line = NotebookLine() if verbose and in_notebook() else None
         self._console = Console(stderr=True, highlight=False) if verbose and self._line is None else None
         self._bar: Any = None
         self._what = ""
@@ -82,7 +82,7 @@ class Steps:
         self._bar = None
 
     def note(self, text: str) -> None:
-        """See `Told`."""
+        """See `ProgressReporter`."""
         if self._line is not None:
             self._line.end()
             print(visible(text))
@@ -90,7 +90,7 @@ class Steps:
             self._console.print(visible(text), soft_wrap=True, markup=False)
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """See `Told`."""
+        """See `ProgressReporter`."""
         from rich.progress import Progress as Bar
 
         new, self._what = what != self._what, what
@@ -109,10 +109,10 @@ class Steps:
         self._bar.update(0, completed=done, description=what if total else f"{done:,} {what}")
 
 
-class Progress:
-    """Watches learning and shows a bar on stderr, if that is a terminal, or a line of a notebook; a context."""
+class LearningProgress:
+    """Context manager and watcher of learning: a bar on stderr if that is a terminal, or a notebook line."""
 
-    def __init__(self, epochs: int, starts: int, what: str, stop: Stop = None) -> None:
+    def __init__(self, epochs: int, starts: int, what: str, stop: StopCondition = None) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
@@ -126,16 +126,18 @@ class Progress:
             TimeElapsedColumn(),
         ]
         self._what = what or "learning"
-        self._line = Line() if in_notebook() else None
+        self._line = NotebookLine() if in_notebook() else None
         shown = console.is_terminal and self._line is None
         self._bar = Bar(*columns, console=console, transient=True, disable=not shown)
         self._task = self._bar.add_task(self._what, total=epochs * starts, score="")
         self._epochs, self._starts, self._stop = epochs, starts, stop
 
     @staticmethod
-    def of(verbose: int | bool, epochs: int, starts: int, what: str = "", stop: Stop = None) -> Progress | Silence:
-        """A bar or a line, or nothing."""
-        return Progress(epochs, starts, what, stop) if verbose else Silence(stop)
+    def of(
+        verbose: int | bool, epochs: int, starts: int, what: str = "", stop: StopCondition = None
+    ) -> LearningProgress | SilentProgress:
+        """Return a progress display, or a silent one if `verbose` is false."""
+        return LearningProgress(epochs, starts, what, stop) if verbose else SilentProgress(stop)
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -159,10 +161,10 @@ class Progress:
         return self._stop is not None and self._stop()
 
 
-class Silence:
-    """Watches and says nothing."""
+class SilentProgress:
+    """Watcher of learning that shows nothing."""
 
-    def __init__(self, stop: Stop = None) -> None:
+    def __init__(self, stop: StopCondition = None) -> None:
         self._stop = stop
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Checks of what people pass as settings, with one wording for all."""
+"""Checks of arguments given by users, with one wording of the errors for all."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ Name: TypeAlias = str | Variable
 """A variable by its name, or itself."""
 
 Own: TypeAlias = Callable[[Variable], Variable]
-"""The variable of a model that has the name of another."""
+"""Returns the variable of a model that has the name of a given Variable; an error if their states differ."""
 
 
 def choice(name: str, value: object, choices: Sequence[object], error: type[FgrnError] = FgrnError) -> None:
-    """One of some words."""
+    """Raise an error unless the value is one of the choices."""
     if value not in choices:
         raise error(f"The {name!r} must be one of {', '.join(map(repr, choices))}. Got {value!r} instead.")
 
 
 def whole(name: str, value: object, least: int, error: type[FgrnError] = FgrnError) -> None:
-    """A whole number from `least` on."""
+    """Raise an error unless the value is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise error(f"The {name!r} must be a whole number from {least} on. Got {value!r} instead.")
 
 
 def number(name: str, value: object, error: type[FgrnError] = FgrnError, below: float = np.inf) -> None:
-    """A number that is finite and not negative."""
+    """Raise an error unless the value is a finite number, not negative, and less than `below`."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value < below:
         limit = "finite" if below == np.inf else f"less than {below:g}"
         raise error(f"The {name!r} must be {limit} and not negative. Got {value!r} instead.")
 
 
 def name_of(value: Any, own: Own | None = None) -> Any:
-    """The name of a variable: a `Variable` may stand wherever its name may.
+    """Return the name of a variable that is given by its name or as a Variable.
 
     Args:
-        value: the name, or the Variable.
-        own: finds the variable of a model, which refuses one with other states: see `check_states`.
+        value: the name or the Variable.
+        own: returns the variable of the model, after a check that the states are equal: see `check_states`.
     """
     if not isinstance(value, Variable):
         return value
@@ -52,7 +52,7 @@ def name_of(value: Any, own: Own | None = None) -> Any:
 
 
 def by_name(given: Mapping[Any, T] | None, own: Own | None = None, error: type[FgrnError] = FgrnError) -> dict[str, T]:
-    """A mapping from names or Variables, as one from names; `own` as for `name_of`."""
+    """Return a mapping with names as keys from one with names or Variables; `own` as for `name_of`."""
     found: dict[str, T] = {}
     for key, value in (given or {}).items():
         name = name_of(key, own)
@@ -62,13 +62,15 @@ def by_name(given: Mapping[Any, T] | None, own: Own | None = None, error: type[F
     return found
 
 
-def names(name: str, value: Any, error: type[FgrnError] = FgrnError, own: Own | None = None) -> tuple[Any, ...]:
-    """A list of names or Variables, as names; and not one name, which would be taken apart; `own` as for `name_of`."""
-    return tuple(name_of(one, own) for one in listed(name, value, error))
+def variable_names(
+    name: str, value: Any, error: type[FgrnError] = FgrnError, own: Own | None = None
+) -> tuple[Any, ...]:
+    """Return the names in a list of names or Variables; an error for a single string; `own` as for `name_of`."""
+    return tuple(name_of(one, own) for one in as_tuple_of_names(name, value, error))
 
 
 def check_states(given: Any, own: Labels) -> None:
-    """Refuse a Variable whose states are not those that a model has by its name; a name says nothing of states."""
+    """Raise an error if a Variable is given whose states differ from those in the model; a name has no states."""
     if isinstance(given, Variable) and given.labels != own:
         here, there = (shortened(map(str, labels)) for labels in (own, given.labels))
         raise FgrnError(
@@ -78,7 +80,7 @@ def check_states(given: Any, own: Labels) -> None:
 
 
 def one_or_more(name: str, value: Any, error: type[FgrnError] = FgrnError) -> list[Any]:
-    """A list of values, also of one that is not in a list: a word is not taken apart."""
+    """Return a list from a single value or an iterable of values; a string is a single value."""
     if isinstance(value, (str, int, float, np.generic)):
         return [value]
     if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
@@ -86,8 +88,8 @@ def one_or_more(name: str, value: Any, error: type[FgrnError] = FgrnError) -> li
     return list(value)
 
 
-def listed(name: str, value: Any, error: type[FgrnError] = FgrnError) -> tuple[Any, ...]:
-    """A list, and not one name, which would be taken apart."""
+def as_tuple_of_names(name: str, value: Any, error: type[FgrnError] = FgrnError) -> tuple[Any, ...]:
+    """Return an iterable as a tuple; an error for a single string, which would be split into letters."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise error(f"{name!r} is a list of names. Got {value!r} instead.")
     return tuple(value)

@@ -41,11 +41,11 @@ class Variable:
         return not isinstance(self.labels, range)
 
     def code(self, state: object) -> int:
-        """The position of a state, given by its label or, where the labels are not numbers, by its position."""
+        """Return the position of a state given by its label or, where labels are not numbers, by its position."""
         if isinstance(state, np.generic):
             state = state.item()
         labels = self.labels
-        if isinstance(labels, range):  # not searched: for a word or a fraction it would be walked through
+        if isinstance(labels, range):  # `in` would step through the whole range for a string or a fraction
             whole = isinstance(state, int) or (isinstance(state, float) and state.is_integer())
             if whole and 0 <= state < len(labels):  # type: ignore[operator]  # a number, as it is whole
                 return int(state)  # type: ignore[call-overload, no-any-return]
@@ -61,6 +61,7 @@ class Variable:
 
 
 def _checked_labels(name: str, states: Any) -> Labels:
+    """Return the labels of a new variable from a number or an iterable of labels; WiringError if they are invalid."""
     if isinstance(states, (bool, np.bool_, str)) or states is None:
         raise WiringError(f"Variable {name!r}: the states are a number or a list of labels. Got {states!r} instead.")
     if isinstance(states, (int, np.integer)):
@@ -95,6 +96,6 @@ def _checked_labels(name: str, states: Any) -> Labels:
 
 
 def more_than_once(items: Sequence[Label]) -> list[str]:
-    """The items that are there more than once."""
+    """Return the items that occur more than once, as sorted strings."""
     count = Counter(items)
     return sorted({str(item) for item in items if count[item] > 1})

@@ -5,10 +5,10 @@ its place when it is complete:
 
     .fgrn-<machine>-<process>-<random>.part
 
-Each writer has a part file of its own, locked while it is written. A process that is killed leaves its part file, and
-the lock is gone with the process: that is how the next write in the same folder finds and removes it. Where a lock
-tells nothing (a network file system without locks, a process on another machine) a part file is left over once nothing
-has been written to it for a day.
+Each writer locks its own part file while writing. If the process is killed, the part file stays but its lock is
+released, so the next write in the same folder recognises the file as a leftover and removes it. Where locks do not work
+(a network file system without locks, a process on another machine), a part file counts as a leftover when nothing has
+been written to it for a day.
 """
 
 from __future__ import annotations
@@ -28,57 +28,57 @@ from hashlib import sha256
 from pathlib import Path
 
 DAY = 24 * 60 * 60.0
-"""Seconds after which a part file of which nothing else is known is left over."""
+"""Seconds without a write after which a part file is a leftover if its lock cannot be tested."""
 
-PATIENCE = 1.0
-"""Seconds to wait for a lock: who only looks for leftovers has it for an instant."""
+LOCK_PATIENCE = 1.0
+"""Seconds to wait for a lock: a process that only looks for leftovers holds it for an instant."""
 
 MOST_TRIES = 100
-"""How often a part file is made before it is taken as it is: each other writer may remove one, for a moment."""
+"""How often creating a part file is tried: another writer may remove it before it is locked."""
 
 LOCK_BYTE = 2**30
-"""The byte that is locked on Windows, where nobody can read what is locked."""
+"""The offset of the byte that is locked on Windows, where a locked byte cannot be read: beyond the content."""
 
 MACHINE = sha256(platform.node().encode()).hexdigest()[:8]
-LEFT = re.compile(r"\.fgrn-(?:(?P<machine>[0-9a-f]{8})-[0-9]+-)?[0-9a-f]+\.part|\..+\.fgrn-lock")
+LEFTOVER = re.compile(r"\.fgrn-(?:(?P<machine>[0-9a-f]{8})-[0-9]+-)?[0-9a-f]+\.part|\..+\.fgrn-lock")
 CLOSED_ON_EXEC = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0) | getattr(os, "O_BINARY", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
-class Taken(Exception):
+class FileLocked(Exception):
     """The lock of a file is held by another run; the message says which."""
 
 
-def reason(error: Exception) -> str:
-    """What the system says, as a part of a sentence."""
+def reason_of(error: Exception) -> str:
+    """Return the message of an error of the operating system as a part of a sentence."""
     text = (isinstance(error, OSError) and error.strerror) or str(error)
     return text[:1].lower() + text[1:].rstrip(".")
 
 
-# Complete or not at all
+# Writing completely or not at all
 
 
-def write(place: Path, data: bytes, tidy: bool = True) -> None:
-    """Write bytes to a file: all of them or, with an error of the system, none. See `replacing`."""
+def write_whole(place: Path, data: bytes, tidy: bool = True) -> None:
+    """Write all bytes to a file or, on an error of the operating system, leave the old file as it was."""
     with replacing(place, tidy) as file:
         file.write(data)
 
 
 @contextmanager
 def replacing(place: Path, tidy: bool = True) -> Iterator[io.BufferedWriter]:
-    """A file to write to that takes the place of the old one when it is complete, and vanishes if it is not.
+    """Open a file for writing that replaces the old one when the context ends, and is removed on an error.
 
     It has the permissions of the file it replaces; a new one has those of any new file. Through a symbolic link the
     file it leads to is replaced, where the system would let `open(place, "w")` follow it.
 
     Args:
-        place: of the file.
-        tidy: first remove what writers that were killed have left in the folder.
+        place: the path of the file.
+        tidy: whether to remove the part files left in the folder by processes that were killed.
     """
     target, old = _target(place)
     part = target.with_name(f".fgrn-{MACHINE}-{os.getpid()}-{secrets.token_hex(8)}.part")
     try:
-        with _created(part, old) as file:
+        with _create_part(part, old) as file:
             if tidy:
                 _remove_leftovers(part)
             yield file
@@ -98,9 +98,9 @@ def replacing(place: Path, tidy: bool = True) -> Iterator[io.BufferedWriter]:
 
 
 def _target(place: Path) -> tuple[Path, os.stat_result | None]:
-    """The file to replace, at the end of all links, and what the system knows of it; None if it is not there yet.
+    """Return the file to replace, at the end of all links, and its status; None if it does not exist yet.
 
-    Links are followed by the system first: some are not, such as those that others put into a shared folder.
+    The operating system follows the links first, as it refuses some, such as links of other users in a shared folder.
     """
     try:
         found = place.stat()
@@ -115,32 +115,32 @@ def _target(place: Path) -> tuple[Path, os.stat_result | None]:
     return place.resolve(), found
 
 
-def _created(part: Path, old: os.stat_result | None) -> io.BufferedWriter:
-    """A new, locked part file with the owner and the permissions of the old file."""
+def _create_part(part: Path, old: os.stat_result | None) -> io.BufferedWriter:
+    """Create and lock a part file with the owner and the permissions of the old file."""
     tries = 0
     while True:
         tries += 1
-        # what replaces a private file is private from its first byte on
+        # a file that replaces a private one is private from its first byte on
         number = os.open(
             part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK | CLOSED_ON_EXEC, 0o666 if old is None else 0o600
         )
         file = os.fdopen(number, "wb")
         try:
-            is_mine = os.name == "nt" or (_locked(number) is not False and _is_at(number, part))
-            if is_mine or tries == MOST_TRIES:  # nobody takes so many away: here it cannot be told
+            is_mine = os.name == "nt" or (_try_lock(number) is not False and _is_at(number, part))
+            if is_mine or tries == MOST_TRIES:  # the file system cannot tell whether the file is still there
                 if old is not None:
-                    _like(part, old)
+                    _copy_owner_and_permissions(part, old)
                 return file
         except BaseException:
             file.close()
             raise
-        file.close()  # taken for a leftover before it was locked
+        file.close()  # another writer took it for a leftover before it was locked
         with suppress(OSError):
             part.unlink(missing_ok=True)
 
 
-def _like(part: Path, old: os.stat_result) -> None:
-    """Give a part file the owner, where that is allowed, and the permissions of the file it replaces."""
+def _copy_owner_and_permissions(part: Path, old: os.stat_result) -> None:
+    """Give a part file the owner, where allowed, and the permissions of the file it replaces."""
     made = part.stat()
     if hasattr(os, "chown") and (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
         for owner in (old.st_uid, -1):
@@ -152,30 +152,30 @@ def _like(part: Path, old: os.stat_result) -> None:
 
 
 def _remove_leftovers(mine: Path) -> None:
-    """Remove what writers that were killed have left beside a part file; the errors of the system are nobody's concern.
+    """Remove part files of killed writers beside a part file, ignoring errors of the operating system.
 
-    Ages are compared with that of the part file, whose time comes from the same clock.
+    Ages are relative to that of the own part file, whose time stamp comes from the same clock.
     """
     with suppress(OSError):
         now = mine.stat().st_mtime
         with os.scandir(mine.parent) as entries:
-            found = [(entry, match) for entry in entries if (match := LEFT.fullmatch(entry.name))]
+            found = [(entry, match) for entry in entries if (match := LEFTOVER.fullmatch(entry.name))]
         for entry, match in found:
             with suppress(OSError):
                 if entry.name != mine.name and entry.is_file(follow_symlinks=False):
                     is_old = now - entry.stat(follow_symlinks=False).st_mtime > DAY
-                    _remove_if_left(Path(entry.path), is_old, is_old or match["machine"] == MACHINE)
+                    _remove_leftover(Path(entry.path), is_old, is_old or match["machine"] == MACHINE)
 
 
-def _remove_if_left(path: Path, if_unknown: bool, if_free: bool) -> None:
-    """Remove a file whose lock is free, or of which no lock can be had, if that is reason enough."""
+def _remove_leftover(path: Path, if_unknown: bool, if_free: bool) -> None:
+    """Remove a part file if its lock is free and `if_free`, or cannot be tested and `if_unknown`."""
     if os.name == "nt":
         if if_free:
             path.unlink()
         return
     number = os.open(path, os.O_WRONLY | os.O_NONBLOCK | NO_LINK | CLOSED_ON_EXEC)
     try:
-        lock = _locked(number)
+        lock = _try_lock(number)
         if (if_free if lock else if_unknown) and lock is not False:
             path.unlink()
     finally:
@@ -187,12 +187,12 @@ def _remove_if_left(path: Path, if_unknown: bool, if_free: bool) -> None:
 
 @contextmanager
 def locked(place: Path) -> Iterator[None]:
-    """Be the only one who writes a file, for as long as the context lasts; `Taken` if another run is.
+    """Hold a lock on a file for as long as the context lasts; `FileLocked` if another run holds it.
 
-    The lock is one of the operating system, on a small file `.<name>.fgrn-lock` beside the file: it ends with the
-    process, however that ends. Where the file system has no locks, or no file can be made, there is none.
+    It is a lock of the operating system on a small file `.<name>.fgrn-lock` beside the file, and is released when the
+    process ends in whatever way. If the file system has no locks, or the file cannot be created, nothing is locked.
     """
-    lock, number = _lock_of(place)
+    lock, number = _acquire_lock(place)
     try:
         yield
     finally:
@@ -205,19 +205,19 @@ def locked(place: Path) -> Iterator[None]:
                 os.close(number)
 
 
-def _lock_of(place: Path) -> tuple[Path | None, int | None]:
-    """The file of a lock and its number as an open file, locked; None without a lock."""
-    give_up = time.monotonic() + PATIENCE
+def _acquire_lock(place: Path) -> tuple[Path | None, int | None]:
+    """Return the lock file and its descriptor, locked; (None, None) if no lock is possible."""
+    give_up = time.monotonic() + LOCK_PATIENCE
     while True:
         try:
             target = place.resolve()
             lock = target.with_name(f".{target.name}.fgrn-lock")
-            number = _opened_lock(lock)
-        except (OSError, RuntimeError, ValueError):  # writing the file itself will tell what is wrong
+            number = _open_lock_file(lock)
+        except (OSError, RuntimeError, ValueError):  # writing the file itself will report the error
             return None, None
-        got = _locked(number)
+        got = _try_lock(number)
         if got and _is_at(number, lock):
-            with suppress(OSError):  # who it is, for others to read
+            with suppress(OSError):  # the holder, read by `_holder_in_words`
                 os.ftruncate(number, 0)
                 os.write(number, f"{os.getpid()} {platform.node()}".encode())
             return lock, number
@@ -228,21 +228,21 @@ def _lock_of(place: Path) -> tuple[Path | None, int | None]:
                 lock.unlink()
             return None, None
         if time.monotonic() > give_up:
-            if got:  # a file system that does not know a file by its name again
+            if got:  # a file system without stable file identities
                 return None, None
-            raise Taken(_told(holder))
+            raise FileLocked(_holder_in_words(holder))
         time.sleep(0.02)
 
 
-def _opened_lock(lock: Path) -> int:
+def _open_lock_file(lock: Path) -> int:
     try:
         return os.open(lock, os.O_RDWR | os.O_CREAT | NO_LINK | CLOSED_ON_EXEC, 0o666)
-    except PermissionError:  # of somebody else, whose lock counts all the same
+    except PermissionError:  # the file of another user: reading is enough to test the lock
         return os.open(lock, os.O_RDONLY | NO_LINK | CLOSED_ON_EXEC)
 
 
-def _told(holder: str) -> str:
-    """Who holds a lock, in words."""
+def _holder_in_words(holder: str) -> str:
+    """Return who holds a lock, in words, from the content of the lock file."""
     process, _, machine = holder.partition(" ")
     if not process.isdecimal():
         return "another process"
@@ -252,15 +252,15 @@ def _told(holder: str) -> str:
 
 
 def _is_at(number: int, path: Path) -> bool:
-    """Whether an open file still has its name."""
+    """Return whether an open file is still the one at the path."""
     try:
         return os.path.samestat(os.fstat(number), path.stat(follow_symlinks=False))
     except OSError:
         return False
 
 
-def _locked(number: int) -> bool | None:
-    """Lock an open file until it is closed. False if another has it locked, None if the file system has no locks."""
+def _try_lock(number: int) -> bool | None:
+    """Lock an open file until it is closed. False if another process holds the lock, None if locks do not work."""
     try:
         if sys.platform == "win32":
             import msvcrt

@@ -27,7 +27,7 @@ from .protocol import (
     RowCounts,
     Scanner,
 )
-from .registry import able, get, names, register
+from .registry import able, engine_names, get, register
 from .scans import LogScan, Scan, best_path, distribution, log_scan, log_sum, logarithm
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BACKWARD", "DIVERT", "FORWARD", "PARTS", "SOURCE", "Buffers", "Engine", "Loaded", "LogScan", "Prepared",
-    "RowCounts", "Scan", "Scanner", "able", "best_path", "blocks_of_rows", "distribution", "get", "log_scan", "log_sum",
-    "logarithm", "names", "register", "thread_count",
+    "RowCounts", "Scan", "Scanner", "able", "best_path", "blocks_of_rows", "distribution", "engine_names", "get",
+    "log_scan", "log_sum", "logarithm", "register", "thread_count",
 ]  # fmt: skip
 
 

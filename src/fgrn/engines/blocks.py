@@ -1,4 +1,4 @@
-"""Blocks of rows, one after the other or on several threads, and their results added or put together in order."""
+"""Blocks of rows, one after the other or on several threads, and their results summed or put together in order."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def in_order(threads: int | None, work: Callable[[slice], Any], blocks: list[sli
         wait([helper for helper in helpers if not helper.cancel()])
 
 
-def added(
+def sum_of_blocks(
     threads: int | None,
     work: Callable[[slice], RowCounts],
     blocks: list[slice],

@@ -20,7 +20,7 @@ from . import kernels, wide
 from .blocks import blocks_of_rows, thread_count
 from .kernels.arguments import StarRows, StarWork
 from .linear import Loaded
-from .packs import Known, aligned_zeros, known_entries, padded, plain
+from .packs import Known, aligned_zeros, kernel_array, known_entries, padded
 from .protocol import Engine
 from .registry import get
 from .scanners import BlockScanner
@@ -91,9 +91,9 @@ def _scan_block(
     rows, states = local.shape
     past, future, around, likelihood, first, steps = out
     kernels.scan(
-        rows, np.uint64(states), plain(prior), plain(table).ravel(), plain(table.T).ravel(), plain(local).ravel(),
-        plain(begins, np.bool_), plain(weights), past.ravel(), future.ravel(), around.ravel(), likelihood, first,
-        steps.ravel(), np.empty(states), np.empty(states),
+        rows, np.uint64(states), kernel_array(prior), kernel_array(table).ravel(), kernel_array(table.T).ravel(),
+        kernel_array(local).ravel(), kernel_array(begins, np.bool_), kernel_array(weights), past.ravel(),
+        future.ravel(), around.ravel(), likelihood, first, steps.ravel(), np.empty(states), np.empty(states),
     )  # fmt: skip
 
 
@@ -128,7 +128,7 @@ class Prepared:
         self._same = NOTHING
         self._star_work: list[StarWork] = []
         self.spare: list[np.ndarray] = []  # counts whose memory may be used again: fresh memory is slow the first time
-        self.maps = plain(plan.maps, np.uint64)
+        self.maps = kernel_array(plan.maps, np.uint64)
         self.ray = ray_of(plan, program, evidence) if len(tape.regions) == 1 and not program.for_counts else None
         without = -1 if tape.is_star else None if self.ray is None else self.ray.prior
         self.packing = tape.packing(plan, program, without)
@@ -188,7 +188,7 @@ class Prepared:
         """The weights of a block as a kernel takes them; one for all rows is written out once, not for every block."""
         weights = self.weights[rows]
         if not len(weights) or weights.strides != (0,):
-            return plain(weights)
+            return kernel_array(weights)
         same = self._same  # another thread may put a shorter one there
         if len(same) < len(weights) or same[0] != weights[0]:
             self._same = same = np.full(len(weights), weights[0], dtype=np.float64)
@@ -228,9 +228,9 @@ class Prepared:
         slot, at = int(self.evidence.slot[edge]), int(self.evidence.soft_offset[edge])
         if slot < 0:
             return NO_CODES, NOTHING
-        codes = plain(self.evidence.codes[rows, slot], np.int32)
+        codes = kernel_array(self.evidence.codes[rows, slot], np.int32)
         width = int(self.plan.cardinality[edge]) if at >= 0 else 0
-        return codes, plain(self.evidence.soft[rows, at : at + width]).ravel()
+        return codes, kernel_array(self.evidence.soft[rows, at : at + width]).ravel()
 
     def _shown_places(self) -> np.ndarray:
         """Per shown edge: its forward and backward message in the workspace, its place among the shown, its length."""

@@ -39,7 +39,7 @@ def table_messages(plan: Plan, evidence: Evidence, buffers: Buffers, doubtful: n
     return TableMessages(into, buffers.backward, buffers.marginal, known, buffers.log_likelihood, doubtful)
 
 
-def recount(
+def counts_from_messages(
     plan: Plan,
     messages: TableMessages,
     values: np.ndarray,

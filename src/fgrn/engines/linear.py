@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import kernels, wide
-from .blocks import added, in_order, put_together
-from .cycles import TableMessages, recount, table_messages, transposed_tables
+from .blocks import in_order, put_together, sum_of_blocks
+from .cycles import TableMessages, counts_from_messages, table_messages, transposed_tables
 from .kernels.arguments import StarTables
 from .kernels.basics import FAINT
-from .packs import aligned_zeros, joint_tables, padded, plain
+from .packs import aligned_zeros, kernel_array, load_joint, padded
 from .protocol import PARTS, Buffers, RowCounts
 from .protocol import Loaded as AnyLoaded
 from .stars import Ray
@@ -32,7 +32,7 @@ class Loaded:
         self.prepared = prepared
         self.by_fallback: dict[int, np.ndarray] = {}  # counts of the fallback by the first row of a block
         self.values = np.array(values, dtype=np.float64)
-        self.joint = joint_tables(prepared.packing, self.values, prepared.maps, tape.joint_size)
+        self.joint = load_joint(prepared.packing, self.values, prepared.maps, tape.joint_size)
         self.with_products, self.is_deep = self.values, False
         if tape.products:
             self.with_products, self.is_deep = tape.multiplied.of(plan, tape.products, values)
@@ -53,7 +53,7 @@ class Loaded:
     def _evidence(self, rows: slice) -> tuple[np.ndarray, ...]:
         """What is known in some rows: entries and their bounds, index vectors, codes, distributions."""
         mine = self.prepared
-        codes, soft = plain(mine.evidence.codes[rows], np.int32), plain(mine.evidence.soft[rows])
+        codes, soft = kernel_array(mine.evidence.codes[rows], np.int32), kernel_array(mine.evidence.soft[rows])
         return *mine.known(rows), mine.maps, codes, soft
 
     def _room(self) -> tuple[np.ndarray, ...]:
@@ -185,7 +185,7 @@ class Loaded:
             if disk is not None:
                 disk.release()
 
-        found = added(mine.threads, lambda rows: self.counts_of(rows, expect), mine.blocks, after)
+        found = sum_of_blocks(mine.threads, lambda rows: self.counts_of(rows, expect), mine.blocks, after)
         if found is None:
             return RowCounts(np.zeros(mine.plan.layout.size), 0.0, NO_ROWS)
         values, missing = self._unpacked(found.values, expect)
@@ -237,10 +237,10 @@ class Loaded:
                 def by_reference(where: np.ndarray) -> RowCounts:
                     return self._fallback(rows, where).recounting(False, expect)(tables)
 
-                return recount(mine.plan, messages, tables, mine.weights[rows], expect, by_reference)
+                return counts_from_messages(mine.plan, messages, tables, mine.weights[rows], expect, by_reference)
 
             nothing = RowCounts(np.zeros(mine.plan.layout.size), 0.0, NO_ROWS)
-            return added(mine.threads, work, blocks) or nothing
+            return sum_of_blocks(mine.threads, work, blocks) or nothing
 
         return again
 

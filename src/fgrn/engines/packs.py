@@ -104,7 +104,7 @@ def aligned_zeros(size: int) -> np.ndarray:
     return _from_a_line(np.zeros(size + LINE // 8), size)
 
 
-def aligned(size: int) -> np.ndarray:
+def aligned_empty(size: int) -> np.ndarray:
     """A vector that begins with a line of the cache, of any numbers."""
     return _from_a_line(np.empty(size + LINE // 8), size)
 
@@ -114,7 +114,7 @@ def _from_a_line(raw: np.ndarray, size: int) -> np.ndarray:
     return raw[skipped : skipped + size]
 
 
-def plain(array: np.ndarray, dtype: type = np.float64) -> np.ndarray:
+def kernel_array(array: np.ndarray, dtype: type = np.float64) -> np.ndarray:
     """The array, contiguous and writable: numba compiles a kernel anew for every other kind of array."""
     return np.require(array, dtype=dtype, requirements=["C", "W"])
 
@@ -247,9 +247,9 @@ def _folds(sizes: tuple[int, ...], stride: int) -> tuple[list[tuple[int, ...]], 
     return steps, places, cells
 
 
-def joint_tables(plan: PackPlan, values: np.ndarray, maps: np.ndarray, cells: int) -> Joint:
+def load_joint(plan: PackPlan, values: np.ndarray, maps: np.ndarray, cells: int) -> Joint:
     """The product of the leaves' columns, for every code of every pack; of a star, the product of its priors."""
-    joint, shifts, base = aligned(cells), np.empty(plan.shifts, dtype=np.int64), np.empty(plan.base)
+    joint, shifts, base = aligned_empty(cells), np.empty(plan.shifts, dtype=np.int64), np.empty(plan.base)
     columns, exponents = np.empty(plan.columns), np.empty(plan.codes, dtype=np.int64)
     depth = kernels.joint_tables(plan.packing, values, maps, joint, shifts, base, columns, exponents)
     return Joint(joint, shifts, depth > DEEPEST, base)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .blocks import added, blocks_of_rows, put_together
+from .blocks import blocks_of_rows, put_together, sum_of_blocks
 from .protocol import BACKWARD, FORWARD, SOURCE, Buffers, RowCounts
 from .scanners import BlockScanner, scan_in_logarithms
 from .scans import distribution, log_sum, logarithm
@@ -170,7 +170,7 @@ class Loaded:
                     mine.evidence.disk.release()
 
             nothing = RowCounts(np.zeros(mine.plan.layout.size), 0.0, np.zeros(0, dtype=np.intp))
-            return added(1, work, mine.blocks, after) or nothing
+            return sum_of_blocks(1, work, mine.blocks, after) or nothing
 
         return recount
 

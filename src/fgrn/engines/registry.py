@@ -54,7 +54,7 @@ def register(
     _entries[name] = Entry(module, attribute, frozenset(does), fallback)
 
 
-def names() -> tuple[str, ...]:
+def engine_names() -> tuple[str, ...]:
     """The names of all engines."""
     return tuple(_entries)
 
@@ -62,7 +62,7 @@ def names() -> tuple[str, ...]:
 def get(name: str, **options: Any) -> Engine:
     """The engine of that name, imported now, with options of its own."""
     if name not in _entries:
-        raise FgrnError(f"The 'engine' must be one of {', '.join(map(repr, names()))}. Got {name!r} instead.")
+        raise FgrnError(f"The 'engine' must be one of {', '.join(map(repr, engine_names()))}. Got {name!r} instead.")
     entry = _entries[name]
     found: Engine = getattr(import_module(entry.module), entry.attribute)(**options)
     return found

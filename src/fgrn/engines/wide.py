@@ -43,7 +43,7 @@ def messages(loaded: Loaded, rows: slice) -> tuple[Buffers, np.ndarray]:
     mine, count = loaded.prepared, rows.stop - rows.start
     marginal, nothing = np.empty((count, mine.width)), np.empty((count, 0))
     unknown = np.zeros((0, mine.plan.edges), dtype=np.bool_)
-    scale, doubtful = _run(loaded, rows, marginal)
+    scale, doubtful = _run_lanes(loaded, rows, marginal)
     where = np.flatnonzero(doubtful)
     if len(where):
         again = mine.one_by_one(rows, where).load(loaded.values).propagate(("marginal", "likelihood"))
@@ -55,7 +55,7 @@ def counts(loaded: Loaded, rows: slice, expect: bool, raw: np.ndarray) -> RowCou
     """The expected counts of a junction tree, added to what is in `raw`."""
     mine = loaded.prepared
     weights = mine.weights_of(rows)
-    found, doubtful = _run(loaded, rows, np.zeros((len(weights), 0)), weights, loaded.parts_of(raw)[1])
+    found, doubtful = _run_lanes(loaded, rows, np.zeros((len(weights), 0)), weights, loaded.parts_of(raw)[1])
     likelihood = float((weights * np.where(doubtful, 0.0, found)).sum())
     where = np.flatnonzero(doubtful)
     if not len(where):
@@ -68,7 +68,7 @@ def counts(loaded: Loaded, rows: slice, expect: bool, raw: np.ndarray) -> RowCou
     return RowCounts(raw, likelihood + again.log_likelihood, where[again.impossible])
 
 
-def _run(
+def _run_lanes(
     loaded: Loaded,
     rows: slice,
     marginal: np.ndarray,

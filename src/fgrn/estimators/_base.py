@@ -24,8 +24,8 @@ from ..core.exceptions import (
     warn,
 )
 from ..core.labels import Label
-from ..core.progress import Progress, Steps
-from ..engines import names as engine_names
+from ..core.progress import LearningProgress, ReadingProgress
+from ..engines import engine_names
 from ..flow.em import History
 from ..flow.marginals import REMEDY
 from ..flow.online import POWER, Online
@@ -123,7 +123,7 @@ class LatentEstimator(TableEstimator):
             "accelerate": self.cycles == 1,
             "engine": self.engine,
             "checkpoint": self._journal,
-            "watch": Progress.of(self.verbose, self.n_epochs, self.n_init, what, self._stopped),
+            "watch": LearningProgress.of(self.verbose, self.n_epochs, self.n_init, what, self._stopped),
         }
 
     def _teach(self, net: Network, data: Mapping[str, Coded], weights: np.ndarray | None, what: str = "") -> History:
@@ -132,7 +132,7 @@ class LatentEstimator(TableEstimator):
         with options["watch"]:
             history = net.learn(data, **options)
         if self.verbose > 1:
-            Steps(self.verbose).note(history.execution)
+            ReadingProgress(self.verbose).note(history.execution)
         return history
 
     def _fit(self, X: Any, sample_weight: Any, classes: Classes | None = None, batch: bool = False) -> Self:
@@ -276,7 +276,10 @@ class LatentEstimator(TableEstimator):
 
     def _partial_fit_stream(self, X: Any, sample_weight: Any, target: Any = None, classes: Any = None) -> Self:
         """One step for each batch of rows that are read once; if one fails, those before it have been learnt."""
-        with closing(online_batches(self, X, sample_weight, target, classes)) as batches, Steps(self.verbose) as told:
+        with (
+            closing(online_batches(self, X, sample_weight, target, classes)) as batches,
+            ReadingProgress(self.verbose) as told,
+        ):
             if not hasattr(self, "network_"):
                 with self._or_as_before():
                     data, weights = next(batches)
@@ -382,7 +385,7 @@ class LatentEstimator(TableEstimator):
             return (series, likely) if return_proba else series
         plain = frames.columns(X) if isinstance(X, Mapping) else {}
         filled, sure = self._filled(*self._completable(plain or X))
-        out = array_like(X, filled, self._names()) if is_array(X) else outputs.replaced(X, plain, filled)
+        out = array_like(X, filled, self._names()) if is_array(X) else outputs.with_columns_replaced(X, plain, filled)
         return (out, sure) if return_proba else out
 
     def _completable(self, X: Any) -> tuple[Columns, dict[str, Coded], Schema]:

@@ -17,9 +17,9 @@ from ..queries.explanation import Explanation
 from ..queries.prototypes import Prototypes
 from ..tables import frames
 from ..tables.columns import Column
-from ..tables.doubts import tell_missing_classes
 from ..tables.frames import Coded
 from ..tables.schema import Schema
+from ..tables.table_warnings import warn_of_missing_classes
 from ._base import LatentEstimator
 from ._tables import Classes, Columns
 
@@ -123,12 +123,12 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         return self._prototypes(self._class_name(), self.classes_)
 
     def _completable(self, X: Any) -> tuple[Columns, dict[str, Coded], Schema]:
-        X = frames.gathered(X)
+        X = frames.collected(X)
         name = self._y_name if frames.has_column(X, self._y_name) and self._class_name() == self._y_name else None
         if name is None or name in self._names():
             return super()._completable(X)
         columns, data, schema = super()._completable(frames.without_column(X, name) if frames.is_frame(X) else X)
-        classes = frames.repeated(frames.column(X, name), frames.row_count(columns))
+        classes = frames.repeat_bare_value(frames.column(X, name), frames.row_count(columns))
         codes = self._missing_codes()
         words = [word for word in (MISSING if codes is None else codes) if word not in self._class_labels()]
         one = Schema([Column(name, tuple(self._class_labels()), missing=tuple(words))])
@@ -176,7 +176,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         else:
             name = str(getattr(y, "name", None) or "class")
             y = list(y) if isinstance(y, tuple) else y
-            values = frames.plain(y, "y") if hasattr(y, "to_numpy") or isinstance(y, list) else y
+            values = frames.as_column(y, "y") if hasattr(y, "to_numpy") or isinstance(y, list) else y
         values = self._unless_missing(values, name, every)
         if isinstance(values, np.ndarray) and values.dtype.kind in "Mm":
             raise ValueError("Classes are words, numbers or truth values. Got dates; turn them into words.")
@@ -190,7 +190,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
                 raise ValueError("The class of no row is known.")
             return name, np.full(len(known), every[0], dtype=every.dtype), known
         some = _check_y(
-            np.array([value for value in frames.listed(values) if not frames.is_unknown(value)]), estimator=self
+            np.array([value for value in frames.as_list(values) if not frames.is_unknown(value)]), estimator=self
         )
         check_classification_targets(some)
         labels = np.full(len(known), some[0], dtype=some.dtype)
@@ -209,7 +209,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         if bad is not None:
             raise SchemaError(f"Row {given.index(bad)}: the class {bad!r} is no text, so no file can hold it.")
         if found and codes is None:
-            tell_missing_classes(name, found)
+            warn_of_missing_classes(name, found)
         return [None if isinstance(one, str) and one in found else one for one in given] if found else values
 
     def _know(self, classes: Classes) -> None:

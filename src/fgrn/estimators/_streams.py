@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.exceptions import FgrnWarning, LearningError, TableFileError, unknown_name, warn
+from ..core.exceptions import LearningError, TableFileError, unknown_name
 from ..core.labels import is_missing_word
-from ..core.progress import Steps, Told
+from ..core.progress import ProgressReporter, ReadingProgress
 from ..learning.encoding import (
     BySchema,
     CodedBatch,
@@ -47,12 +47,12 @@ def recorded(model: LatentEstimator, X: Any, sample_weight: Any, target: Any, ex
         raise LearningError(
             "The number of hidden states is chosen on one machine: compare some of the rows there, and set n_hidden."
         )
-    with Steps(model.verbose) as told:
+    with ReadingProgress(model.verbose) as told:
         return _recorded(model, X, sample_weight, target, executor, told)
 
 
 def _recorded(
-    model: LatentEstimator, X: Any, sample_weight: Any, target: Any, executor: Any, told: Told
+    model: LatentEstimator, X: Any, sample_weight: Any, target: Any, executor: Any, told: ProgressReporter
 ) -> Recorded | Spread:
     look_first = model.schema is None or target is not None
     weights = checked_weight_name(sample_weight)
@@ -153,8 +153,7 @@ def online_batches(
             raise TableFileError(f"{stream.called} holds no rows to learn from.")
     finally:  # also when nobody wants more of them
         coder.tell()
-        if stream.left_out:
-            warn(f"{stream.called}: {stream.report()}", FgrnWarning)
+        stream.tell()
 
 
 def _matched(model: LatentEstimator, rows: WeightedBatch, target: str | None) -> WeightedBatch:

@@ -67,14 +67,14 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
     def _columns(self, X: Any, *, reset: bool) -> Columns:
         """The columns of a table by name and by value; those of an array are called x0, x1, ..."""
         row = None if reset else frames.named_row(X)
-        X = frames.gathered(X) if row is None else row
+        X = frames.collected(X) if row is None else row
         if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # some sparse matrices are mappings
             return self._mapping(X, reset)
         if isinstance(X, np.ndarray) and X.dtype.names:
             return self._mapping({name: X[name] for name in X.dtype.names}, reset)
         _refuse_flat(X)
         if frames.is_frame(X):
-            frames.check_names(X)
+            frames.check_unique_columns(X)
             validate_data(self, X, reset=reset, skip_check_array=True)
             if hasattr(self, "feature_names_in_"):
                 columns = frames.columns(X, by_value=True)
@@ -82,12 +82,12 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
                 return columns
             X = frames.as_objects(X)
         X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
-        return {name: frames.factored(X[:, position]) for position, name in enumerate(self._names())}
+        return {name: frames.dictionary_encoded(X[:, position]) for position, name in enumerate(self._names())}
 
     def _mapping(self, X: Mapping[str, Any], reset: bool) -> Columns:
         columns = frames.columns(X, by_value=True)
         rows = frames.row_count(columns, least=1)
-        columns = {name: frames.repeated(column, rows) for name, column in columns.items()}
+        columns = {name: frames.repeat_bare_value(column, rows) for name, column in columns.items()}
         if reset:
             if not columns:
                 raise ValueError("Found a table with 0 feature(s) while a minimum of 1 is required.")
@@ -102,7 +102,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
             if self.unseen == "error" or len(strange) == len(columns):
                 raise SchemaError(told)
             warn(f"{told} Ignored; unseen='error' stops here.", UnseenLevelWarning)
-        return {name: columns[name] if name in columns else frames.nothing(rows) for name in names}
+        return {name: columns[name] if name in columns else frames.missing_column(rows) for name in names}
 
     def _names(self) -> list[str]:
         names = getattr(self, "feature_names_in_", None)
@@ -128,7 +128,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
         if weights is None or weights.all():
             return columns, weights, classes
         kept = np.flatnonzero(weights)
-        columns = {name: frames.taken(column, kept) for name, column in columns.items()}
+        columns = {name: frames.select_rows(column, kept) for name, column in columns.items()}
         return columns, weights[kept], None if classes is None else classes.take(kept)
 
 

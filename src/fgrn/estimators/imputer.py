@@ -104,8 +104,8 @@ class LatentImputer(OneToOneFeatureMixin, ChoosingTransformer):  # type: ignore[
         if wanted == "default":
             return outputs.as_array([filled.get(name, column) for name, column in columns.items()])
         if frames.kind_of(X) == wanted:
-            return outputs.replaced(frames.gathered(X), {}, filled)
-        return outputs.table_like(wanted, {n: filled.get(n) or frames.listed(column) for n, column in columns.items()})
+            return outputs.with_columns_replaced(frames.collected(X), {}, filled)
+        return outputs.table_like(wanted, {n: filled.get(n) or frames.as_list(column) for n, column in columns.items()})
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The names of the columns, which stay as they are.

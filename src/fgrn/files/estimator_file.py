@@ -1,9 +1,9 @@
-"""Estimators in model files: what a document says of one beside its network, and how it is put together again.
+"""Estimators in model files: the record of an estimator beside its network, and how it is restored.
 
     "estimator": class, params, schema, features, classes, rows, weight, history, selection
 
-A model file never names code to run: the class is looked up among those known here, and every part is checked against
-the network it came with.
+A model file never names code to run: the class is looked up among the estimators of this package, and every part is
+checked against the network in the file.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from ..flow.em import History
 from ..graph.network import Network
 from ..learning.criteria import Candidate, Selection
 from ..tables.schema import Schema
-from .container import Refused, shown, value_of
+from .container import Refused, short_repr, value_of
 
 if TYPE_CHECKING:
     from ..estimators._base import LatentEstimator
 
-KINDS = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}
+CLASS_DTYPES = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}
 
 
-def described(estimator: LatentEstimator) -> dict[str, Any]:
-    """A fitted estimator as JSON can say it; its network is kept elsewhere."""
+def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
+    """Return a fitted estimator, without its network, as JSON values."""
     params = estimator.get_params(deep=False)
     params["schema"] = params["schema"] is not None
-    del params["checkpoint"]  # of one run on one machine
+    del params["checkpoint"]  # belongs to one run on one machine
     random = params["random_state"]
     params["random_state"] = int(random) if isinstance(random, (int, np.integer)) else None
     record: dict[str, Any] = {
         "class": type(estimator).__name__,
-        "params": {name: _plain(value) for name, value in params.items()},
+        "params": {name: _to_json(value) for name, value in params.items()},
         "schema": estimator.schema_.as_dict(),
         "features": [str(name) for name in estimator.feature_names_in_]
         if hasattr(estimator, "feature_names_in_")
@@ -49,19 +49,19 @@ def described(estimator: LatentEstimator) -> dict[str, Any]:
     if hasattr(estimator, "n_hidden_"):
         record["n_hidden"] = int(estimator.n_hidden_)
     if hasattr(estimator, "classes_"):
-        record["classes"] = [_plain(value) for value in estimator.classes_]
+        record["classes"] = [_to_json(value) for value in estimator.classes_]
         record["classes_kind"] = estimator.classes_.dtype.kind
         record["target"] = estimator._y_name
     if hasattr(estimator, "selection_"):
         record["selection"] = {
             "criterion": estimator.selection_.criterion,
-            "candidates": [_plain(one) for one in estimator.selection_.as_dicts()],
+            "candidates": [_to_json(one) for one in estimator.selection_.as_dicts()],
         }
     return record
 
 
-def restored(document: dict[str, Any], network: Network) -> LatentEstimator:
-    """The estimator a document speaks of, with its network."""
+def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstimator:
+    """Return the estimator described in a document, with its network."""
     from .. import estimators
     from ..estimators._choosing import Choosing
     from ..estimators._classes import LatentClassifierBase
@@ -69,52 +69,57 @@ def restored(document: dict[str, Any], network: Network) -> LatentEstimator:
     record = value_of(dict, document, "estimator", "its description")
     name = value_of(str, record, "class", "its estimator")
     if name not in estimators.__all__:
-        raise Refused(f"there is no estimator {shown(name)}.", "A newer fgrn may know it: pip install --upgrade fgrn.")
+        raise Refused(
+            f"there is no estimator {short_repr(name)}.", "A newer fgrn may know it: pip install --upgrade fgrn."
+        )
     kind = getattr(estimators, name)
     params = value_of(dict, record, "params", "its estimator")
     known = set(kind._get_param_names())
     try:
         schema = Schema.from_dict(value_of(list, record, "schema", "its estimator"))
-        estimator: LatentEstimator = kind(**{key: _restored(value) for key, value in params.items() if key in known})
+        estimator: LatentEstimator = kind(**{key: _from_json(value) for key, value in params.items() if key in known})
         estimator.schema = schema if params.get("schema") is True else None
         estimator._validate_params()
         estimator.network_, estimator.schema_ = network, schema
-        _features(estimator, record)
+        _restore_features(estimator, record)
         if isinstance(estimator, LatentClassifierBase):
-            _classes(estimator, record)
+            _restore_classes(estimator, record)
         estimator._hidden()
     except (FgrnError, TypeError, ValueError, AttributeError) as error:
         raise Refused(f"its estimator is not one: {str(error)[:300]}") from error
     estimator._kind = value_of(str, record, "kind", "its estimator")
     estimator.n_rows_ = value_of(int, record, "rows", "its estimator")
-    estimator.weight_ = _number(record, "weight")
+    estimator.weight_ = _finite_value(record, "weight")
     estimator.n_iter_ = value_of(int, record, "iterations", "its estimator")
-    estimator.history_ = _history(value_of(dict, record, "history", "its estimator"))
+    estimator.history_ = _restore_history(value_of(dict, record, "history", "its estimator"))
     if isinstance(estimator, Choosing):
         estimator.n_hidden_ = value_of(int, record, "n_hidden", "its estimator")
     if "selection" in record:
-        estimator.selection_ = _selection(value_of(dict, record, "selection", "its estimator"))
-    _check(estimator)
+        estimator.selection_ = _restore_selection(value_of(dict, record, "selection", "its estimator"))
+    _check_against_network(estimator)
     return estimator
 
 
-def _check(estimator: LatentEstimator) -> None:
-    """Refuse a schema or classes that do not fit the network."""
+def _check_against_network(estimator: LatentEstimator) -> None:
+    """Raise `Refused` if the schema or the hidden variables do not fit the network."""
     wanted = {name: list(levels) for name, levels in estimator._observed().items()}
     found = {name: list(estimator.network_.variable(name).labels) for name in estimator.network_.observed}
     for name, levels in wanted.items():
         if found.get(name) != levels:
-            raise Refused(f"the column {shown(name)} of its schema is not what its network knows.")
+            raise Refused(f"the column {short_repr(name)} of its schema is not what its network knows.")
     variables = {variable.name: variable for variable in estimator.network_.variables}
     states = getattr(estimator, "n_hidden_", None)
     for name in estimator._hidden():
         if name not in variables:
-            raise Refused(f"its network has no hidden variable {shown(name)}.")
+            raise Refused(f"its network has no hidden variable {short_repr(name)}.")
         if states is not None and variables[name].cardinality != states:
-            raise Refused(f"its hidden variable {shown(name)} has {variables[name].cardinality} states, not {states}.")
+            raise Refused(
+                f"its hidden variable {short_repr(name)} has {variables[name].cardinality} states, not {states}."
+            )
 
 
-def _features(estimator: LatentEstimator, record: dict[str, Any]) -> None:
+def _restore_features(estimator: LatentEstimator, record: dict[str, Any]) -> None:
+    """Set the names or the number of the columns of an estimator."""
     features = record.get("features")
     if isinstance(features, list) and all(isinstance(name, str) for name in features):
         estimator.feature_names_in_ = np.array(features, dtype=object)
@@ -122,37 +127,38 @@ def _features(estimator: LatentEstimator, record: dict[str, Any]) -> None:
     elif type(features) is int and features == len(estimator.schema_):
         estimator.n_features_in_ = features
     else:
-        raise Refused(f"its estimator has {shown(features)} as its columns.")
+        raise Refused(f"its estimator has {short_repr(features)} as its columns.")
     if estimator._names() != list(estimator.schema_):
         raise Refused("the columns of its estimator are not those of its schema.")
 
 
-def _classes(estimator: LatentEstimator, record: dict[str, Any]) -> None:
+def _restore_classes(estimator: LatentEstimator, record: dict[str, Any]) -> None:
+    """Set the classes of a classifier and the name of its class column."""
     values = value_of(list, record, "classes", "its estimator")
     kind = value_of(str, record, "classes_kind", "its estimator")
     if not values or not all(isinstance(value, (str, int, float, bool)) for value in values):
-        raise Refused(f"{shown(values)} are no classes.")
+        raise Refused(f"{short_repr(values)} are no classes.")
     try:
-        estimator.classes_ = np.array(values, dtype=KINDS.get(kind, object if kind == "O" else None))
+        estimator.classes_ = np.array(values, dtype=CLASS_DTYPES.get(kind, object if kind == "O" else None))
     except (TypeError, ValueError, OverflowError) as error:
-        raise Refused(f"{shown(values)} are no classes.") from error
+        raise Refused(f"{short_repr(values)} are no classes.") from error
     estimator._y_name = value_of(str, record, "target", "its estimator")
 
 
 def _history_record(history: History) -> dict[str, Any]:
     return {
-        "log_likelihood": [_plain(value) for value in history.log_likelihood.tolist()],
-        "objective": [_plain(value) for value in history.objective.tolist()],
+        "log_likelihood": [_to_json(value) for value in history.log_likelihood.tolist()],
+        "objective": [_to_json(value) for value in history.objective.tolist()],
         "weight": float(history.weight),
         "converged": bool(history.converged),
         "start": int(history.start),
-        "starts": [_plain(value) for value in history.starts.tolist()],
+        "starts": [_to_json(value) for value in history.starts.tolist()],
         "not_estimated": {name: list(rows) for name, rows in history.not_estimated.items()},
         "execution": history.execution,
     }
 
 
-def _history(record: dict[str, Any]) -> History:
+def _restore_history(record: dict[str, Any]) -> History:
     numbers = {
         name: [_float(value) for value in value_of(list, record, name, "its history")]
         for name in ("log_likelihood", "objective", "starts")
@@ -160,7 +166,7 @@ def _history(record: dict[str, Any]) -> History:
     return History(
         np.array(numbers["log_likelihood"]),
         np.array(numbers["objective"]),
-        _number(record, "weight"),
+        _finite_value(record, "weight"),
         value_of(bool, record, "converged", "its history"),
         value_of(int, record, "start", "its history"),
         np.array(numbers["starts"]),
@@ -169,13 +175,13 @@ def _history(record: dict[str, Any]) -> History:
     )
 
 
-def _selection(record: dict[str, Any]) -> Selection:
+def _restore_selection(record: dict[str, Any]) -> Selection:
     criterion = value_of(str, record, "criterion", "its selection")
     fields = set(Candidate.__dataclass_fields__)
     candidates = []
     for one in value_of(list, record, "candidates", "its selection"):
         if not isinstance(one, dict) or set(one) != fields:
-            raise Refused(f"{shown(one)} is among what was tried.")
+            raise Refused(f"{short_repr(one)} is among what was tried.")
         sizes = tuple(_float(value) for value in value_of(list, one, "class_sizes", "its selection"))
         if not sizes:
             raise Refused("a number of hidden states that was tried has no classes.")
@@ -184,39 +190,41 @@ def _selection(record: dict[str, Any]) -> Selection:
         counts = {name: value_of(int, one, name, "its selection") for name in ("n_hidden", "n_parameters")}
         candidates.append(Candidate(class_sizes=sizes, **numbers, **counts))  # type: ignore[arg-type]
     if criterion not in ("aic", "bic", "held_out") or not candidates:
-        raise Refused(f"its hidden states were chosen by {shown(criterion)}.")
+        raise Refused(f"its hidden states were chosen by {short_repr(criterion)}.")
     return Selection(criterion, tuple(candidates))
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON can say it; it knows neither infinity nor NaN."""
+def _to_json(value: Any) -> Any:
+    """Return a value as JSON values; infinity and NaN become {"float": text}."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _to_json(one) for key, one in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [_plain(one) for one in value]
+        return [_to_json(one) for one in value]
     if isinstance(value, float) and not isfinite(value):
         return {"float": str(value)}
     return value
 
 
-def _restored(value: Any) -> Any:
-    """The value that `_plain` was given."""
+def _from_json(value: Any) -> Any:
+    """Return the value that `_to_json` has written."""
     if isinstance(value, dict) and set(value) == {"float"}:
         return _float(value)
-    return [_restored(one) for one in value] if isinstance(value, list) else value
+    return [_from_json(one) for one in value] if isinstance(value, list) else value
 
 
 def _float(value: object) -> float:
+    """Return a number from its JSON value; `Refused` for anything else."""
     if isinstance(value, dict) and value.get("float") in ("inf", "-inf", "nan"):
         return float(value["float"])
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
-    raise Refused(f"{shown(value)} is no number.")
+    raise Refused(f"{short_repr(value)} is no number.")
 
 
-def _number(record: dict[str, Any], key: str) -> float:
+def _finite_value(record: dict[str, Any], key: str) -> float:
+    """Return the finite number under a key; `Refused` for anything else."""
     number = _float(record.get(key))
     if not isfinite(number):
         raise Refused(f"its {key} is {number}.")
@@ -224,9 +232,9 @@ def _number(record: dict[str, Any], key: str) -> float:
 
 
 def _not_estimated(record: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Rows of tables by name; files of before do not have them."""
+    """Return the rows of tables that were not estimated, by name; older files do not have them."""
     found = value_of(dict, {"not_estimated": {}, **record}, "not_estimated", "its history")
     for rows in found.values():
         if not isinstance(rows, list) or not all(type(row) is int for row in rows):
-            raise Refused(f"{shown(rows)} are the rows of a table that were not estimated.")
+            raise Refused(f"{short_repr(rows)} are the rows of a table that were not estimated.")
     return {name: tuple(rows) for name, rows in found.items()}

@@ -1,8 +1,8 @@
-"""Bayesian and Markov networks in a model file.
+"""Bayesian and Markov networks in model files.
 
 The document has the `variables`, and under `model` its `kind` ("bayesian" or "markov"), `name`, `properties`, and the
-`tables` in order: the `scope` of each, its variables by name, and the `tensor`; of a Bayesian network also `learn`,
-`tie`, whether it waits for a random start (`undrawn`), and the tensors of what was given, `start` and `support`.
+`tables` in order. A table has a `scope`, the names of its variables, and a `tensor`; in a Bayesian network also
+`learn`, `tie`, whether it waits for a random initialisation (`undrawn`), and the given tensors `start` and `support`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ..bayes.markov import MarkovNetwork
 from ..core.variable import Variable
 from ..flow.parameters import Parameters
 from ..graph.blocks import PRODUCT_SPACE_LIMIT
-from .container import Container, Refused, shown, value_of
-from .records import NEWER, check_rows, records_of, states_of, variables_of, wiring_errors
+from .container import Container, Refused, short_repr, value_of
+from .records import NEWER, check_distributions, list_of_records, read_variables, refusing_invalid_models, states_of
 
 
-def encoded(model: FactoredModel, head: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The document and the tensors."""
+def encode_factored(model: FactoredModel, head: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the document and the tensors of a Bayesian or Markov network."""
     tensors: dict[str, np.ndarray] = {}
     tables: list[dict[str, Any]] = []
     for number, (scope, values) in enumerate(model._written()):
@@ -55,16 +55,16 @@ def encoded(model: FactoredModel, head: Mapping[str, object]) -> tuple[dict[str,
     return document, tensors
 
 
-def decoded(container: Container) -> FactoredModel:
-    """The model; first what the file claims, then the numbers."""
+def decode_factored(container: Container) -> FactoredModel:
+    """Return the Bayesian or Markov network in a file; the document is checked before the numbers are read."""
     document = container.document
-    variables = variables_of(document)
+    variables = read_variables(document)
     record = value_of(dict, document, "model", "its description")
     kind = value_of(str, record, "kind", "its model")
     if kind not in ("bayesian", "markov"):
-        raise Refused(f"its model is of the kind {shown(kind)}.", NEWER)
-    tables = records_of(record, "tables")
-    scopes = [_scope(one, variables) for one in tables]
+        raise Refused(f"its model is of the kind {short_repr(kind)}.", NEWER)
+    tables = list_of_records(record, "tables")
+    scopes = [_scope_of_table(one, variables) for one in tables]
     for number, (one, scope) in enumerate(zip(tables, scopes, strict=True)):
         sizes = tuple(variables[name].cardinality for name in scope)
         flat = (prod(sizes[:-1]), sizes[-1] if sizes else 1)
@@ -72,16 +72,16 @@ def decoded(container: Container) -> FactoredModel:
             if key == "tensor" or (key in one and kind == "bayesian"):
                 what = f"the {'table' if key == 'tensor' else key} of number {number}"
                 container.want(value_of(str, one, key, what), what, dtype, flat)
-    arrays = container.tensors(check_rows if kind == "bayesian" else _check_numbers)
-    named = (value_of(str, record, "name", "its model"), _properties(record))
-    with wiring_errors():
-        model = _bayesian if kind == "bayesian" else _markov
+    arrays = container.tensors(check_distributions if kind == "bayesian" else _check_factor_values)
+    named = (value_of(str, record, "name", "its model"), _checked_properties(record))
+    with refusing_invalid_models():
+        model = _build_bayesian if kind == "bayesian" else _build_markov
         found = model(variables, tables, scopes, arrays, *named)
-    found._trained = tuple(records_of(document, "trained")) if "trained" in document else ()
+    found._trained = tuple(list_of_records(document, "trained")) if "trained" in document else ()
     return found
 
 
-def _bayesian(
+def _build_bayesian(
     variables: dict[str, Variable],
     tables: list[dict[str, Any]],
     scopes: list[tuple[str, ...]],
@@ -116,7 +116,7 @@ def _bayesian(
     return model
 
 
-def _markov(
+def _build_markov(
     variables: dict[str, Variable],
     tables: list[dict[str, Any]],
     scopes: list[tuple[str, ...]],
@@ -131,11 +131,12 @@ def _markov(
     return MarkovNetwork(variables.values(), factors, name=name, properties=properties)
 
 
-def _scope(record: dict[str, Any], variables: Mapping[str, Variable]) -> tuple[str, ...]:
+def _scope_of_table(record: dict[str, Any], variables: Mapping[str, Variable]) -> tuple[str, ...]:
+    """Return the names of the variables of a table; `Refused` for unknown or repeated ones, or too many cells."""
     names = value_of(list, record, "scope", "a table")
     for name in names:
         if not isinstance(name, str) or name not in variables:
-            raise Refused(f"a table is over the variable {shown(name)}, which is not there.")
+            raise Refused(f"a table is over the variable {short_repr(name)}, which is not there.")
     if len(set(names)) < len(names):
         raise Refused("a table is over the same variable more than once.")
     if any(size > PRODUCT_SPACE_LIMIT for size in accumulate((variables[name].cardinality for name in names), mul)):
@@ -143,16 +144,17 @@ def _scope(record: dict[str, Any], variables: Mapping[str, Variable]) -> tuple[s
     return tuple(names)
 
 
-def _properties(record: dict[str, Any]) -> dict[str, dict[str, str]]:
+def _checked_properties(record: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Return the properties by variable; `Refused` unless all are texts."""
     found = value_of(dict, record, "properties", "its model")
     for name, texts in found.items():
         if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
-            raise Refused(f"what it says of {shown(name)} is no text.")
+            raise Refused(f"what it says of {short_repr(name)} is no text.")
     return found
 
 
-def _check_numbers(rows: np.ndarray, first: int, what: str) -> None:
-    """Refuses what is no factor."""
+def _check_factor_values(rows: np.ndarray, first: int, what: str) -> None:
+    """Raise `Refused` unless the values of a factor are finite and not negative."""
     with np.errstate(invalid="ignore"):
         bad = ~(np.isfinite(rows) & (rows >= 0))
     if bad.any():

@@ -1,18 +1,18 @@
-"""Model files (`.fgrn`): a network with all it knows, as a document and tensors in a container.
+"""Model files (`.fgrn`): saving and loading networks and estimators, as a document and tensors in a container.
 
 The document has the `version` of the format, the version of `fgrn` that wrote it, the `variables` (name and
 states), the `blocks` in order (kind, variables by name, learn, tie, tensors of its start and support), and the
-`tables` and `priors` (tensor, names, whether it waits for a random start). A value that is the default is left
-out. `trained` says how it was taught, `online`, if its tables are from batches, what was counted in these, and
-`estimator`, if there is one, what `estimator_file` tells. Keys and tensors that are not known here are ignored, so that
-version 1 can grow.
+`tables` and `priors` (tensor, names, whether it waits for a random initialisation). Default values are left out.
+`trained` says how the model was learnt, `online` has the expected counts of a model learnt in batches, and `estimator`
+the record of an estimator (see `estimator_file`). Unknown keys and tensors are ignored, so that version 1 can be
+extended.
 
-    "table/<number>", "prior/<number>"     tensors as they are now
-    "start/<block>", "support/<block>"     as they were given
+    "table/<number>", "prior/<number>"     current tables and priors
+    "start/<block>", "support/<block>"     tables, priors and supports as given by the user
     "online"                               expected counts per row, all tables and then all priors
 
-What the bytes look like, and why they can do no harm, is told in `container`. Here no array is made before the
-container has found it in the file.
+`container` describes the bytes and the checks against malicious files. Here no array is created before the container
+has found it in the file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .._version import __version__
 from ..bayes.factored import FactoredModel
 from ..core.exceptions import ModelFileError
 from ..core.variable import Variable
-from ..core.whole_file import reason, write
+from ..core.whole_file import reason_of, write_whole
 from ..flow.online import Online
 from ..flow.parameters import Parameters
 from ..graph.blocks import PRODUCT_SPACE_LIMIT, SISO, Block, Diverter, Factor, Source
@@ -41,81 +41,84 @@ from ..graph.network import Network
 from ..graph.supervisor import layout_of
 from ..graph.wiring import Wiring
 from . import factored_file
-from .container import Container, Readable, Refused, opened, packed, shown, value_of
-from .estimator_file import described, restored
-from .records import NEWER, check_rows, records_of, states_of, variables_of, wiring_errors
+from .container import Container, Readable, Refused, container_bytes, open_regular_file, short_repr, value_of
+from .estimator_file import estimator_record, restore_estimator
+from .records import NEWER, check_distributions, list_of_records, read_variables, refusing_invalid_models, states_of
 
 if TYPE_CHECKING:
     from ..estimators._base import LatentEstimator
 
 FORMAT_VERSION = 1
-"""Goes up when the code of before would misread a file; what it may ignore is added without."""
+"""Version of the model format; raised when older code would misread a file, not for keys it may ignore."""
 
 COUNTED = "what was counted in batches"
-"""What the tensor of running counts is called in messages."""
+"""What messages call the tensor of running counts."""
 
 HEAD = {"version": FORMAT_VERSION, "fgrn": __version__}
 
 
 def save(model: Network | FactoredModel | LatentEstimator, path: str | os.PathLike[str]) -> None:
-    """Write a network, of any kind, or a fitted estimator to a model file: all of it or, where that fails, nothing.
+    """Write a network of any kind or a fitted estimator to a model file, completely or not at all.
 
-    The bytes are read back and compared before the disk is touched: what is saved can be loaded. An older file is as it
-    was if it cannot be written.
+    The bytes are read back and compared before anything is written, so what is saved can be loaded. An older file stays
+    as it was if writing fails.
     """
     place = Path(path)
     failed = f"The model cannot be saved as {str(place)!r}"
     try:
-        data = _bytes_of(model)
-        if not _same(_read(io.BytesIO(data)), model):
+        data = _model_bytes(model)
+        if not _is_equal(_read_model(io.BytesIO(data)), model):
             raise Refused("it does not come back as it was; please report this.")
     except Refused as problem:
         raise ModelFileError(f"{failed}: {problem.args[0]}") from problem
     try:
-        write(place, data)
-    except (OSError, RuntimeError, ValueError) as error:  # the last two: links in a circle, a zero in the name
+        write_whole(place, data)
+    except (OSError, RuntimeError, ValueError) as error:  # the last two: circular links, a NUL in the name
         raise ModelFileError(
-            f"{failed}: {reason(error)}. Save it somewhere else; an older file is as it was."
+            f"{failed}: {reason_of(error)}. Save it somewhere else; an older file is as it was."
         ) from error
 
 
-def _bytes_of(model: Network | FactoredModel | LatentEstimator) -> bytes:
+def _model_bytes(model: Network | FactoredModel | LatentEstimator) -> bytes:
+    """Return the bytes of the model file of a network or an estimator."""
     if isinstance(model, FactoredModel):
-        return packed(*factored_file.encoded(model, HEAD))
+        return container_bytes(*factored_file.encode_factored(model, HEAD))
     if isinstance(model, Network):
-        return _encoded(model, {})
-    return _encoded(model.network_, {"estimator": described(model)})
+        return _network_bytes(model, {})
+    return _network_bytes(model.network_, {"estimator": estimator_record(model)})
 
 
-def _read(file: Readable) -> Network | FactoredModel | LatentEstimator:
-    container = Container(file, _check_version)
+def _read_model(file: Readable) -> Network | FactoredModel | LatentEstimator:
+    """Return the network or estimator in an open model file."""
+    container = Container(file, _check_model_version)
     if "model" in container.document:
-        return factored_file.decoded(container)
-    network = _decoded(container)
-    return restored(container.document, network) if "estimator" in container.document else network
+        return factored_file.decode_factored(container)
+    network = _decode_network(container)
+    return restore_estimator(container.document, network) if "estimator" in container.document else network
 
 
-def _same(again: Any, model: Any) -> bool:
+def _is_equal(again: Any, model: Any) -> bool:
+    """Return whether a model that was read back equals the one to be saved."""
     if isinstance(model, FactoredModel):
         return bool(again == model)
     if isinstance(model, Network):
         return bool(again == model and again.online_state == model.online_state)
-    return _same(again.network_, model.network_) and described(again) == described(model)
+    return _is_equal(again.network_, model.network_) and estimator_record(again) == estimator_record(model)
 
 
 def load(path: str | os.PathLike[str]) -> Network | FactoredModel | LatentEstimator:
-    """What is in a model file, a network or an estimator; equal to what was saved, bit for bit."""
+    """Return the network or estimator in a model file, equal bit for bit to the one that was saved."""
     place = Path(path)
     failed = f"The model file {str(place)!r} cannot be read"
     try:
-        with opened(place) as file:
-            return _read(file)
+        with open_regular_file(place) as file:
+            return _read_model(file)
     except Refused as problem:
         raise ModelFileError(f"{failed}: {problem}") from problem.__cause__
     except FileNotFoundError as error:
         raise ModelFileError(f"There is no model file {str(place)!r}. Check the name and the folder.") from error
     except OSError as error:
-        raise ModelFileError(f"{failed}: {reason(error)}. Check the name and the permissions.") from error
+        raise ModelFileError(f"{failed}: {reason_of(error)}. Check the name and the permissions.") from error
     except MemoryError as error:
         raise ModelFileError(f"{failed}: there is too little memory for it. Use a larger machine.") from error
 
@@ -123,14 +126,15 @@ def load(path: str | os.PathLike[str]) -> Network | FactoredModel | LatentEstima
 # From a network to bytes
 
 
-def _encoded(network: Network, beside: Mapping[str, object]) -> bytes:
+def _network_bytes(network: Network, beside: Mapping[str, object]) -> bytes:
+    """Return the bytes of the file of a network, with additional entries of the document."""
     document, tensors = network_parts(network, network._parameters)
     more, counts = online_parts(network.online_state)
-    return packed({**document, **more, **beside}, {**tensors, **counts})
+    return container_bytes({**document, **more, **beside}, {**tensors, **counts})
 
 
 def online_parts(state: Online | None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The document and the tensors of what was counted in batches."""
+    """Return the document and the tensors of the running counts of online learning."""
     if state is None:
         return {}, {}
     record: dict[str, Any] = {"power": float(state.power), "batches": state.batches, "weight": float(state.weight)}
@@ -139,7 +143,7 @@ def online_parts(state: Online | None) -> tuple[dict[str, Any], dict[str, np.nda
 
 
 def network_parts(network: Network, parameters: Parameters) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The document and the tensors of a network, with these parameters."""
+    """Return the document and the tensors of a network with the given parameters."""
     layout = network._spec.layout
     tensors: dict[str, np.ndarray] = {}
 
@@ -150,7 +154,7 @@ def network_parts(network: Network, parameters: Parameters) -> tuple[dict[str, A
     document: dict[str, Any] = {
         **HEAD,
         "variables": [{"name": variable.name, "states": states_of(variable)} for variable in network.variables],
-        "blocks": [_block_record(block, number, tensors) for number, block in enumerate(network.blocks)],
+        "blocks": [_encode_block(block, number, tensors) for number, block in enumerate(network.blocks)],
         "tables": [
             current(f"table/{n}", layout.table(parameters.values, n), names, n in parameters.undrawn_tables)
             for n, names in enumerate(layout.table_names)
@@ -167,12 +171,13 @@ def network_parts(network: Network, parameters: Parameters) -> tuple[dict[str, A
     return document, tensors
 
 
-def _block_record(block: Block, number: int, tensors: dict[str, np.ndarray]) -> dict[str, object]:
+def _encode_block(block: Block, number: int, tensors: dict[str, np.ndarray]) -> dict[str, object]:
+    """Return the record of a block, and add the tensors given by the user to `tensors`."""
     if isinstance(block, Diverter):
         inputs, outputs = ([one.name for one in side] for side in (block.inputs, block.outputs))
         return {"kind": "diverter", "inputs": inputs, "outputs": outputs}
     if isinstance(block, Factor):
-        raise Refused("it is a tree of clusters.", "Save the model it was made from, or write that with fgrn.write.")
+        raise Refused("it is a junction tree.", "Save the model it was made from, or write that with fgrn.write.")
     record: dict[str, object]
     if isinstance(block, Source):
         record = {"kind": "source", "variable": block.variable.name}
@@ -192,28 +197,28 @@ def _block_record(block: Block, number: int, tensors: dict[str, np.ndarray]) -> 
 # From bytes to a network
 
 
-def _decoded(container: Container) -> Network:
-    """The network; first what the file claims, then how it is wired, at last the numbers."""
+def _decode_network(container: Container) -> Network:
+    """Return the network in a file; the document, then the wiring, then the numbers are checked."""
     document = container.document
-    variables = variables_of(document)
-    records = records_of(document, "blocks")
+    variables = read_variables(document)
+    records = list_of_records(document, "blocks")
     blocks = [_bare_block(record, variables) for record in records]
-    with wiring_errors():
+    with refusing_invalid_models():
         layout = layout_of(Wiring(tuple(blocks)).blocks)
     for block, record in zip(blocks, records, strict=True):
-        _want_given(container, block, record)
+        _request_given(container, block, record)
     shapes = [(size,) for size in layout.prior_sizes]
-    tables, undrawn_tables = _want_current(container, "tables", layout.table_names, layout.table_shapes)
-    priors, undrawn_priors = _want_current(container, "priors", [(name,) for name in layout.prior_names], shapes)
+    tables, undrawn_tables = _request_current(container, "tables", layout.table_names, layout.table_shapes)
+    priors, undrawn_priors = _request_current(container, "priors", [(name,) for name in layout.prior_names], shapes)
     if "online" in document:
         container.want(_online_record(document)["tensor"], COUNTED, "F64", (layout.size,))
-    arrays = container.tensors(_check_numbers)
-    with wiring_errors():
+    arrays = container.tensors(_check_tensor)
+    with refusing_invalid_models():
         given = [_with_given(block, record, arrays) for block, record in zip(blocks, records, strict=True)]
-        network = _chain(document, given) if "chain" in document else Network(given)
-    values = _values(network, [arrays[name] for name in tables], [arrays[name] for name in priors])
+        network = _build_chain(document, given) if "chain" in document else Network(given)
+    values = _parameter_vector(network, [arrays[name] for name in tables], [arrays[name] for name in priors])
     network._parameters = Parameters(values, undrawn_tables, undrawn_priors)
-    network._trained = tuple(records_of(document, "trained")) if "trained" in document else ()
+    network._trained = tuple(list_of_records(document, "trained")) if "trained" in document else ()
     if "online" in document:
         network._counted = network._parameters, _online(_online_record(document), arrays)
     return network
@@ -230,27 +235,27 @@ def _online(record: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Online:
     weight = value_of(float, record, "weight", COUNTED)
     if batches < 0 or not 0 < weight < np.inf:
         raise Refused(f"{COUNTED} is of {batches} batches with the weight {weight}.")
-    with wiring_errors():
+    with refusing_invalid_models():
         return Online(value_of(float, record, "power", COUNTED), size, batches, weight, arrays[record["tensor"]])
 
 
-def _check_numbers(rows: np.ndarray, first: int, what: str) -> None:
-    """Refuses counts that are none, and rows of tables that are no distributions."""
+def _check_tensor(rows: np.ndarray, first: int, what: str) -> None:
+    """Raise `Refused` unless rows are distributions or, for running counts, finite and not negative."""
     if what != COUNTED:
-        check_rows(rows, first, what)
+        check_distributions(rows, first, what)
     elif not (np.isfinite(rows) & (rows >= 0)).all():
         raise Refused(f"{what} holds numbers that are no counts.")
 
 
-def _chain(document: dict[str, Any], blocks: list[Block]) -> Chain:
+def _build_chain(document: dict[str, Any], blocks: list[Block]) -> Chain:
     record = value_of(dict, document, "chain", "its description")
     link = value_of(list, record, "link", "its chain")
     if not all(isinstance(name, str) for name in link):
-        raise Refused(f"its chain links {shown(link)}, which are no two names.")
+        raise Refused(f"its chain links {short_repr(link)}, which are no two names.")
     return Chain(blocks, tuple(link), value_of(str, record, "sequence", "its chain"))
 
 
-def _check_version(document: dict[str, Any]) -> None:
+def _check_model_version(document: dict[str, Any]) -> None:
     if "checkpoint" in document and "version" not in document:
         raise Refused(
             "it is a checkpoint of learning without a model.",
@@ -269,18 +274,18 @@ def _check_version(document: dict[str, Any]) -> None:
 
 
 def _bare_block(record: dict[str, Any], variables: dict[str, Variable]) -> Block:
-    """A block without its numbers."""
+    """Return a block without its tensors."""
     kind = value_of(str, record, "kind", "a block")
-    what = f"a block of kind {shown(kind)}"
+    what = f"a block of kind {short_repr(kind)}"
 
     def variable(name: object) -> Variable:
         if not isinstance(name, str) or name not in variables:
-            raise Refused(f"{what} is on the variable {shown(name)}, which is not there.")
+            raise Refused(f"{what} is on the variable {short_repr(name)}, which is not there.")
         return variables[name]
 
     learn = value_of(bool, record, "learn", what) if "learn" in record else True
     tie = value_of(str, record, "tie", what) if "tie" in record else None
-    with wiring_errors():
+    with refusing_invalid_models():
         if kind == "source":
             return Source(variable(record.get("variable")), None, learn)
         if kind == "siso":
@@ -288,7 +293,7 @@ def _bare_block(record: dict[str, Any], variables: dict[str, Variable]) -> Block
         if kind == "diverter":
             inputs = [variable(name) for name in value_of(list, record, "inputs", what)]
             outputs = [variable(name) for name in value_of(list, record, "outputs", what)]
-            # Diverter checks both too, but first multiplies all of them, however many
+            # Diverter checks this too, but only after multiplying all sizes, however many
             if len({one.name for one in (*inputs, *outputs)}) < len(inputs) + len(outputs):
                 raise Refused(f"{what} has the same variable more than once.")
             sizes = accumulate((one.cardinality for one in inputs), mul)
@@ -298,38 +303,38 @@ def _bare_block(record: dict[str, Any], variables: dict[str, Variable]) -> Block
     raise Refused(f"there is {what}.", NEWER)
 
 
-def _want_given(container: Container, block: Block, record: dict[str, Any]) -> None:
-    """Asks for the start and the support of a block."""
+def _request_given(container: Container, block: Block, record: dict[str, Any]) -> None:
+    """Request the tensors of the start and the support of a block."""
     shape = tuple(variable.cardinality for variable in (*block.reads, *block.drives))
     for key, dtype, kinds in (("start", "F64", (Source, SISO)), ("support", "BOOL", (SISO,))):
         if key in record and isinstance(block, kinds):
-            what = f"the {key} of {shown(block.drives[0].name)}"
+            what = f"the {key} of {short_repr(block.drives[0].name)}"
             container.want(value_of(str, record, key, what), what, dtype, shape)
 
 
-def _want_current(
+def _request_current(
     container: Container, key: str, groups: Sequence[tuple[str, ...]], shapes: Sequence[tuple[int, ...]]
 ) -> tuple[list[str], frozenset[int]]:
-    """Asks for all tables, or all priors; the names of their tensors, and which wait for a random start."""
+    """Request all tables or all priors; returns the names of their tensors and the numbers of undrawn ones."""
     tensors, undrawn = [""] * len(groups), set()
     numbers = {frozenset(names): number for number, names in enumerate(groups)}
-    for record in records_of(container.document, key):
+    for record in list_of_records(container.document, key):
         names = value_of(list, record, "names", f"one of its {key}")
         number = numbers.pop(frozenset(names), -1) if all(type(name) is str for name in names) else -1
         if number < 0:
-            raise Refused(f"{shown(names)} is among its {key}: not known, or there twice.")
-        what = f"the {key[:-1]} of {shown(names[0])}"
+            raise Refused(f"{short_repr(names)} is among its {key}: not known, or there twice.")
+        what = f"the {key[:-1]} of {short_repr(names[0])}"
         tensors[number] = value_of(str, record, "tensor", what)
         container.want(tensors[number], what, "F64", shapes[number])
         if "undrawn" in record and value_of(bool, record, "undrawn", what):
             undrawn.add(number)
     if numbers:
-        raise Refused(f"{shown(sorted(next(iter(numbers))))} is not among its {key}.")
+        raise Refused(f"{short_repr(sorted(next(iter(numbers))))} is not among its {key}.")
     return tensors, frozenset(undrawn)
 
 
 def _with_given(block: Block, record: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Block:
-    """The block with its start and support, which are those of the file to the last bit."""
+    """Return the block with its start and support from the file, bit for bit."""
     if isinstance(block, (Diverter, Factor)):
         return block
     start = arrays[record["start"]] if "start" in record else None
@@ -341,13 +346,13 @@ def _with_given(block: Block, record: dict[str, Any], arrays: Mapping[str, np.nd
         full = SISO(block.input, block.output, start, block.learn, tie=block.tie, support=support)
     if start is not None:
         start.setflags(write=False)
-        # a block divides rows by their sums once more, which may move the last bit
+        # a block divides rows by their sums again, which may change the last bit
         object.__setattr__(full, "prior" if isinstance(full, Source) else "table", start)
     return full
 
 
-def _values(network: Network, tables: list[np.ndarray], priors: list[np.ndarray]) -> np.ndarray:
-    """All tables and priors as one vector."""
+def _parameter_vector(network: Network, tables: list[np.ndarray], priors: list[np.ndarray]) -> np.ndarray:
+    """Return all tables and priors as one vector."""
     spec, layout = network._spec, network._spec.layout
     values = np.empty(layout.size)
     for number, (table, support) in enumerate(zip(tables, spec.supports, strict=True)):

@@ -1,4 +1,4 @@
-"""Records that several kinds of model share in a file: variables and their states, and what may go wrong with them."""
+"""Records that several kinds of model files share: variables, their states, rows of tables, and checks of them."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from ..core.exceptions import FgrnError
 from ..core.labels import Label
 from ..core.variable import Variable
 from ..graph.blocks import PRODUCT_SPACE_LIMIT
-from .container import Refused, shown, value_of
+from .container import Refused, short_repr, value_of
 
 NEWER = "A newer fgrn may know it: pip install --upgrade fgrn."
 
 
 def states_of(variable: Variable) -> int | list[object]:
-    """The states of a variable as JSON can say them."""
+    """Return the states of a variable as JSON values: their number, or the list of labels."""
     if not variable.is_labelled:
         return variable.cardinality
     for label in variable.labels:
         if isinstance(label, int) and label.bit_length() > 64:
-            raise Refused(f"{shown(variable.name)} has a label of more than 64 bits. Make it a string.")
-    # JSON knows no infinity
+            raise Refused(f"{short_repr(variable.name)} has a label of more than 64 bits. Make it a string.")
+    # JSON has no infinity
     return [{"float": str(label)} if label in (np.inf, -np.inf) else label for label in variable.labels]
 
 
-def records_of(document: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    """A list of records in a document."""
+def list_of_records(document: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    """Return a list of records in a document; `Refused` if an item is not a record."""
     records = value_of(list, document, key, "its description")
     for record in records:
         if not isinstance(record, dict):
-            raise Refused(f"{shown(record)} is among its {key}.")
+            raise Refused(f"{short_repr(record)} is among its {key}.")
     return records
 
 
-def variables_of(document: dict[str, Any]) -> dict[str, Variable]:
-    """The variables of a document, by name."""
+def read_variables(document: dict[str, Any]) -> dict[str, Variable]:
+    """Return the variables of a document, by name."""
     variables: dict[str, Variable] = {}
-    for record in records_of(document, "variables"):
+    for record in list_of_records(document, "variables"):
         name = value_of(str, record, "name", "a variable")
-        what = f"the variable {shown(name)}"
+        what = f"the variable {short_repr(name)}"
         if name in variables:
             raise Refused(f"{what} is there twice.")
         states = record.get("states")
@@ -52,30 +52,31 @@ def variables_of(document: dict[str, Any]) -> dict[str, Variable]:
             states = [_label(label, what) for label in value_of(list, record, "states", what)]
         elif states > PRODUCT_SPACE_LIMIT:
             raise Refused(f"{what} has {states:,} states; the limit is {PRODUCT_SPACE_LIMIT:,}.")
-        with wiring_errors():
+        with refusing_invalid_models():
             variables[name] = Variable(name, states)
     return variables
 
 
 def _label(value: object, what: str) -> Label:
+    """Return a label from its JSON value; `Refused` if it cannot be one."""
     if isinstance(value, dict) and value.get("float") in ("inf", "-inf"):
         return float(value["float"])
     if isinstance(value, (str, bool, int)) or (isinstance(value, float) and isfinite(value)):
         return value
-    raise Refused(f"{what} has {shown(value)} as a label.")
+    raise Refused(f"{what} has {short_repr(value)} as a label.")
 
 
 @contextmanager
-def wiring_errors() -> Iterator[None]:
-    """What cannot be joined to a model is a file that cannot be read."""
+def refusing_invalid_models() -> Iterator[None]:
+    """Turn errors of building a model into `Refused`: the file is then not a valid model."""
     try:
         yield
     except FgrnError as error:
         raise Refused(str(error)[:500]) from error
 
 
-def check_rows(rows: np.ndarray, first: int, what: str) -> None:
-    """Refuses rows that are no distributions; the first of them has the number `first`."""
+def check_distributions(rows: np.ndarray, first: int, what: str) -> None:
+    """Raise `Refused` unless all rows are distributions; the number of the first row is `first`."""
     with np.errstate(invalid="ignore"):
         bad = ~((rows >= 0) & (rows <= 1 + ROW_SUM_TOLERANCE))
     if bad.any():

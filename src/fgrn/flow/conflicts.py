@@ -24,7 +24,7 @@ def explained(
     clash = _conflict(plan, programs, values, evidence.take(slice(row, row + 1)))
     if not clash:
         return error
-    named = [_value(plan, evidence, edge, row) for edge in clash]
+    named = [_value_text(plan, evidence, edge, row) for edge in clash]
     why = f"{named[0]} cannot go with {' and '.join(named[1:])}" if named[1:] else f"{named[0]} cannot be"
     others = error.rows[1:]
     more = f" The same holds of {'row' if len(others) == 1 else 'rows'} {shortened(others)}." if others else ""
@@ -56,7 +56,7 @@ def _conflict(plan: Plan, programs: Programs, values: np.ndarray, row: Evidence)
     return [edge for edge in edges if edge not in dropped]
 
 
-def _value(plan: Plan, evidence: Evidence, edge: int, row: int) -> str:
+def _value_text(plan: Plan, evidence: Evidence, edge: int, row: int) -> str:
     code = int(evidence.codes[row, evidence.slot[edge]])
     what = "as a distribution" if code == SOFT else f"= {plan.labels[edge][code]}"
     return f"'{plan.names[edge]}' {what}"

@@ -41,7 +41,7 @@ class Counts:
         )
 
 
-class Way(NamedTuple):
+class CountingMethod(NamedTuple):
     """How an E-step goes about it: which kernel, how many rows in an epoch and in a block, on how many threads."""
 
     kernel: str
@@ -92,10 +92,10 @@ class InMemory:
         return self.engine.prepare(self.plan, self.programs, self.programs.everything, *self._rows, self.threads)
 
     @property
-    def way(self) -> Way:
+    def method(self) -> CountingMethod:
         """See `EStep`."""
         prepared = self._counting
-        return Way(prepared.kernel, self._rows[0].rows, prepared.rows_at_once, prepared.threads)
+        return CountingMethod(prepared.kernel, self._rows[0].rows, prepared.rows_at_once, prepared.threads)
 
     def rest(self) -> None:
         """Give back what is kept from one time to the next for speed alone."""

@@ -19,15 +19,15 @@ from ..core.arrays import frozen
 from ..core.exceptions import ImpossibleEvidence, LearningError, shortened
 from ..plan.plan import Layout
 from .acceleration import Extrapolation
-from .counts import Counts, Way
-from .parameters import Parameters, Smoothing, Specification, drawn, named_lines, uncounted, unmoved, updated
+from .counts import CountingMethod, Counts
+from .parameters import Parameters, Smoothing, Specification, named_lines, random_start, uncounted, unmoved, updated
 
 
 class EStep(Protocol):
     """What turns parameters into the expected counts of the rows."""
 
     @property
-    def way(self) -> Way:
+    def method(self) -> CountingMethod:
         """How it goes about it."""
 
     def count(self, values: np.ndarray) -> Counts:
@@ -45,9 +45,9 @@ class Explained:
     explain: Callable[[ImpossibleEvidence, np.ndarray], ImpossibleEvidence]
 
     @property
-    def way(self) -> Way:
+    def method(self) -> CountingMethod:
         """See `EStep`."""
-        return self.estep.way
+        return self.estep.method
 
     def count(self, values: np.ndarray) -> Counts:
         """See `EStep`."""
@@ -152,7 +152,7 @@ class History:
         )
 
 
-def record(
+def training_record(
     history: History, rows: int, rule: Rule, smoothing: float | Mapping[str, float], holes: str, run: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What is worth knowing of one time of learning, as JSON can say it."""
@@ -254,7 +254,7 @@ def learn(
     if keeper is not None:
         parameters, starts = keeper.begun(spec, parameters, rule)
     for number in range(rule.starts):
-        begun = drawn(spec, parameters, rule.seed, number, again=number > 0)
+        begun = random_start(spec, parameters, rule.seed, number, again=number > 0)
         if number == len(starts):
             starts.append(Start(begun))
         for start in _epochs(estep, spec, (parameters, begun), starts[number], rule, smoothing, number, watch):

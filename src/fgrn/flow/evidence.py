@@ -129,7 +129,7 @@ def checked_weights(weights: Any, rows: int) -> np.ndarray:
     if weights is None:
         return np.broadcast_to(np.ones(1), rows)
     try:
-        array = numbers(frames.plain(weights))
+        array = numbers(frames.as_column(weights))
     except (TypeError, ValueError):
         raise EvidenceError("The weights must be numbers, one per row.") from None
     if array.shape != (rows,):
@@ -179,7 +179,7 @@ class _Column:
             if not np.ma.isMaskedArray(column) and column.dtype.kind in "biuf":
                 return self._numbers(column), None
             column = list(column)
-        return self._distinct(column) if isinstance(column, frames.Factored) else self._values(column)
+        return self._distinct(column) if isinstance(column, frames.DictionaryColumn) else self._values(column)
 
     def is_counted(self, column: Any) -> bool:
         """Whether its values are the codes: plain numbers, of a variable whose states are counted from 0."""
@@ -247,7 +247,7 @@ class _Column:
         codes: np.ndarray = table[place]
         return codes
 
-    def _distinct(self, column: frames.Factored) -> tuple[np.ndarray, np.ndarray | None]:
+    def _distinct(self, column: frames.DictionaryColumn) -> tuple[np.ndarray, np.ndarray | None]:
         code = self._coder()
         try:
             counted = zip(column.values, column.counts.tolist(), strict=True)

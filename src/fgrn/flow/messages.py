@@ -236,7 +236,7 @@ def settled(
         if exact_after is not None and number >= exact_after and piece.impossible.any():
             piece = _confirmed(engine, plan, programs, values, part, piece)
         pieces.append(piece)
-    joined = _joined(plan, pieces, evidence)
+    joined = _joined_messages(plan, pieces, evidence)
     if not joined.converged.all():
         count = int((~joined.converged).sum())
         warnings.warn(
@@ -293,7 +293,7 @@ def _boundary(plan: Plan, values: np.ndarray, evidence: Evidence) -> Buffers:
     return Buffers(forward, backward, forward * backward, nothing, known_backward, np.zeros(evidence.rows))
 
 
-def _joined(plan: Plan, pieces: list[Messages], evidence: Evidence) -> Messages:
+def _joined_messages(plan: Plan, pieces: list[Messages], evidence: Evidence) -> Messages:
     if len(pieces) == 1:
         return pieces[0]
     empty = np.zeros((0, plan.states))

@@ -27,7 +27,7 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import LearningError
 from ..plan.plan import Layout, Plan
-from .counts import Counts, Way
+from .counts import CountingMethod, Counts
 from .em import EStep
 from .parameters import Smoothing
 
@@ -152,9 +152,9 @@ class Decayed:
     weight: float = 0.0
 
     @property
-    def way(self) -> Way:
+    def method(self) -> CountingMethod:
         """See `EStep`."""
-        return self.rows.way
+        return self.rows.method
 
     def count(self, values: np.ndarray) -> Counts:
         """See `EStep`. The likelihood is that of the batch."""

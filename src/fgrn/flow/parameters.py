@@ -132,7 +132,7 @@ def initial(spec: Specification) -> Parameters:
     )
 
 
-def drawn(spec: Specification, parameters: Parameters, seed: int, start: int, again: bool = False) -> Parameters:
+def random_start(spec: Specification, parameters: Parameters, seed: int, start: int, again: bool = False) -> Parameters:
     """A random start for what is learnt and waits for one; `again`: for everything learnt that was not given.
 
     Rows, and priors, are drawn from a Dirichlet distribution over their support, not far from uniform. The same seed

@@ -34,7 +34,7 @@ from ..engines import (
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from ..tables.encoded import SOFT, Evidence
-from .counts import Counts, InMemory, Way
+from .counts import CountingMethod, Counts, InMemory
 from .marginals import normalised, refuse_impossible
 from .messages import WAYS, Messages, sweep
 
@@ -243,9 +243,9 @@ class Chained:
         return estep, room
 
     @property
-    def way(self) -> Way:
+    def method(self) -> CountingMethod:
         """See `EStep`."""
-        inner = self._rows[0].way
+        inner = self._rows[0].method
         return inner._replace(kernel=f"scan and {inner.kernel}")
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:

@@ -11,7 +11,7 @@ import numpy as np
 from ..engines import blocks_of_rows
 from ..plan.plan import Layout
 from ..tables.encoded import ROWS_TO_CHECK, Evidence
-from .counts import Counts, Way
+from .counts import CountingMethod, Counts
 from .marginals import refuse_impossible
 
 
@@ -32,9 +32,9 @@ class Tally:
         return replace(self, evidence=evidence, weights=weights)
 
     @property
-    def way(self) -> Way:
+    def method(self) -> CountingMethod:
         """See `EStep`. Nothing is computed: values that are known are counted, once."""
-        return Way("counting of known values", self.evidence.rows, ROWS_TO_CHECK)
+        return CountingMethod("counting of known values", self.evidence.rows, ROWS_TO_CHECK)
 
     def cells(self, variables: Sequence[int], sizes: Sequence[int], rows: slice) -> np.ndarray:
         """The cell of a table that each of some rows is in."""

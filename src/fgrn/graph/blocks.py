@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..core.distributions import check_distribution, checked_support, frozen_array, normalised
+from ..core.distributions import check_distribution, checked_support, frozen_array, normalised_rows
 from ..core.exceptions import TableError, WiringError, counted, shortened
 from ..core.variable import Variable, more_than_once
 
@@ -90,7 +90,7 @@ class Source(_Block):
             if array.shape != (variable.cardinality,):
                 raise TableError(f"{what} must have the shape ({variable.cardinality},). Got {array.shape} instead.")
             check_distribution(array, what)
-            array = normalised(array)
+            array = normalised_rows(array)
         object.__setattr__(self, "variable", variable)
         object.__setattr__(self, "prior", array)
         object.__setattr__(self, "learn", _checked_learn(learn, type(self).__name__))
@@ -157,7 +157,7 @@ class SISO(_Block):
             check_distribution(array, what, input.labels)
             if mask is not None and np.any(array[~mask] > 0):
                 raise TableError(f"{what} is not zero where its 'support' says it must be.")
-            array = normalised(array)
+            array = normalised_rows(array)
         object.__setattr__(self, "input", input)
         object.__setattr__(self, "output", output)
         object.__setattr__(self, "table", array)
@@ -240,7 +240,7 @@ class Factor(_Block):
             raise TableError(f"{what} must have the shape {shape}. Got {array.shape} instead.")
         if array is not None and sums_to_one:
             check_distribution(array, what)
-            array = normalised(array)
+            array = normalised_rows(array)
         if not sums_to_one and (array is None or not (np.isfinite(array).all() and (array >= 0).all() and array.any())):
             raise TableError(f"{what} needs numbers that are finite, not negative and not all zero.")
         log_scale = 0.0

@@ -217,7 +217,7 @@ def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
     begins[:1] = True
     if ids is None or frames.is_bare(ids):
         return begins
-    values = frames.listed(ids)
+    values = frames.as_list(ids)
     if len(values) != rows:
         raise EvidenceError(f"Column {name!r} has {counted(len(values), 'row')}, the others have {rows:,}.")
     seen: set[Any] = set()

@@ -201,14 +201,14 @@ class Network(Learning, Queries):
         settings.choice("schedule", schedule, ("auto", "sweeps", "rounds"))
         settings.choice("impossible", impossible, ("raise", "mark"))
         settings.number("tolerance", tolerance)
-        paused = settings.names("paused", paused, own=self.variable)
+        paused = settings.variable_names("paused", paused, own=self.variable)
         plan = self._plan(paused)
         encoded = self._encode(plan, evidence)
-        kept = plan.names if keep is None else settings.names("keep", keep, own=self.variable)
+        kept = plan.names if keep is None else settings.variable_names("keep", keep, own=self.variable)
         for name in kept:
             plan.edge(name)
         kept = tuple(dict.fromkeys(kept))
-        ways = tuple(dict.fromkeys(settings.names("parts", parts)))
+        ways = tuple(dict.fromkeys(settings.variable_names("parts", parts)))
         for way in ways:
             settings.choice("parts", way, messages.PARTS)
         runner = engine_for(engine, plan, encoded.rows)
@@ -247,7 +247,7 @@ class Network(Learning, Queries):
         It ends when nothing has changed, or after the most rounds, which are those of `propagate`.
         """
         settings.number("tolerance", tolerance)
-        paused = settings.names("paused", paused, own=self.variable)
+        paused = settings.variable_names("paused", paused, own=self.variable)
         plan = self._plan(paused)
         encoded = self._encode(plan, evidence)
         runner = engine_for(engine, plan, encoded.rows)

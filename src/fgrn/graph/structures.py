@@ -321,7 +321,7 @@ def _grouped(variables: Sequence[Variable], grouping: int | Sequence[Sequence[st
             raise WiringError(f"A group holds at least one variable. Got {grouping} instead.")
         return [list(variables[at : at + grouping]) for at in range(0, len(variables), grouping)]
     by_name = {variable.name: variable for variable in variables}
-    groups = [settings.names("groups", group, WiringError) for group in grouping]
+    groups = [settings.variable_names("groups", group, WiringError) for group in grouping]
     listed = [name for group in groups for name in group]
     for name in listed:
         if name not in by_name:

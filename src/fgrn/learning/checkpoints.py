@@ -2,7 +2,7 @@
 
 A run has one stage for each time a network learns: one for `Network.learn`, one per layer for `learn_by_layer`, one
 per number of hidden states where an estimator tries several. A stage knows what it is about (network, rows, settings),
-the parameters it began with and how far each start has come. What the bytes of it are is told in `io.checkpoint_file`.
+the parameters it began with and how far each start has come. `files.checkpoint_file` describes the bytes.
 
     opened(...)  ->  Journal  ->  a Keeper for each stage  ->  em.learn
 
@@ -25,7 +25,7 @@ import numpy as np
 from ..core import settings
 from ..core.distributions import ROW_SUM_TOLERANCE
 from ..core.exceptions import CheckpointError, CheckpointWarning, LearningError, warn
-from ..engines import names as engine_names
+from ..engines import engine_names
 from ..flow.em import Outcome, Rule, Start, outcome
 from ..flow.parameters import Parameters, Specification
 from ..plan.plan import Layout
@@ -134,12 +134,12 @@ def opened(
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
     """Be the only run that writes this checkpoint, in this process and in all others."""
-    from ..core.whole_file import Taken, locked
+    from ..core.whole_file import FileLocked, locked
 
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(path))
-        except Taken as holder:
+        except FileLocked as holder:
             raise CheckpointError(
                 f"The checkpoint {str(path)!r} is being written by {holder}. Wait until that has ended, or name "
                 "another checkpoint for this run."
@@ -190,7 +190,7 @@ class Journal:
         self._is_writable = self._has_warned = False
 
     def _found(self, resume: bool) -> tuple[list[Stage], bool]:
-        from ..files.checkpoint_file import read
+        from ..files.checkpoint_file import read_checkpoint
 
         if self.path is None:
             return [], False
@@ -205,7 +205,7 @@ class Journal:
                 f"There is a file {str(self.path)!r} already. To go on from it, say resume=True; to begin anew, delete "
                 "it or name another."
             )
-        stages, over = read(self.path)
+        stages, over = read_checkpoint(self.path)
         if over:  # whoever stopped the run by its watcher wants it to go on now
             for stage in stages:
                 stage.starts = [replace(start, stopped=False) for start in stage.starts]
@@ -298,12 +298,12 @@ class Journal:
 
     def _write(self) -> None:
         """The first time a failure is an error. Later on learning is worth more than its checkpoint: a warning."""
-        from ..files.checkpoint_file import write
+        from ..files.checkpoint_file import write_checkpoint
 
         if self.path is None:
             return
         try:
-            write(self.path, self._stages, self._over, tidy=not self._is_writable)
+            write_checkpoint(self.path, self._stages, self._over, tidy=not self._is_writable)
         except CheckpointError as error:
             if not self._is_writable:
                 raise

@@ -18,7 +18,6 @@ import numpy as np
 from ..core.exceptions import (
     EvidenceError,
     FgrnError,
-    FgrnWarning,
     ImpossibleEvidence,
     LearningError,
     SchemaError,
@@ -28,12 +27,12 @@ from ..core.exceptions import (
     warn,
 )
 from ..flow.evidence import UNKNOWN, Variables, code_type, encode
-from ..tables import distinct, doubts, frames
+from ..tables import distinct, frames, table_warnings
 from ..tables.disk import Disk, unnamed, written
 from ..tables.encoded import Recorded, Spread
 
 if TYPE_CHECKING:
-    from ..core.progress import Told
+    from ..core.progress import ProgressReporter
     from ..tables.schema import Schema
     from ..tables.spool import Batch
     from ..tables.stream import Stream
@@ -96,7 +95,7 @@ def rows_of(
     data: Any,
     executor: Any = None,
     again: bool = False,
-    told: Told | None = None,
+    told: ProgressReporter | None = None,
     missing: Sequence[Any] | None = None,
 ) -> Rows:
     """The rows of a source, read here, or by the workers of a cluster.
@@ -162,8 +161,7 @@ class Here:
         """See `Rows`."""
         stream = self._stream
         table = record(stream, weights, coding_for, without_zero)
-        if stream.left_out:
-            warn(f"{stream.called}: {stream.report()}", FgrnWarning)
+        stream.tell()
         check_rows(stream.called, table.rows, table.weight, weights)
         return table
 
@@ -253,7 +251,7 @@ def _weights(stream: Stream, batch: Batch, column: Any, name: str) -> tuple[np.n
     """The weights of a batch, and which of them are numbers that a weight can be."""
     from ..tables.text_reader import BadRow
 
-    values = frames.listed(column) if not frames.is_numbers(column) else column
+    values = frames.as_list(column) if not frames.is_numbers(column) else column
     out = np.zeros(len(batch.numbers))
     for row, value in enumerate(values) if not frames.is_numbers(column) else ():
         try:
@@ -273,7 +271,7 @@ def _weights(stream: Stream, batch: Batch, column: Any, name: str) -> tuple[np.n
 def _only(batch: Batch, columns: dict[str, Any], rows: np.ndarray) -> tuple[Batch, dict[str, Any]]:
     """Some rows of a batch, by their columns."""
     numbers = np.asarray(batch.numbers)[rows]
-    return batch._replace(frame=None, numbers=numbers), {n: frames.taken(c, rows) for n, c in columns.items()}
+    return batch._replace(frame=None, numbers=numbers), {n: frames.select_rows(c, rows) for n, c in columns.items()}
 
 
 def coded(stream: Stream, rows: WeightedBatch, coding: Coding) -> CodedBatch:
@@ -288,7 +286,7 @@ def coded(stream: Stream, rows: WeightedBatch, coding: Coding) -> CodedBatch:
         except FgrnError as error:
             bad = _bad_rows(stream, batch, name, column, coding.code, error)
             good &= ~bad
-            codes[~bad, position] = coding.code(name, frames.taken(column, np.flatnonzero(~bad)))
+            codes[~bad, position] = coding.code(name, frames.select_rows(column, np.flatnonzero(~bad)))
     if good.all():
         return CodedBatch(codes, weights, batch.where, batch.numbers)
     numbers: Any = np.asarray(batch.numbers)[good]
@@ -299,8 +297,8 @@ def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder,
     """The rows whose value has no code, each reported: looked for only when some have none."""
     from ..tables.text_reader import BadRow
 
-    found = frames.factored(frames.listed(column) if frames.is_numbers(column) else column)
-    if not isinstance(found, frames.Factored):
+    found = frames.dictionary_encoded(frames.as_list(column) if frames.is_numbers(column) else column)
+    if not isinstance(found, frames.DictionaryColumn):
         raise type(error)(f"{batch.where}: {error}") from error
     reasons: dict[int, str] = {}
     code = code.fresh() if isinstance(code, BySchema) else code  # what is tried here is not counted
@@ -373,7 +371,7 @@ class BySchema:
         if found and (self.unseen == "error" or name in self.strict):
             raise SchemaError(self.schema.unseen_text({name: found}))
         if name in self.classes:
-            found = {**found, **doubts.missing_words(values, self.schema[name])}
+            found = {**found, **table_warnings.count_missing_words(values, self.schema[name])}
         if found:
             self.strange.setdefault(name, Counter()).update(found)
         return codes
@@ -384,7 +382,7 @@ class BySchema:
         for name, found in self.strange.items():
             missing = {value: count for value, count in found.items() if self.schema[name].is_missing(value)}
             if missing:
-                doubts.tell_missing_classes(name, missing)
+                table_warnings.warn_of_missing_classes(name, missing)
             if len(missing) < len(found):
                 unseen[name] = {value: count for value, count in found.items() if value not in missing}
         if unseen:
@@ -414,4 +412,6 @@ def distinct_values(stream: Stream, weights: str | None) -> dict[str, distinct.D
 
 def seen(stream: Stream, batches: Iterable[WeightedBatch]) -> dict[str, distinct.Distinct]:
     """The different values of all columns of some batches."""
-    return distinct.seen((_finite(stream, batch, columns), weights) for batch, columns, weights in batches)
+    return distinct.distinct_by_column(
+        (_finite(stream, batch, columns), weights) for batch, columns, weights in batches
+    )

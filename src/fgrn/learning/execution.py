@@ -13,7 +13,7 @@ from .. import engines
 from ..core.exceptions import LearningError, counted
 
 if TYPE_CHECKING:
-    from ..flow.counts import Way
+    from ..flow.counts import CountingMethod
     from ..flow.em import Rule
     from ..plan.plan import Plan
     from ..tables.encoded import Evidence
@@ -48,11 +48,11 @@ class Execution:
     threads: int
 
     @classmethod
-    def of(cls, engine: str | None, way: Way, rows: int) -> Execution:
+    def of(cls, engine: str | None, method: CountingMethod, rows: int) -> Execution:
         """As an E-step went about so many rows."""
-        blocks = -(-way.rows // max(way.rows_at_once, 1))
-        threads = max(1, min(way.threads, blocks))
-        return cls(engine, way.kernel, rows, way.rows, min(way.rows_at_once, way.rows), threads)
+        blocks = -(-method.rows // max(method.rows_at_once, 1))
+        threads = max(1, min(method.threads, blocks))
+        return cls(engine, method.kernel, rows, method.rows, min(method.rows_at_once, method.rows), threads)
 
     def __str__(self) -> str:
         how = f"{self.kernel} kernel of the {self.engine} engine" if self.engine else self.kernel

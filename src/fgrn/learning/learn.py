@@ -122,7 +122,7 @@ class Learning:
         settings.choice("holes", holes, ("expect", "ignore"))
         settings.choice("merge", merge, (True, False, None))
         rule = em.Rule(epochs, cycles, tolerance, cycle_tolerance, starts, seed, accelerate)
-        paused = settings.names("paused", paused, own=self.variable)
+        paused = settings.variable_names("paused", paused, own=self.variable)
         plan = self._plan(paused)
         if not plan.is_tree:
             raise LearningError(
@@ -135,7 +135,11 @@ class Learning:
         encoded = self._encode(plan, data)
         if not encoded.rows or not encoded.edges():
             raise LearningError("There are no rows to learn from.")
-        spec = self._spec if only is None else self._spec.restricted(settings.names("only", only, own=self.variable))
+        spec = (
+            self._spec
+            if only is None
+            else self._spec.restricted(settings.variable_names("only", only, own=self.variable))
+        )
         spec = spec.without(paused)
         if not any((*spec.learnt_tables, *spec.learnt_priors)):
             raise LearningError("Nothing here may be learnt: every table and prior is frozen.")
@@ -176,10 +180,10 @@ class Learning:
         if batch is not None:
             batch.close()
         self._counted = None if online is None else (self._parameters, replace(online))
-        how = execution.Execution.of(rows.engine.name, estep.way, encoded.rows)
+        how = execution.Execution.of(rows.engine.name, estep.method, encoded.rows)
         history = replace(history, execution=str(how))
         run = {"engine": rows.engine.name, "merge": rows.merge, "kernel": how.kernel}
-        self._trained += (em.record(history, encoded.rows, rule, smoothing, holes, run),)
+        self._trained += (em.training_record(history, encoded.rows, rule, smoothing, holes, run),)
         return history
 
     def online(self, weight: float = 0.0, power: float = POWER, effective_size: float | None = None) -> Online:

@@ -1,6 +1,6 @@
-"""Pictures, by matplotlib: each function returns a `Figure`, which `save` writes to a file and notebooks show.
+"""Pictures drawn with matplotlib: each function returns a `Figure`, which `save` writes to a file and notebooks show.
 
-With `ax`, an axes of your own figure, it is drawn there. No setting of matplotlib is changed.
+Pass `ax`, an axes of your own figure, to draw there. Settings of matplotlib are not changed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..tables import frames
 from . import arcs
 from .charts import convergence, explanation, selection
-from .drawing import picture
+from .drawing import draw_network
 from .profiles import prototypes
 from .style import save, styled
 from .tables import confusion, missingness
@@ -47,23 +47,23 @@ def network(
     always: Collection[str] = (),
     ax: Axes | None = None,
 ) -> Figure:
-    """The network as a factor graph in reduced normal form, with what is believed of every variable.
+    """Draw a network as a factor graph in reduced normal form, with the marginal (belief) of every variable.
 
     Sources are on top, a Diverter is a bar, a SISO block a box, a variable a wire. Variables show their beliefs; with
-    evidence, all wires the two messages on them, the forward one on the left and the backward one on the right. A
-    message is drawn at its own scale, and pale if it is uniform. What would be too wide for a page goes on below; the
-    steps of an unrolled `hmm` run sideways, in lines.
+    evidence, each wire shows its two messages, forward on the left and backward on the right. A message is drawn at its
+    own scale, and pale if it is uniform. A network too wide for a page continues below; the steps of an unrolled `hmm`
+    run from left to right, in lines.
 
     Args:
         net: the network.
-        evidence: a mapping of columns or a dataframe, as for `Network.propagate`; nothing is known unless given.
+        evidence: a mapping of columns or a dataframe, as for `Network.propagate`; None for no evidence.
         row: the row of the evidence to show.
         messages: whether to draw the messages.
-        most: observed variables to draw, those that are known before others; the picture says how many are left out.
-        always: observed variables that are drawn before all others, such as a class.
-        ax: where to draw; a new figure unless given.
+        most: the most observed variables to draw, those with evidence first; the picture says how many are left out.
+        always: observed variables to draw before all others, such as a class.
+        ax: the axes to draw on; None for a new figure.
     """
-    return picture(net, evidence, row, messages, most, always, ax)
+    return draw_network(net, evidence, row, messages, most, always, ax)
 
 
 @styled()
@@ -77,18 +77,18 @@ def graph(
     method: str = "exact",
     ax: Axes | None = None,
 ) -> Figure:
-    """A Bayesian network as a directed graph: a card for every variable with its beliefs, and an arrow for every arc.
+    """Draw a Bayesian network as a directed graph: a card with the marginal of every variable, and an arrow per arc.
 
-    What is observed has a dark heading. A `MarkovNetwork` is drawn with its factors, as squares.
+    Observed variables have a dark heading. A `MarkovNetwork` is drawn with its factors, as squares.
 
     Args:
         model: a `BayesianNetwork` or `MarkovNetwork`.
-        evidence: a mapping of columns or a dataframe, as for `propagate`; nothing is known unless given.
+        evidence: a mapping of columns or a dataframe, as for `propagate`; None for no evidence.
         row: the row of the evidence to show.
-        detail: "full", every state with its probability; "compact", a row of bars and the likeliest state; "names", for
-            which nothing is computed; "auto" takes the first that leaves the picture readable.
-        variables: those to draw, with the arcs between them; all unless given.
+        detail: "full", every state with its probability; "compact", a row of bars and the likeliest state; "names", the
+            names alone, without any inference; "auto" for the first that keeps the picture readable.
+        variables: the variables to draw, with the arcs between them; None for all.
         method: "exact" or "loopy", as for `propagate`.
-        ax: where to draw; a new figure unless given.
+        ax: the axes to draw on; None for a new figure.
     """
-    return arcs.picture(model, evidence, row, detail, variables, method, ax)
+    return arcs.draw_model_graph(model, evidence, row, detail, variables, method, ax)

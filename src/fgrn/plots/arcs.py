@@ -1,4 +1,4 @@
-"""A Bayesian network as a directed graph of cards with beliefs, or any other model as variables and factors."""
+"""Drawing a Bayesian network as a directed graph of cards, or a Markov network as variables and factors."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..bayes.factored import FactoredModel
 from ..core import settings
 from ..core.exceptions import FgrnError, shortened
 from ..core.variable import Variable
-from .canvas import NARROWEST, ROW, Canvas, Card, Legend, card_height, evidence_key, paper
+from .canvas import NARROWEST_DRAWING, ROW, Canvas, Card, Legend, card_height, evidence_entries, new_canvas
 from .drawing import one_row
-from .placement import Node, place, stacked, uncrossed
-from .style import BELIEF, GREY, INK, LINE, PALE, PAPER, fitted, readable, width_of, wrapped
+from .placement import Node, assign_layers, place_nodes, reduce_crossings
+from .style import BELIEF, GREY, INK, LINE, PALE, PAPER, cut_to_width, readable, width_of, wrap_to_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,49 +27,49 @@ if TYPE_CHECKING:
 DETAILS = ("auto", "full", "compact", "names")
 
 FULL, COMPACT, MOST = 40, 80, 1000
-"""Variables that are drawn with every state, with a row of bars, and at all."""
+"""The most variables that are drawn with every state, with a row of bars, and at all."""
 
 SLOPE, SQUARE = 0.16, 0.26
-"""How steep arcs are, and the side of a factor in inches."""
+"""The height between layers as a part of the widest shift of an arc, and the side of a factor in inches."""
 
 
 @dataclass(eq=False)
-class Square(Node):
-    """A factor of a model without directions."""
+class FactorNode(Node):
+    """A node for a factor of a Markov network."""
 
     called: str = ""
 
 
 @dataclass
 class GraphSketch:
-    """What is known of the variables of a model in one row, and how it is put on paper."""
+    """The beliefs and evidence of the variables of a model in one row, and how they are drawn."""
 
     detail: str
-    known: Mapping[str, str]  # the kind of evidence on a variable
-    said: Mapping[str, str]  # the state that was observed
+    known: Mapping[str, str]  # the kind of evidence by variable: "hard" or "soft"
+    said: Mapping[str, str]  # the observed state by variable
     values: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def compact(self) -> bool:
-        """Whether states are a row of bars."""
+        """Whether states are drawn as a row of bars."""
         return self.detail == "compact"
 
     @property
     def size(self) -> float:
-        """Of text, in points."""
+        """The size of text, in points."""
         return 7.5 if self.detail == "full" else 6.5
 
     @property
     def card(self) -> float:
-        """The width of a belief, in inches."""
+        """The width of a card, in inches."""
         return 1.06 if self.compact else 1.42
 
     def measure(self, layers: Iterable[Sequence[Node]]) -> None:
-        """Decide what each node says, and how much room it takes."""
+        """Set the title, width and height of each node."""
         for layer in layers:
             for node in layer:
                 variable = node.item
-                if isinstance(node, Square):
+                if isinstance(node, FactorNode):
                     side = max(SQUARE, width_of(node.called, 6) + 0.1)
                     node.width, node.height = side + 0.1, SQUARE
                 elif isinstance(variable, Variable):
@@ -77,24 +77,25 @@ class GraphSketch:
             heads = [len(node.title) for node in layer if isinstance(node.item, Variable)]
             for node in layer:
                 if isinstance(node.item, Variable) and self.detail != "names":
-                    node.title += [""] * (max(heads) - len(node.title))  # beliefs side by side begin at one height
+                    # bars of neighbouring cards begin at the same height
+                    node.title += [""] * (max(heads) - len(node.title))
                     node.height = card_height(node.item, len(node.title), self.compact)
 
     def _measure_variable(self, node: Node, variable: Variable) -> None:
         if self.detail != "names":
             node.width = self.card + 0.24
-            node.title = wrapped(variable.name, self.card - 0.1, self.size, 2, "bold")
+            node.title = wrap_to_width(variable.name, self.card - 0.1, self.size, 2, "bold")
             return
-        node.title = [fitted(variable.name, 1.1, self.size, "bold")]
+        node.title = [cut_to_width(variable.name, 1.1, self.size, "bold")]
         if variable.name in self.said:
-            node.title.append(fitted(f"= {self.said[variable.name]}", 1.1, self.size))
+            node.title.append(cut_to_width(f"= {self.said[variable.name]}", 1.1, self.size))
         node.width = max(width_of(line, self.size, "bold") for line in node.title) + 0.36
         node.height = len(node.title) * ROW + 0.1
 
     def draw(self, canvas: Canvas, layers: Iterable[Sequence[Node]]) -> None:
         """Draw all nodes."""
         for node in (node for layer in layers for node in layer):
-            if isinstance(node, Square):
+            if isinstance(node, FactorNode):
                 width = node.width - 0.1
                 canvas.box(node.x - width / 2, node.top, width, node.height, LINE, edgecolor=GREY)
                 canvas.text(node.x, node.top + node.height / 2, node.called, 6)
@@ -118,28 +119,28 @@ class GraphSketch:
             canvas.text(node.x, y, line, self.size, PAPER if kind else INK, weight=weight)
 
 
-# Where nodes and arcs are
+# Layers, nodes and arcs
 
 
-def in_layers(model: FactoredModel, shown: Collection[str]) -> list[list[Node]]:
-    """The nodes of a model in layers from the top."""
+def model_layers(model: FactoredModel, shown: Collection[str]) -> list[list[Node]]:
+    """Return the nodes of a model in layers from the top."""
     if isinstance(model, BayesianNetwork):
-        return arcs_in_layers(model, shown)
-    return factors_in_layers(model, shown)
+        return _bayesian_layers(model, shown)
+    return _factor_layers(model, shown)
 
 
-def arcs_in_layers(model: BayesianNetwork, shown: Collection[str]) -> list[list[Node]]:
-    """Every variable below its parents."""
+def _bayesian_layers(model: BayesianNetwork, shown: Collection[str]) -> list[list[Node]]:
+    """Return the nodes of a Bayesian network in layers, every variable below its parents."""
     nodes = {variable.name: Node(variable) for variable in model.variables if variable.name in shown}
     for parent, child in model.arcs:
         if parent in nodes and child in nodes:
             nodes[parent].below.append(nodes[child])
             nodes[child].above.append(nodes[parent])
-    return stacked(list(nodes.values()), short=True)
+    return assign_layers(list(nodes.values()), short=True)
 
 
-def factors_in_layers(model: FactoredModel, shown: Collection[str]) -> list[list[Node]]:
-    """Variables by how many factors away from the first one they are, and factors between them."""
+def _factor_layers(model: FactoredModel, shown: Collection[str]) -> list[list[Node]]:
+    """Return variables and factors in layers, by the number of factors between them and the first variable."""
     nodes = {variable.name: Node(variable) for variable in model.variables if variable.name in shown}
     scopes = [
         (f"f{number}", [nodes[name] for name in factor.scope])
@@ -152,7 +153,7 @@ def factors_in_layers(model: FactoredModel, shown: Collection[str]) -> list[list
             beside[node] += [other for other in scope if other is not node]
     seen: dict[Node, int] = {}
     for first in nodes.values():
-        if first not in seen:  # from an end of its piece: the layers are many then, and narrow
+        if first not in seen:  # starting at an end of the component gives many narrow layers
             far = _distances(first, beside)
             seen |= _distances(max(far, key=far.__getitem__), beside)
     for node, steps in seen.items():
@@ -160,7 +161,7 @@ def factors_in_layers(model: FactoredModel, shown: Collection[str]) -> list[list
     squares = []
     for called, scope in scopes:
         least = min(node.layer for node in scope)
-        square = Square(layer=least + 1, called=called)
+        square = FactorNode(layer=least + 1, called=called)
         square.above = [node for node in scope if node.layer == least]
         square.below = [node for node in scope if node.layer > least]
         for node in square.above:
@@ -172,10 +173,11 @@ def factors_in_layers(model: FactoredModel, shown: Collection[str]) -> list[list
     layers: list[list[Node]] = [[] for _ in range(1 + max(node.layer for node in everything))]
     for node in everything:
         layers[node.layer].append(node)
-    return uncrossed([layer for layer in layers if layer])
+    return reduce_crossings([layer for layer in layers if layer])
 
 
 def _distances(start: Node, beside: Mapping[Node, Sequence[Node]]) -> dict[Node, int]:
+    """Return the number of factors between a node and each node of its component."""
     found, queue = {start: 0}, [start]
     for node in queue:  # grows while it is walked
         for other in beside[node]:
@@ -186,7 +188,7 @@ def _distances(start: Node, beside: Mapping[Node, Sequence[Node]]) -> dict[Node,
 
 
 def _ports(node: Node, others: Sequence[Node]) -> dict[Node, float]:
-    """Where the arcs to others meet a node, side by side in their order."""
+    """Return the x positions where the arcs to other nodes meet a node, side by side in their order."""
     if not isinstance(node.item, Variable) or len(others) < 2:
         return dict.fromkeys(others, node.x)
     step = min(0.2, 0.6 * (node.width - 0.24) / (len(others) - 1))
@@ -195,7 +197,7 @@ def _ports(node: Node, others: Sequence[Node]) -> dict[Node, float]:
 
 
 def draw_arcs(canvas: Canvas, layers: Sequence[Sequence[Node]], directed: bool) -> None:
-    """Arcs from every node to those below it, through their bends; arrows if they have a direction."""
+    """Draw the arcs from every node to those below it, through their bends; with arrows if `directed`."""
     bottoms = [max(node.top + node.height for node in layer) for layer in layers]
     leaving = {node: _ports(node, node.below) for layer in layers for node in layer}
     entering = {node: _ports(node, node.above) for layer in layers for node in layer}
@@ -215,25 +217,25 @@ def draw_arcs(canvas: Canvas, layers: Sequence[Sequence[Node]], directed: bool) 
                         break
                     at, x, last, other = at + 1, to, other, other.below[0]
                     points.append((x, bottoms[at]))
-                canvas.arc(points, f"arc {_called(node)} -> {_called(other)}")
+                canvas.arc(points, f"arc {_display_name(node)} -> {_display_name(other)}")
                 if directed:
                     canvas.arrow(to, other.top)
 
 
 def _is_bend(node: Node) -> bool:
-    return node.item is None and not isinstance(node, Square)
+    return node.item is None and not isinstance(node, FactorNode)
 
 
-def _called(node: Node) -> str:
-    if isinstance(node, Square):
+def _display_name(node: Node) -> str:
+    if isinstance(node, FactorNode):
         return node.called
     return readable(node.item.name) if isinstance(node.item, Variable) else ""
 
 
-# The picture
+# The drawing
 
 
-def picture(
+def draw_model_graph(
     model: Any,
     evidence: Any,
     row: int,
@@ -242,7 +244,7 @@ def picture(
     method: str,
     ax: Axes | None,
 ) -> Figure:
-    """The graph of a model with what is believed in one row of evidence."""
+    """Draw the graph of a model with the beliefs given one row of evidence."""
     if not isinstance(model, FactoredModel):
         what = type(model).__name__
         raise FgrnError(
@@ -250,7 +252,7 @@ def picture(
         )
     settings.whole("row", row, 0)
     settings.choice("detail", detail, DETAILS)
-    shown = model.names if variables is None else settings.names("variables", variables)
+    shown = model.names if variables is None else settings.variable_names("variables", variables)
     for name in shown:
         model.variable(name)
     if len(shown) > MOST or not shown:
@@ -263,32 +265,36 @@ def picture(
     if detail == "auto":
         detail = "full" if len(shown) <= FULL else "compact" if len(shown) <= COMPACT else "names"
     kinds = {name: kind for name, kind in kinds.items() if name in shown}
-    said = {name: _state(model.variable(name), columns[name]) for name, kind in kinds.items() if kind == "hard"}
+    said = {
+        name: _observed_state(model.variable(name), columns[name]) for name, kind in kinds.items() if kind == "hard"
+    }
     sketch = GraphSketch(detail, kinds, said)
     seen = None
     if detail != "names":
         seen = model.propagate(columns, keep=shown, method=method)
         sketch.values = {name: seen.marginal(name)[at] for name in shown}
     directed = isinstance(model, BayesianNetwork)
-    layers = in_layers(model, set(shown))
+    layers = model_layers(model, set(shown))
     sketch.measure(layers)
-    wide, height = place(layers, NARROWEST, SLOPE, columns=False)
+    wide, height = place_nodes(layers, NARROWEST_DRAWING, SLOPE, columns=False)
     key = [(BELIEF, "belief")] if seen else []
     key += [] if directed else [(LINE, "factor")]
-    legend = Legend(key + evidence_key(kinds.values()), _notes(model, shown, seen, at, bool(kinds), method), wide)
-    figure, canvas = paper(ax, wide, height + legend.height)
+    legend = Legend(
+        key + evidence_entries(kinds.values()), _graph_notes(model, shown, seen, at, bool(kinds), method), wide
+    )
+    figure, canvas = new_canvas(ax, wide, height + legend.height)
     draw_arcs(canvas, layers, directed)
     sketch.draw(canvas, layers)
     legend.draw(canvas, height)
     return figure
 
 
-def _state(variable: Variable, column: Any) -> str:
+def _observed_state(variable: Variable, column: Any) -> str:
     value = column.codes[0] if hasattr(column, "codes") else column if np.ndim(column) == 0 else column[0]
     return readable(variable.labels[variable.code(value)])
 
 
-def _notes(
+def _graph_notes(
     model: FactoredModel, shown: Collection[str], seen: Messages | None, at: int, known: bool, method: str
 ) -> list[str]:
     notes = []

@@ -1,4 +1,4 @@
-"""What drawings of networks are made of: shapes measured in inches, cards with beliefs, the key and the notes below."""
+"""Building blocks of drawings of networks: shapes measured in inches, cards with beliefs, and the legend."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 
 from ..core.variable import Variable
 from .placement import GAP
-from .style import BELIEF, GREY, INK, LINE, PALE, PAPER, fitted, percent, readable, width_of, wrapped
+from .style import BELIEF, GREY, INK, LINE, PALE, PAPER, cut_to_width, percent, readable, width_of, wrap_to_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-NARROWEST = 3.4
-"""Inches that the key under a drawing needs."""
+NARROWEST_DRAWING = 3.4
+"""The least width of a drawing, in inches, which the legend needs."""
 
 MOST_INCHES = 200
-"""A larger drawing is scaled down: it would have more pixels than an image may."""
+"""A larger drawing is scaled down, as it would have more pixels than an image can."""
 
-LISTED = 7
-"""Most states that are listed by name; more are drawn as a row of bars."""
+MOST_LISTED_STATES = 7
+"""The most states that are listed by name; more are drawn as a row of bars."""
 
 MOST_BARS = 48
-"""Most bars side by side; of more states, each bar is the largest of several."""
+"""The most bars side by side; with more states each bar is the maximum of several."""
 
 ROW = 0.155
 """The height of a line of text, in inches."""
@@ -34,18 +34,18 @@ ROW = 0.155
 
 @dataclass
 class Canvas:
-    """An axes measured in inches, and the shapes that are drawn on it."""
+    """An axes measured in inches, and the shapes that can be drawn on it."""
 
     ax: Axes
     scale: float
 
     def text(self, x: float, y: float, text: str, size: float, color: str = INK, **options: Any) -> None:
-        """A line of text around `y`."""
+        """Draw a line of text, vertically centred at `y`."""
         options = {"ha": "center", "va": "center_baseline", "fontsize": size * self.scale, "zorder": 5, **options}
         self.ax.text(x, y, text, color=color, **options)
 
     def box(self, x: float, y: float, width: float, height: float, fill: str, round: float = 0, **options: Any) -> None:
-        """A box, `x` its left side and `y` its top."""
+        """Draw a box with left side `x` and top `y`."""
         from matplotlib.patches import FancyBboxPatch
 
         options = {"facecolor": fill, "edgecolor": LINE, "linewidth": 0.8 * self.scale, "zorder": 2, **options}
@@ -53,7 +53,7 @@ class Canvas:
         self.ax.add_artist(FancyBboxPatch((x, y), width, height, boxstyle=style, **options))
 
     def bars(self, boxes: Iterable[tuple[float, float, float, float]], color: str, name: str, alpha: float = 1) -> None:
-        """Bars of one distribution, each (left, top, width, height), found again by their name."""
+        """Draw the bars of one distribution, each (left, top, width, height), with `name` as their gid."""
         from matplotlib.collections import PolyCollection
 
         corners = [[(x, y), (x + w, y), (x + w, y + h), (x, y + h)] for x, y, w, h in boxes]
@@ -62,7 +62,7 @@ class Canvas:
         )
 
     def histogram(self, values: np.ndarray, x: float, y: float, width: float, height: float, **options: Any) -> None:
-        """Upright bars, the largest as high as there is room: a message is the same at any scale."""
+        """Draw upright bars, the largest of the full height, as messages have no scale."""
         if len(values) > MOST_BARS:
             values = np.maximum.reduceat(values, np.linspace(0, len(values), MOST_BARS, endpoint=False).astype(int))
         step, most = width / len(values), max(float(values.max(initial=0)), 1e-300)
@@ -71,7 +71,7 @@ class Canvas:
         self.line([(x, y + height), (x + width - 0.2 * step, y + height)], options["color"], 0.6)
 
     def line(self, points: Sequence[tuple[float, float]], color: str = INK, width: float = 1) -> None:
-        """A straight line; four points are the ends of a curve and what it leans to."""
+        """Draw a straight line or, for four points, a curve with two control points."""
         from matplotlib.patches import PathPatch
         from matplotlib.path import Path
 
@@ -81,7 +81,7 @@ class Canvas:
         )
 
     def arc(self, points: Sequence[tuple[float, float]], name: str) -> None:
-        """A line, then a curve of three points and a line, and so on; the last is a curve. Found again by its name."""
+        """Draw alternating lines and curves: a first point, then for each pair a line and a curve of three points."""
         from matplotlib.patches import PathPatch
         from matplotlib.path import Path
 
@@ -91,7 +91,7 @@ class Canvas:
         self.ax.add_artist(PathPatch(Path(points, codes), **look))
 
     def arrow(self, x: float, y: float, rising: bool = False) -> None:
-        """The head of an arrow, its tip at `y`."""
+        """Draw an arrow head with its tip at `y`."""
         back = y + 0.075 if rising else y - 0.075
         self.ax.fill([x - 0.035, x + 0.035, x], [back, back, y], color=INK, linewidth=0, zorder=3)
 
@@ -100,21 +100,21 @@ class Canvas:
 
 
 def is_listed(variable: Variable, compact: bool) -> bool:
-    """Whether a card has a line for each state."""
-    return variable.cardinality <= LISTED and not compact
+    """Return whether a card has a line for each state."""
+    return variable.cardinality <= MOST_LISTED_STATES and not compact
 
 
 def card_height(variable: Variable, lines: int, compact: bool) -> float:
-    """The height of a card with so many lines of title."""
+    """Return the height of a card with so many lines of title."""
     inside = ROW * variable.cardinality + 0.06 if is_listed(variable, compact) else 0.38 + ROW
     return lines * ROW + 0.06 + inside
 
 
 @dataclass
 class Card:
-    """What is believed of a variable: its name over a bar for each state, or over a row of bars.
+    """The belief of a variable: its name above a bar for each state, or above a row of bars.
 
-    `title` is as high as its lines, blank ones among them; `kind` is that of the evidence on the variable, or "".
+    `title` may have blank lines, which count for its height; `kind` is the kind of evidence on the variable, or "".
     """
 
     variable: Variable
@@ -125,7 +125,7 @@ class Card:
     size: float
 
     def draw(self, canvas: Canvas, left: float, y: float, width: float, height: float) -> None:
-        """Draw it, `left` its left side and `y` its top."""
+        """Draw the card with left side `left` and top `y`."""
         head = len(self.title) * ROW + 0.06
         fill = {"hard": INK, "soft": GREY}.get(self.kind, PALE)
         canvas.box(left, y, width, height, PAPER, edgecolor=INK if self.kind else LINE)
@@ -148,12 +148,12 @@ class Card:
         canvas.histogram(self.values, left + 0.06, y + 0.05, inner, 0.3, color=BELIEF, name=self._name)
         best = int(self.values.argmax())
         share = percent(float(self.values[best]))
-        label = fitted(self.variable.labels[best], inner - width_of(f": {share}", self.size - 1), self.size - 1)
+        label = cut_to_width(self.variable.labels[best], inner - width_of(f": {share}", self.size - 1), self.size - 1)
         canvas.text(left + width / 2, y + 0.38 + ROW / 2, f"{label}: {share}", self.size - 1)
 
     def _draw_list(self, canvas: Canvas, left: float, y: float, width: float) -> None:
         size, inner = self.size - 0.5, width - 0.12
-        names = [fitted(label, 0.46 * inner, size) for label in self.variable.labels]
+        names = [cut_to_width(label, 0.46 * inner, size) for label in self.variable.labels]
         start = left + 0.13 + max(width_of(name, size) for name in names)
         longest = left + width - 0.06 - width_of(">99%", size) - 0.05 - start
         tops = [y + 0.03 + number * ROW for number in range(len(self.values))]
@@ -168,11 +168,11 @@ class Card:
             canvas.text(left + width - 0.06, top + ROW / 2, percent(share), size, GREY, ha="right")
 
 
-# The whole picture
+# Legend and figure
 
 
 class Legend:
-    """What colours mean, and notes, under a drawing; in lines that are not wider than it."""
+    """The meaning of colours, and notes, under a drawing, in lines that are not wider than it."""
 
     def __init__(self, entries: Iterable[tuple[str, str]], notes: Iterable[str], wide: float) -> None:
         self.key: list[list[tuple[str, str, float]]] = [[]]
@@ -181,15 +181,15 @@ class Legend:
             if self.key[-1] and sum(entry[2] for entry in self.key[-1]) + width > wide - 2 * GAP:
                 self.key.append([])
             self.key[-1].append((color, text, width))
-        self.notes = [line for note in notes for line in wrapped(note, wide - 2 * GAP, 7, 4)]
+        self.notes = [line for note in notes for line in wrap_to_width(note, wide - 2 * GAP, 7, 4)]
 
     @property
     def height(self) -> float:
-        """In inches."""
+        """The height, in inches."""
         return 0.06 + len(self.key) * 0.2 + len(self.notes) * ROW + GAP
 
     def draw(self, canvas: Canvas, y: float) -> None:
-        """Draw it, `y` its top."""
+        """Draw the legend with top `y`."""
         y += 0.14
         for line in self.key:
             x = GAP
@@ -203,15 +203,15 @@ class Legend:
             y += ROW
 
 
-def evidence_key(kinds: Iterable[str]) -> list[tuple[str, str]]:
-    """What the headings of cards mean, of these kinds of evidence."""
+def evidence_entries(kinds: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the entries of the legend for these kinds of evidence."""
     there = set(kinds)
     hard = [(INK, "evidence")] if "hard" in there else []
     return hard + ([(GREY, "soft evidence")] if "soft" in there else [])
 
 
-def paper(ax: Axes | None, wide: float, high: float) -> tuple[Figure, Canvas]:
-    """A figure of this size, or as much of an axes as it takes, with a canvas on it."""
+def new_canvas(ax: Axes | None, wide: float, high: float) -> tuple[Figure, Canvas]:
+    """Return a new figure of this size, or that of the given axes, with a canvas that fills it."""
     from .figure import Picture
 
     scale = min(1.0, MOST_INCHES / max(wide, high))

@@ -1,6 +1,6 @@
-"""Charts of learning and deciding: how it converged, how many states were chosen, why a state is believed.
+"""Charts of learning and prediction: convergence, choice of the number of states, explanation of a belief.
 
-They are part of `fgrn.plots`, where people find them.
+They are public as functions of `fgrn.plots`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import settings
 from ..core.exceptions import FgrnError, counted
-from ..core.printing import told_apart
+from ..core.printing import without_common_prefix
 from ..queries.explanation import CERTAIN, added
 from .style import (
     AGAINST,
@@ -23,16 +23,16 @@ from .style import (
     LINE,
     PALETTE,
     PAPER,
-    fitted,
+    cut_to_width,
     label_ends,
     panels,
     plain_numbers,
     readable,
-    room,
+    set_title,
     share_of,
     signed,
     styled,
-    title,
+    width_for_names,
     width_of,
 )
 
@@ -47,15 +47,15 @@ if TYPE_CHECKING:
 
 @styled()
 def convergence(history: History | Mapping[str, History] | Sequence[History], *, ax: Axes | None = None) -> Figure:
-    """The log-likelihood per row, epoch by epoch, of one time of learning or of several.
+    """Draw the log-likelihood per row by epoch, for one history of learning or several.
 
-    A filled dot at the end says that learning converged, an open one that it did not. First epochs that are far below
-    all others are left out, and a note says so. Of one history also what was maximised is drawn, where smoothing makes
-    it differ, and the final values of its random starts.
+    A filled dot at the end means that learning converged, an open one that it did not. First epochs that are far below
+    all others are cut off, with a note. For a single history the objective is drawn as well, if smoothing makes it
+    differ, and the final values of the random initialisations.
 
     Args:
-        history: what `learn` returned; or several by name, or a list of them, as `learn_by_layer` returns it.
-        ax: where to draw; a new figure unless given.
+        history: the result of `learn`; or several by name, or a list as `learn_by_layer` returns it.
+        ax: the axes to draw on; None for a new figure.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -77,8 +77,8 @@ def convergence(history: History | Mapping[str, History] | Sequence[History], *,
         axes.plot(epochs[-1:], values[-1:], "o", color=color, markerfacecolor=color if one.converged else PAPER)
         ends.append((float(epochs[-1]), float(values[-1]), name or signed(values[-1], ".4g"), color))
     if len(named) == 1 and ends:
-        ends += _objective(axes, named[0][1], ends[0])
-    left_out = _zoom(axes)
+        ends += _draw_objective(axes, named[0][1], ends[0])
+    left_out = _cut_off_first_epochs(axes)
     label_ends(figure, axes, ends)
     axes.set(xlabel="epoch", ylabel="log-likelihood per row")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -93,14 +93,14 @@ def convergence(history: History | Mapping[str, History] | Sequence[History], *,
     if len(done) == 1:
         how = "converged after" if done[0].converged else "did not converge in"
         heading = f"Learning {how} {done[0].epochs:,} {'epoch' if done[0].epochs == 1 else 'epochs'}"
-    title(figure, axes, heading, notes + left_out, ax is None)
+    set_title(figure, axes, heading, notes + left_out, ax is None)
     return figure
 
 
-def _zoom(axes: Axes) -> list[str]:
-    """Show what happens after the first epochs, if they would leave no room for it; a note that says so.
+def _cut_off_first_epochs(axes: Axes) -> list[str]:
+    """Limit the axis to later epochs if the first ones would leave little height; returns a note on it.
 
-    The first epochs are a tenth of all. They are left out where the others take less than a quarter of the height.
+    The first tenth of the epochs is cut off if the others take less than a quarter of the height.
     """
     lines = [np.asarray(line.get_xydata()) for line in axes.lines]
     lines = [line[np.isfinite(line[:, 1])] for line in lines]
@@ -110,11 +110,11 @@ def _zoom(axes: Axes) -> list[str]:
         return []
     later = np.concatenate([line[line[:, 0] > min(begin, line[-1, 0] - 1)] for line in lines])
     low, (lowest, high) = later[:, 1].min(), _span(np.concatenate(lines)[:, 1])
-    room = (high - low) or 0.1 * (high - lowest)
-    if 4 * room >= high - lowest:
+    height = (high - low) or 0.1 * (high - lowest)
+    if 4 * height >= high - lowest:
         return []
-    bottom = low - 0.35 * room
-    axes.set_ylim(bottom, high + 0.08 * room)
+    bottom = low - 0.35 * height
+    axes.set_ylim(bottom, high + 0.08 * height)
     below = max(int(line[line[:, 1] < bottom, 0].max(initial=0)) for line in lines)
     first = "Epoch 1 is" if below == 1 else f"Epochs 1 to {below:,} are"
     return [f"{first} below the axis; the lowest value is {signed(lowest, '.4g')}."]
@@ -124,8 +124,10 @@ def _span(values: np.ndarray) -> tuple[float, float]:
     return float(values.min()), float(values.max())
 
 
-def _objective(axes: Axes, history: History, end: tuple[float, float, str, str]) -> list[tuple[float, float, str, str]]:
-    """What was maximised, and where other starts ended."""
+def _draw_objective(
+    axes: Axes, history: History, end: tuple[float, float, str, str]
+) -> list[tuple[float, float, str, str]]:
+    """Draw the objective and the final values of all starts; returns labels for the ends of the lines."""
     weight = history.weight or 1
     objective = np.asarray(history.objective) / weight
     labels = []
@@ -142,11 +144,11 @@ def _objective(axes: Axes, history: History, end: tuple[float, float, str, str])
 
 @styled()
 def selection(selection: Selection, *, ax: Axes | None = None) -> Figure:
-    """How good each number of hidden states is, by every criterion that was computed, and which one was chosen.
+    """Draw every computed criterion by the number of hidden states, and mark the chosen number.
 
     Args:
-        selection: what was tried, as `LatentClassModel.selection_` has it.
-        ax: where to draw; a new figure unless given.
+        selection: the candidates, as in `LatentClassModel.selection_`.
+        ax: the axes to draw on; None for a new figure.
     """
     tried = sorted(selection.candidates, key=lambda one: one.n_hidden)
     if not tried:
@@ -177,20 +179,20 @@ def selection(selection: Selection, *, ax: Axes | None = None) -> Figure:
         axis.set_ylabel(sense, color=GREY)
         axis.grid(axis="y")
         plain_numbers(axis.yaxis)
-        _ticks_at(axis, sizes, best.n_hidden)
+        _set_ticks(axis, sizes, best.n_hidden)
         if axis is not axes[-1]:
             axis.tick_params(labelbottom=False)
         axis.set_xlim(*axes[0].get_xlim())
     axes[-1].set_xlabel("hidden states")
     words = {"held_out": "held-out likelihood"}.get(selection.criterion, selection.criterion.upper())
-    title(figure, axes[0], f"{counted(best.n_hidden, 'hidden state')}, chosen by {words}", [], ax is None)
+    set_title(figure, axes[0], f"{counted(best.n_hidden, 'hidden state')}, chosen by {words}", [], ax is None)
     return figure
 
 
-def _ticks_at(axes: Axes, sizes: Sequence[int], chosen: int) -> None:
-    """A tick at every size that was tried and nowhere else, with its number where that has room; the chosen one has.
+def _set_ticks(axes: Axes, sizes: Sequence[int], chosen: int) -> None:
+    """Set a tick at every size that was tried, with its number if there is room; the chosen size always has it.
 
-    Sizes that grow by factors, as those of a search do, are on a logarithmic scale.
+    The scale is logarithmic if the largest size is at least ten times the smallest.
     """
     from matplotlib.ticker import NullLocator
 
@@ -199,36 +201,36 @@ def _ticks_at(axes: Axes, sizes: Sequence[int], chosen: int) -> None:
         axes.set_xscale("log", base=2)
     axes.xaxis.set_minor_locator(NullLocator())
     low, high = np.log(axes.get_xlim()) if logarithmic else np.array(axes.get_xlim())
-    wide = 0.7 * axes.bbox.width / axes.figure.dpi  # the rest is for the numbers and names beside it
+    wide = 0.7 * axes.bbox.width / axes.figure.dpi  # the rest is for numbers and names beside the plot
     places = {size: (float(np.log(size) if logarithmic else size) - low) / (high - low) * wide for size in sizes}
     kept: list[int] = []
     for size in dict.fromkeys([chosen, sizes[-1], *sizes]):
-        room = [(width_of(f"{size:,}", 8) + width_of(f"{other:,}", 8)) / 2 + 0.06 for other in kept]
-        if all(abs(places[size] - places[other]) >= gap for other, gap in zip(kept, room, strict=True)):
+        gaps = [(width_of(f"{size:,}", 8) + width_of(f"{other:,}", 8)) / 2 + 0.06 for other in kept]
+        if all(abs(places[size] - places[other]) >= gap for other, gap in zip(kept, gaps, strict=True)):
             kept.append(size)
     axes.set_xticks(sizes, [f"{size:,}" if size in kept else "" for size in sizes])
 
 
 @styled()
 def explanation(explanation: Explanation, *, most: int = 15, ax: Axes | None = None) -> Figure:
-    """Why a state is believed in one row: from the baseline of its log-odds, value by value, to those in the row.
+    """Draw why a state is believed in one row: from the baseline log-odds, value by value, to those of the row.
 
     Args:
-        explanation: what `explain` returned.
-        most: values to show, the weightiest; the others are summed into one bar.
-        ax: where to draw; a new figure unless given.
+        explanation: the result of `explain`.
+        most: the most values to show, by the size of their contribution; the others are summed into one bar.
+        ax: the axes to draw on; None for a new figure.
     """
     settings.whole("most", most, 1)
     ranked = explanation.ranked
     shown, rest = (ranked, []) if len(ranked) <= most else (ranked[:most], ranked[most:])
-    names = _values([name for name, _ in shown], explanation.values, room(ax, 2.6))
+    names = _value_lines([name for name, _ in shown], explanation.values, width_for_names(ax, 2.6))
     if rest:
         names.append(f"{len(rest):,} others")
     groups = [[item] for item in shown] + ([rest] if rest else [])
     begin, end = explanation.shares
     shares = [begin, *(sum(explanation.certain.get(name, 0.0) for name, _ in group) for group in groups), end]
     values = [explanation.prior, *(sum(value for _, value in group) for group in groups), explanation.log_odds]
-    lengths = _beside(values, shares)
+    lengths = _bar_lengths(values, shares)
     levels = np.cumsum(lengths[:-1])
     levels[-1] = lengths[-1] if groups else lengths[0]
     figure, (axes,) = panels(ax, (6.8, 1.5 + 0.27 * (len(names) + 2)))
@@ -236,7 +238,7 @@ def explanation(explanation: Explanation, *, most: int = 15, ax: Axes | None = N
     ends += [(a, b, FOR if b - a > -1e-9 else AGAINST) for a, b in pairwise(levels)]
     ends += [(0.0, levels[-1], INK)]
     low, high = min(0.0, float(levels.min())), max(0.0, float(levels.max()))
-    beside = 0.13 * ((high - low) or 1.0)  # for the text beside a bar
+    beside = 0.13 * ((high - low) or 1.0)  # space for the text beside a bar
     low = min(low, *(min(a, b) - beside for a, b, _ in ends if b < a), low - 0.1 * beside)
     high = max(high, *(max(a, b) + beside for a, b, _ in ends if b >= a), high + 0.1 * beside)
     for row, (start, end, color) in enumerate(ends):
@@ -248,7 +250,7 @@ def explanation(explanation: Explanation, *, most: int = 15, ax: Axes | None = N
             text, (edge, row), (3 if right else -3, 0), textcoords="offset points",
             ha="left" if right else "right", va="center_baseline", fontsize=7.5, color=color,
             bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 1.2}, zorder=2,
-        )  # fmt: skip  # on paper of its own: lines end before it
+        )  # fmt: skip  # a white background hides the lines behind the text
         if row + 1 < len(ends):
             axes.plot([end, end], [row + 0.31, row + 0.69], color=LINE, linewidth=0.8, zorder=0)
     axes.axvline(0, color=LINE, linewidth=0.8, zorder=0)
@@ -258,29 +260,31 @@ def explanation(explanation: Explanation, *, most: int = 15, ax: Axes | None = N
     axes.set_xlabel("log-odds, for (right) or against (left)")
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
-    _probabilities(axes)
+    _add_probability_axis(axes)
     state = f"{readable(explanation.variable)} = {readable(explanation.state)}"
-    title(figure, axes, f"{fitted(state, 4.2, 10, 'bold')}: {share_of(explanation.probability)}", [], ax is None)
+    set_title(
+        figure, axes, f"{cut_to_width(state, 4.2, 10, 'bold')}: {share_of(explanation.probability)}", [], ax is None
+    )
     return figure
 
 
-def _values(names: Sequence[str], values: Mapping[str, object], width: float) -> list[str]:
-    """What is known, in one line each of at most this many inches, that stay apart."""
-    ends = [f" = {fitted(values.get(name, '?'), 0.45 * width, 8)}" for name in names]
+def _value_lines(names: Sequence[str], values: Mapping[str, object], width: float) -> list[str]:
+    """Return "name = value" lines of at most `width` inches that stay different."""
+    ends = [f" = {cut_to_width(values.get(name, '?'), 0.45 * width, 8)}" for name in names]
     narrow = width - max((width_of(end, 8) for end in ends), default=0.0)
-    apart = told_apart([readable(name) for name in names], lambda name: fitted(name, narrow, 8))
-    return [fitted(name, width - width_of(end, 8), 8) + end for name, end in zip(apart, ends, strict=True)]
+    apart = without_common_prefix([readable(name) for name in names], lambda name: cut_to_width(name, narrow, 8))
+    return [cut_to_width(name, width - width_of(end, 8), 8) + end for name, end in zip(apart, ends, strict=True)]
 
 
-def _beside(values: Sequence[float], shares: Sequence[float]) -> list[float]:
-    """The lengths of bars: what is certain is longer than all that is not, and not so long that only it is seen."""
+def _bar_lengths(values: Sequence[float], shares: Sequence[float]) -> list[float]:
+    """Return the lengths of bars: infinite contributions are longer than all finite ones, within limits."""
     plain = [value - share * CERTAIN for value, share in zip(values, shares, strict=True)]
     certain = 5.0 + 1.5 * max(map(abs, plain))
     return [value + share * certain for value, share in zip(plain, shares, strict=True)]
 
 
-def _probabilities(axes: Axes) -> None:
-    """A second scale on top: what log-odds are as a probability."""
+def _add_probability_axis(axes: Axes) -> None:
+    """Add a scale on top that gives log-odds as probabilities."""
     low, high = axes.get_xlim()
     upper = axes.secondary_xaxis("top")
     shares, last = [], -np.inf

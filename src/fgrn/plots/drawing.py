@@ -1,4 +1,4 @@
-"""The drawing of a network where `placement` places it, with the messages on every wire and all beliefs."""
+"""Drawing a network as a factor graph, with the messages on every wire and the marginals of variables."""
 
 from __future__ import annotations
 
@@ -10,15 +10,28 @@ import numpy as np
 
 from ..core import settings
 from ..core.exceptions import FgrnError
-from ..core.printing import told_apart
+from ..core.printing import without_common_prefix
 from ..core.variable import Variable
 from ..graph.blocks import Block, Diverter, Factor, Source
 from ..graph.chain import Chain
 from ..tables import frames
-from .canvas import NARROWEST, ROW, Canvas, Card, Legend, card_height, evidence_key, paper
-from .folding import Room, layered
-from .placement import GAP, Node, is_straight, place, port, shown_blocks, wire_of
-from .style import BACKWARD, BELIEF, FORWARD, GREY, INK, LINE, PALE, PAPER, fitted, readable, width_of, wrapped
+from .canvas import NARROWEST_DRAWING, ROW, Canvas, Card, Legend, card_height, evidence_entries, new_canvas
+from .folding import Widths, network_layers
+from .placement import GAP, Node, blocks_to_draw, is_straight, place_nodes, port, wire_of
+from .style import (
+    BACKWARD,
+    BELIEF,
+    FORWARD,
+    GREY,
+    INK,
+    LINE,
+    PALE,
+    PAPER,
+    cut_to_width,
+    readable,
+    width_of,
+    wrap_to_width,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,31 +42,31 @@ if TYPE_CHECKING:
     from ..graph.network import Network
 
 FAINT = 0.3
-"""How opaque a uniform message is drawn."""
+"""The opacity of a uniform message."""
 
-ROOMY = 12
-"""Observed variables that are shown with a label for each state; more are drawn smaller."""
+MOST_FULL_CARDS = 12
+"""The most observed variables that are drawn with a label for each state; more are drawn smaller."""
 
 WIDE = 9.2
-"""Inches that a drawing is wide, if that can be: notebooks and pages show it as it is, and its text can be read."""
+"""The width of a drawing, in inches, if possible, at which notebooks and pages show it unscaled."""
 
 GLYPH, BAR = 0.30, 0.16
-"""The heights of a message and of a Diverter, in inches."""
+"""The heights of a message and of the bar of a Diverter, in inches."""
 
 BESIDE, POINTER = 0.06, 8
-"""Inches from a wire to a message, and from there to the middle of its arrow; the size of that arrow, in points."""
+"""The gap between a wire, its message and the message's arrow, in inches; the size of that arrow, in points."""
 
 
 def faint(color: str) -> str:
-    """What a colour looks like on paper where it is drawn as faint as a uniform message."""
+    """Return the colour of a uniform message on white."""
     from matplotlib.colors import to_hex, to_rgb
 
     red, green, blue = (FAINT * part + 1 - FAINT for part in to_rgb(color))
     return to_hex((red, green, blue))
 
 
-def says_nothing(message: np.ndarray) -> bool:
-    """Whether a message is uniform."""
+def is_uniform(message: np.ndarray) -> bool:
+    """Return whether a message is uniform."""
     return float(np.ptp(message)) < 1e-9
 
 
@@ -61,26 +74,26 @@ def says_nothing(message: np.ndarray) -> bool:
 
 
 @dataclass
-class Sketch:
-    """What is known of the wires of a network in one row, and how it is put on paper."""
+class NetworkSketch:
+    """The messages and evidence on the wires of a network in one row, and how they are drawn."""
 
     driver: Mapping[str, Block]
     reader: Mapping[str, Block]
     gone: set[str]
-    known: Mapping[str, str]  # the kind of evidence on a variable
-    called: dict[str, str]  # what is written for the name of a variable
-    values: Mapping[tuple[str, str], np.ndarray]  # of forward, backward and marginal of a variable
+    known: Mapping[str, str]  # the kind of evidence by variable: "hard" or "soft"
+    called: dict[str, str]  # the displayed name of each variable
+    values: Mapping[tuple[str, str], np.ndarray]  # by ("forward", "backward" or "marginal", variable)
     messages: bool
     compact: bool
 
     @property
     def card(self) -> float:
-        """The width of a belief, in inches."""
+        """The width of a card, in inches."""
         return 0.86 if self.compact else 1.42
 
     @property
     def size(self) -> float:
-        """Of text, in points."""
+        """The size of text, in points."""
         return 7.0 if self.compact else 7.5
 
     @property
@@ -89,24 +102,24 @@ class Sketch:
         return 0.25 if self.compact else 0.38
 
     @property
-    def room(self) -> Room:
-        """What there is room for side by side."""
-        return Room(WIDE, self.card + 0.12, self._link if self.messages else 0.7)
+    def room(self) -> Widths:
+        """The widths of the page, of a column and of a link, for folding."""
+        return Widths(WIDE, self.card + 0.12, self._link if self.messages else 0.7)
 
     @property
     def _link(self) -> float:
-        """The width of a wire with its messages and their arrows, and as much between two wires as an arrow takes."""
+        """The width of a wire with its messages and their arrows, and the gap to the next wire."""
         return max(self.card * 0.9, 2 * (self.glyph + 2 * BESIDE) + width_of("↓↑", POINTER))
 
-    def tell_apart(self, names: Sequence[str]) -> None:
-        """Decide what variables are called: those that would look alike lose what their names have in common."""
+    def choose_names(self, names: Sequence[str]) -> None:
+        """Set the displayed names of variables: names that would look alike lose their common prefix."""
         narrowest = self.card - 0.24 - width_of("P( |", self.size)
         texts = [readable(name) for name in names]
-        apart = told_apart(texts, lambda text: fitted(text, narrowest, self.size))
+        apart = without_common_prefix(texts, lambda text: cut_to_width(text, narrowest, self.size))
         self.called = dict(zip(names, apart, strict=True))
 
     def measure(self, layers: list[list[Node]]) -> None:
-        """Decide what each node says, and how much room it takes."""
+        """Set the title, width and height of each node."""
         for layer in layers:
             for node in layer:
                 if isinstance(node.item, Variable):
@@ -116,11 +129,12 @@ class Sketch:
             lines = max(len(node.title) for node in layer)
             for node in layer:
                 if isinstance(node.item, Variable) and self.has_card(node.item):
-                    node.title += [""] * (lines - len(node.title))  # beliefs side by side begin at the same height
+                    # bars of neighbouring cards begin at the same height
+                    node.title += [""] * (lines - len(node.title))
                     node.height += card_height(node.item, lines, self.compact)
 
     def has_card(self, variable: Variable) -> bool:
-        """Whether the belief is shown: copies from a Diverter have one belief, and one place to show it is enough."""
+        """Return whether a variable has a card: copies made by a Diverter share one belief, shown once."""
         driver, reader = self.driver.get(variable.name), self.reader.get(variable.name)
         copy = isinstance(driver, Diverter) and reader is not None
         joint = isinstance(driver, Diverter) and len(driver.outputs) == 1 < len(driver.inputs)
@@ -130,7 +144,7 @@ class Sketch:
         node.width, node.height = self.room.link, GLYPH + 0.15 if self.messages else 0.16
         if self.has_card(variable):
             node.width = self.card + 0.12
-            node.title = wrapped(
+            node.title = wrap_to_width(
                 self.called[variable.name], self.card - 0.1, self.size, 3 if self.compact else 2, "bold"
             )
         elif not self.compact:
@@ -151,31 +165,31 @@ class Sketch:
         notes = [] if block.learn else ["fixed"]
         if isinstance(block, Source):
             notes.insert(0, f"{block.variable.cardinality} state{'s' * (block.variable.cardinality > 1)}")
-            node.title = [f"P({fitted(self.called[block.variable.name], room - width_of('P()', size), size)})"]
+            node.title = [f"P({cut_to_width(self.called[block.variable.name], room - width_of('P()', size), size)})"]
         elif isinstance(block, Factor):
             notes.insert(0, f"{block.shape[0]} × {block.shape[1]}")
-            node.title = [fitted(self.called[block.variable.name], room, size)]
+            node.title = [cut_to_width(self.called[block.variable.name], room, size)]
         else:
             notes.insert(0, f"{block.input.cardinality} × {block.output.cardinality}")
             notes += ["tied"] if block.tie else []
             names = self.called[block.output.name], ", ".join(self.called[name] for name in self._meaning(block.input))
             node.title = [f"P({readable(names[0])} | {readable(names[1])})"]
             if width_of(node.title[0], size) > room:
-                output, given = (fitted(name, room - width_of("P( |", size), size) for name in names)
+                output, given = (cut_to_width(name, room - width_of("P( |", size), size) for name in names)
                 node.title = [f"P({output} |", f"{given})"]
         node.title.append(", ".join(notes))
         node.width = max(width_of(line, size) for line in node.title) + 0.2
         node.height = len(node.title) * ROW + 0.1
 
     def _meaning(self, variable: Variable, depth: int = 0) -> list[str]:
-        """The names of the variables that a copy is a copy of."""
+        """Return the names of the variables that a copy is a copy of."""
         driver = self.driver.get(variable.name)
         if isinstance(driver, Diverter) and depth < 8:
             return [name for one in driver.inputs for name in self._meaning(one, depth + 1)]
         return [variable.name]
 
     def draw(self, canvas: Canvas, layers: list[list[Node]]) -> None:
-        """Draw all nodes and what joins them."""
+        """Draw all nodes and the lines between them."""
         for layer in layers:
             bottom = max(node.top + node.height for node in layer)
             for node in layer:
@@ -221,7 +235,7 @@ class Sketch:
         else:
             canvas.text(node.x, top + BAR / 2, "=", 9, PAPER, weight="bold")
         inputs = [other for other in node.above if wire_of(other) in block.inputs] if len(block.inputs) > 1 else []
-        for other in inputs:  # each by a fixed table into the product space
+        for other in inputs:  # each has a fixed table into the product space
             x, width = port(node, other), _table_width(wire_of(other), block)
             canvas.box(x - width / 2, node.top, width, 0.19, LINE, edgecolor=GREY)
             canvas.text(x, node.top + 0.095, _table_label(wire_of(other), block), 6)
@@ -234,7 +248,7 @@ class Sketch:
         name, x, y = variable.name, node.x, node.top
         has_card = self.has_card(variable)
         if not has_card and not self.compact:
-            label = fitted(self.called[name], node.width - 0.1, 6)
+            label = cut_to_width(self.called[name], node.width - 0.1, 6)
             canvas.text(x, y + ROW / 2, label, 6, GREY)
             y += ROW
         canvas.line([(x, y), (x, node.top + node.height)])
@@ -245,7 +259,7 @@ class Sketch:
                 left = x - BESIDE - width if side < 0 else x + BESIDE
                 canvas.histogram(
                     values, left, y + 0.04, width, GLYPH,
-                    color=color, name=f"{way} {readable(name)}", alpha=FAINT if says_nothing(values) else 1,
+                    color=color, name=f"{way} {readable(name)}", alpha=FAINT if is_uniform(values) else 1,
                 )  # fmt: skip
                 pointer = "↓" if (side < 0) != node.rising else "↑"
                 canvas.text(x + side * (width + 2 * BESIDE), y + 0.2, pointer, POINTER, color)
@@ -259,7 +273,7 @@ class Sketch:
 
 
 def _table_label(variable: Variable, block: Diverter) -> str:
-    """What is written on the fixed table that leads from an input of a Diverter into its product space."""
+    """Return the label of the fixed table from an input of a Diverter into its product space."""
     return f"{variable.cardinality} → {block.size}"
 
 
@@ -267,41 +281,46 @@ def _table_width(variable: Variable, block: Diverter) -> float:
     return width_of(_table_label(variable, block), 6) + 0.14
 
 
-def picture(
+def draw_network(
     net: Network, evidence: Any, row: int, messages: bool, most: int, always: Collection[str], ax: Axes | None
 ) -> Figure:
-    """The network with what is believed in one row of evidence."""
+    """Draw a network with the beliefs given one row of evidence."""
     settings.whole("row", row, 0)
     settings.whole("most", most, 1)
     columns, kinds, at = one_row(net, evidence, row)
-    first = [net.variable(name).name for name in settings.names("always", always)]
-    blocks, gone = shown_blocks(net, most, [*first, *kinds])
+    first = [net.variable(name).name for name in settings.variable_names("always", always)]
+    blocks, gone = blocks_to_draw(net, most, [*first, *kinds])
     names = [variable.name for variable in net.variables if variable.name not in gone]
     seen = net.propagate(columns, keep=names)
     ways = {"forward": seen.forward, "backward": seen.backward, "marginal": seen.marginal}
     values = {(way, name): ask(name)[at] for way, ask in ways.items() for name in names}
-    sketch = Sketch(
+    sketch = NetworkSketch(
         driver={variable.name: block for block in net.blocks for variable in block.drives},
         reader={variable.name: block for block in net.blocks for variable in block.reads},
         gone=gone, known=kinds, called={}, values=values, messages=messages and evidence is not None,
-        compact=len(set(names).intersection(net.observed)) > ROOMY,
+        compact=len(set(names).intersection(net.observed)) > MOST_FULL_CARDS,
     )  # fmt: skip
-    layers = layered(blocks, gone, sketch.room)
-    if any(node.line for layer in layers for node in layer) and not sketch.compact:  # more steps in a line
+    layers = network_layers(blocks, gone, sketch.room)
+    if (
+        any(node.line for layer in layers for node in layer) and not sketch.compact
+    ):  # smaller cards give more steps in a line
         sketch.compact = True
-        layers = layered(blocks, gone, sketch.room)
-    sketch.tell_apart([variable.name for variable in net.variables])
+        layers = network_layers(blocks, gone, sketch.room)
+    sketch.choose_names([variable.name for variable in net.variables])
     sketch.measure(layers)
-    wide, height = place(layers, NARROWEST)
-    legend = Legend(_key(sketch), _notes(net, gone, row, seen, at, evidence is not None), wide)
-    figure, canvas = paper(ax, wide, height + legend.height)
+    wide, height = place_nodes(layers, NARROWEST_DRAWING)
+    legend = Legend(_legend_entries(sketch), _network_notes(net, gone, row, seen, at, evidence is not None), wide)
+    figure, canvas = new_canvas(ax, wide, height + legend.height)
     sketch.draw(canvas, layers)
     legend.draw(canvas, height)
     return figure
 
 
 def one_row(net: Network | FactoredModel, evidence: frames.Data, row: int) -> tuple[Any, dict[str, str], int]:
-    """The evidence to propagate, of one row unless rows follow each other; its kind by variable; which row it is."""
+    """Return the evidence to propagate, its kind by variable, and the number of the row in it.
+
+    It has one row, except for a chain, whose rows depend on each other.
+    """
     columns = frames.columns(evidence)
     rows = frames.row_count(columns) if columns else frames.rows_without_columns(evidence)
     if row >= rows:
@@ -309,7 +328,7 @@ def one_row(net: Network | FactoredModel, evidence: frames.Data, row: int) -> tu
     here, variables = np.array([row]), {variable.name for variable in net.variables}
     kinds = {}
     for name, column in columns.items():
-        value = frames.taken(column, here)
+        value = frames.select_rows(column, here)
         if isinstance(value, frames.Coded):
             known, soft = bool(value.codes[0] >= 0), False
         else:
@@ -321,10 +340,10 @@ def one_row(net: Network | FactoredModel, evidence: frames.Data, row: int) -> tu
             kinds[name] = "soft" if soft else "hard"
     if isinstance(net, Chain) or not columns:
         return evidence, kinds, row
-    return {name: frames.taken(column, here) for name, column in columns.items()}, kinds, 0
+    return {name: frames.select_rows(column, here) for name, column in columns.items()}, kinds, 0
 
 
-def _notes(net: Network, gone: set[str], row: int, seen: Messages, at: int, with_evidence: bool) -> list[str]:
+def _network_notes(net: Network, gone: set[str], row: int, seen: Messages, at: int, with_evidence: bool) -> list[str]:
     notes = []
     if with_evidence:
         likelihood = float(seen.log_likelihood[at])
@@ -343,12 +362,12 @@ def _notes(net: Network, gone: set[str], row: int, seen: Messages, at: int, with
     return notes
 
 
-def _key(sketch: Sketch) -> list[tuple[str, str]]:
-    """What colours mean."""
+def _legend_entries(sketch: NetworkSketch) -> list[tuple[str, str]]:
+    """Return the colours of the drawing and their meaning."""
     entries = [(BELIEF, "belief")]
     if sketch.messages:
         entries += [(FORWARD, "forward message"), (BACKWARD, "backward message")]
         for way, color in (("forward", FORWARD), ("backward", BACKWARD)):
-            if any(says_nothing(message) for (kind, _), message in sketch.values.items() if kind == way):
+            if any(is_uniform(message) for (kind, _), message in sketch.values.items() if kind == way):
                 entries.append((faint(color), f"uniform {way} message"))
-    return entries + evidence_key(kind for name, kind in sketch.known.items() if name not in sketch.gone)
+    return entries + evidence_entries(kind for name, kind in sketch.known.items() if name not in sketch.gone)

@@ -1,4 +1,4 @@
-"""The figure that pictures are drawn on, which notebooks show; imported when something is drawn, with matplotlib."""
+"""The matplotlib figure of all pictures; this module is imported, with matplotlib, when something is drawn."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from ..core.exceptions import FgrnWarning
 
 
 class Picture(Figure):
-    """A figure of matplotlib that any notebook shows, with or without `%matplotlib inline`; pyplot does not know it."""
+    """A matplotlib figure that notebooks show, with or without `%matplotlib inline`, and that pyplot does not hold."""
 
     def _repr_png_(self) -> bytes:
-        """The picture as notebooks show it."""
+        """Return the PNG image that notebooks show."""
         out = io.BytesIO()
-        with letters_told(stacklevel=4):
+        with joined_glyph_warnings(stacklevel=4):
             self.savefig(out, format="png", dpi=self.dpi)
         return out.getvalue()
 
 
 @contextmanager
-def letters_told(stacklevel: int) -> Iterator[None]:
-    """While something is drawn: one warning for all letters that no font has; other warnings as they are."""
+def joined_glyph_warnings(stacklevel: int) -> Iterator[None]:
+    """Give one warning for all letters that no font has, when the context ends; pass on other warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    _tell(caught, stacklevel)
+    _warn_of_glyphs(caught, stacklevel)
 
 
-def _tell(caught: Sequence[warnings.WarningMessage], stacklevel: int) -> None:
+def _warn_of_glyphs(caught: Sequence[warnings.WarningMessage], stacklevel: int) -> None:
     letters: dict[str, None] = {}
     for warning in caught:
         found = re.match(r"Glyph (\d+) .* missing from", str(warning.message))

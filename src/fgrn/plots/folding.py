@@ -1,6 +1,6 @@
-"""What is too wide for a page is folded: leaves and branches go on below, steps in time run sideways, line by line.
+"""Folding drawings too wide for a page: leaves and branches continue below, steps in time run in lines.
 
-This is decided before nodes have places, by how wide a column is; `placement` keeps to it.
+This is decided from the widths of columns, before `placement` places the nodes.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ..graph.blocks import SISO, Block, Diverter, Source
-from .placement import GAP, Node, causes_first, stacked, wired
+from .placement import GAP, Node, assign_layers, linked_nodes, topological_order
 
 FEWEST_STEPS = 3
-"""Steps that make a sequence; fewer are drawn as what they are, a tree."""
+"""The least number of steps of a sequence; fewer are drawn as a tree."""
 
 
 @dataclass(frozen=True)
-class Room:
-    """What there is room for, in inches: the page, a column with a belief, and a wire from one step to the next."""
+class Widths:
+    """The available widths, in inches: of the page, of a column with a card, and of a wire between two steps."""
 
     wide: float
     column: float
@@ -26,18 +26,18 @@ class Room:
 
     @property
     def columns(self) -> int:
-        """Columns side by side."""
+        """The number of columns that fit side by side."""
         return max(1, int((self.wide - 2 * GAP) / self.column))
 
     @property
     def folded(self) -> int:
-        """Columns side by side beside the bar that goes on below."""
+        """The number of columns that fit beside the bar of a Diverter that continues below."""
         return max(1, int((self.wide - 6 * GAP) / self.column))
 
 
 @dataclass
-class Step:
-    """A step in time: the block that drives its state, that hidden variable, what hangs on it, the wire to the next."""
+class SequenceStep:
+    """A step in time: the block that drives its hidden variable, that variable, its Diverter, and the wire onward."""
 
     head: Node | None
     state: Node
@@ -45,26 +45,26 @@ class Step:
     link: Node | None = None
     leaves: int = 1
 
-    def width(self, room: Room, goes_on: bool) -> float:
-        """In inches, with the wire to the next step if that is beside it."""
+    def width(self, room: Widths, goes_on: bool) -> float:
+        """Return the width in inches, with the wire to the next step if that is in the same line."""
         beside = room.column + (room.link if goes_on else 0)
         return max(min(self.leaves, room.columns) * room.column, beside)
 
 
 @dataclass
-class Shape:
-    """How much a node and all below it take: columns side by side and layers; `free` if nothing else leads there."""
+class Extent:
+    """The extent of a node with all below it, in columns and layers; `free` if no other node leads there."""
 
     columns: int = 1
     layers: int = 1
     free: bool = True
 
 
-def layered(blocks: Sequence[Block], gone: set[str], room: Room) -> list[list[Node]]:
-    """The nodes of blocks and wires in layers, in an order that few wires cross; what is too wide is folded."""
-    whole: set[int] = set()  # Diverters that are not folded, as other nodes are beside them
+def network_layers(blocks: Sequence[Block], gone: set[str], room: Widths) -> list[list[Node]]:
+    """Return the nodes of blocks and wires in layers, with few crossings, and folded if too wide."""
+    whole: set[int] = set()  # Diverters that are not folded because of nodes beside them
     while True:
-        layers = stacked(_arranged(wired(blocks, gone), room, whole))
+        layers = assign_layers(_fold_sequence_and_diverters(linked_nodes(blocks, gone), room, whole))
         crowded = _crowded(layers)
         if not crowded:
             return layers
@@ -72,7 +72,7 @@ def layered(blocks: Sequence[Block], gone: set[str], room: Room) -> list[list[No
 
 
 def _crowded(layers: Sequence[Sequence[Node]]) -> set[int]:
-    """The folded Diverters between whose bars are nodes that do not hang on them; a Diverter by its `id`."""
+    """Return the ids of folded Diverters with unrelated nodes between their bars."""
     own: dict[int, set[Node]] = {}
     for bar in (node for layer in layers for node in layer if node.follows):
         own.setdefault(id(bar.item), set())
@@ -94,14 +94,17 @@ def _crowded(layers: Sequence[Sequence[Node]]) -> set[int]:
     }
 
 
-def _arranged(nodes: list[Node], room: Room, whole: Collection[int]) -> list[Node]:
-    """The nodes, and those that had to be added: what is too wide is folded, but for Diverters that are to be whole."""
-    lines = [] if (steps := _steps(nodes)) is None else _lines(steps, room)
+def _fold_sequence_and_diverters(nodes: list[Node], room: Widths, whole: Collection[int]) -> list[Node]:
+    """Return the nodes with added bars, where sequences run in lines and wide Diverters are folded.
+
+    Diverters in `whole`, by id, are not folded.
+    """
+    lines = [] if (steps := _find_steps(nodes)) is None else _break_into_lines(steps, room)
     breaks = {line[-1].link for line in lines} - {None}
     for step in (step for line in lines for step in line[:-1]):
         if step.link is not None:
-            step.link.turn_round()
-    bars, shapes = _folded(causes_first(nodes), room, breaks, whole)
+            step.link.reverse()
+    bars, shapes = _fold_diverters(topological_order(nodes), room, breaks, whole)
     base = 0
     for number, line in enumerate(lines):
         for step in line:
@@ -111,29 +114,29 @@ def _arranged(nodes: list[Node], room: Room, whole: Collection[int]) -> list[Nod
     return nodes + bars
 
 
-def _steps(nodes: Iterable[Node]) -> list[Step] | None:
-    """The steps of a sequence: Diverters of which each leads to the next one, by a table, and to leaves beside it."""
-    links = {node: link for node in nodes if (link := _link(node)) is not None}
+def _find_steps(nodes: Iterable[Node]) -> list[SequenceStep] | None:
+    """Return the steps of a sequence: Diverters that lead, by a table, to the next one; None if there is none."""
+    links = {node: link for node in nodes if (link := _link_onward(node)) is not None}
     following = {node: link.below[0].below[0].below[0] for node, link in links.items()}
     starts = [node for node in links if node not in following.values()]
     if len(starts) != 1:
         return None
     body: Node | None = starts[0]
-    steps: list[Step] = []
+    steps: list[SequenceStep] = []
     while body is not None:
         state = body.above[0]
         head = state.above[0] if state.above else None
         if body.above != [state] or (not steps and head is not None and not isinstance(head.item, Source)):
             return None
         link = links.get(body)
-        leaves = sum(_leaves(node) for node in body.below if node is not link) if body.below else 1
-        steps.append(Step(head, state, body, link, leaves))
+        leaves = sum(_count_leaves(node) for node in body.below if node is not link) if body.below else 1
+        steps.append(SequenceStep(head, state, body, link, leaves))
         body = following.get(body)
     return steps if len(steps) >= FEWEST_STEPS else None
 
 
-def _link(node: Node) -> Node | None:
-    """The wire from a Diverter to the next step: the only one that leads, by a table, to more than a leaf."""
+def _link_onward(node: Node) -> Node | None:
+    """Return the wire from a Diverter to the next step: the only one that leads, by a table, beyond a leaf."""
     if not isinstance(node.item, Diverter) or len(node.item.inputs) != 1 or len(node.below) < 2 or not node.above:
         return None
     found = []
@@ -147,8 +150,8 @@ def _link(node: Node) -> Node | None:
     return found[0] if len(found) == 1 else None
 
 
-def _leaves(node: Node) -> int:
-    """How many ends there are below a node."""
+def _count_leaves(node: Node) -> int:
+    """Return the number of leaves below a node."""
     count, stack, seen = 0, [node], {node}
     while stack:
         below = stack.pop().below
@@ -158,8 +161,8 @@ def _leaves(node: Node) -> int:
     return count
 
 
-def _lines(steps: Sequence[Step], room: Room) -> list[list[Step]]:
-    """As many steps in a line as there is room for."""
+def _break_into_lines(steps: Sequence[SequenceStep], room: Widths) -> list[list[SequenceStep]]:
+    """Return the steps in lines of as many as fit."""
     lines = [[steps[0]]]
     for step in steps[1:]:
         before = sum(other.width(room, goes_on=True) for other in lines[-1])
@@ -170,27 +173,27 @@ def _lines(steps: Sequence[Step], room: Room) -> list[list[Step]]:
     return lines
 
 
-def _folded(
-    order: Sequence[Node], room: Room, breaks: Iterable[Node | None], whole: Collection[int]
-) -> tuple[list[Node], Mapping[Node, Shape]]:
-    """Give Diverters with too much below them more bars, each with a row of it; the bars, those above before others."""
-    shapes: dict[Node, Shape] = {}
+def _fold_diverters(
+    order: Sequence[Node], room: Widths, breaks: Iterable[Node | None], whole: Collection[int]
+) -> tuple[list[Node], Mapping[Node, Extent]]:
+    """Give Diverters with too many nodes below more bars, each with a row of them; returns bars and extents."""
+    shapes: dict[Node, Extent] = {}
     bars: list[Node] = []
     cut = set(breaks)
     for node in reversed(order):
         below = [other for other in node.below if other not in cut]
         columns = sum(shapes[other].columns for other in below)
         free = len(node.above) <= 1 and not node.rising and all(shapes[other].free for other in below)
-        shapes[node] = Shape(max(columns, 1), 1 + max((shapes[other].layers for other in below), default=0), free)
+        shapes[node] = Extent(max(columns, 1), 1 + max((shapes[other].layers for other in below), default=0), free)
         if isinstance(node.item, Diverter) and columns > room.columns and id(node.item) not in whole:
-            bars = _more_bars(node, below, room, shapes) + bars
+            bars = _add_bars(node, below, room, shapes) + bars
     return bars, shapes
 
 
-def _more_bars(node: Node, below: Sequence[Node], room: Room, shapes: dict[Node, Shape]) -> list[Node]:
-    """The bars a Diverter goes on with, each with some of the nodes below it; what leads to the next line is last."""
+def _add_bars(node: Node, below: Sequence[Node], room: Widths, shapes: dict[Node, Extent]) -> list[Node]:
+    """Return the further bars of a Diverter, each with some of the nodes below it; the onward wire is last."""
     bound = [other for other in below if not shapes[other].free]
-    rows = _rows([other for other in below if shapes[other].free], bound, room, shapes)
+    rows = _even_rows([other for other in below if shapes[other].free], bound, room, shapes)
     bars: list[Node] = []
     last = node
     for above, row in pairwise(rows):
@@ -201,13 +204,15 @@ def _more_bars(node: Node, below: Sequence[Node], room: Room, shapes: dict[Node,
         for wire in last.below:
             wire.above = [last]
             node.below.remove(wire)
-    shapes[node].columns = room.columns  # nothing else is beside it
+    shapes[node].columns = room.columns  # nothing else is placed beside it
     shapes[node].layers = sum(1 + max((shapes[other].layers for other in row), default=0) for row in rows)
     return bars
 
 
-def _rows(free: Sequence[Node], bound: list[Node], room: Room, shapes: Mapping[Node, Shape]) -> list[list[Node]]:
-    """Nodes in as few rows as there is room for, as even as can be; what is bound to others is in the first."""
+def _even_rows(
+    free: Sequence[Node], bound: list[Node], room: Widths, shapes: Mapping[Node, Extent]
+) -> list[list[Node]]:
+    """Return nodes in as few rows as possible, of similar width; the `bound` nodes are in the first row."""
 
     def filled(most: int) -> list[list[Node]]:
         rows = [list(bound)]

@@ -1,7 +1,8 @@
-"""Where the blocks and wires of a network are drawn: in layers from the top, in inches.
+"""Positions of blocks and wires in a drawing: a layered graph from top to bottom, measured in inches.
 
-Blocks and wires are nodes of one layered graph; a wire that passes a layer has a bend there. What is too wide is folded
-(`folding`): the bar of a Diverter goes on below. How large a node is says who draws it.
+Blocks and wires are nodes of one layered graph; a wire that passes a layer has a bend there. Drawings too wide for a
+page are folded (`folding`): the bar of a Diverter continues below. The sizes of nodes are set by the code that draws
+them.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
     from ..graph.network import Network
 
 GAP, SLANT = 0.13, 0.34
-"""Between layers, in inches, where all wires are straight, and where some are not."""
+"""The gaps between layers, in inches, where all wires are straight, and where some are not."""
 
 STRAIGHT, STEEPEST = 0.01, 1.0
-"""Wires that go aside by less than the first are straight; between layers there are at most so many inches."""
+"""Wires shifted sideways by less than the first are straight; the second is the largest gap between layers."""
 
 ASIDE = 0.22
-"""How far from the middle of a block two wires that both hang on it begin, in inches."""
+"""The distance from the middle of a block at which two wires below it begin, in inches."""
 
 
 @dataclass(eq=False)
@@ -41,18 +42,18 @@ class Node:
     height: float = 0.0
     x: float = 0.0
     top: float = 0.0
-    left: float = 0.0  # the ends of a bar
+    left: float = 0.0  # the left and right ends of a bar
     right: float = 0.0
-    slot: float = 0.1  # how much of a bar each wire from above takes
-    follows: Node | None = None  # the bar that this one goes on with
-    drop: int = 0  # so many layers below that bar
-    least: int = 0  # in no layer above this one
-    line: int = 0  # of the lines that a sequence runs in, the one that begins with this node
-    rising: bool = False  # a wire whose driver is below its reader, which happens in a circle of blocks
-    title: list[str] = field(default_factory=list)  # what is written in a box, or over the belief on a wire
+    slot: float = 0.1  # the width of a bar that each wire from above takes
+    follows: Node | None = None  # the bar above, of which this one is the continuation
+    drop: int = 0  # the number of layers below that bar
+    least: int = 0  # the first allowed layer
+    line: int = 0  # the number of the line of a sequence that begins with this node
+    rising: bool = False  # a wire whose driver is below its reader, which occurs in a cycle
+    title: list[str] = field(default_factory=list)  # the text in a box, or above the belief of a wire
 
-    def turn_round(self) -> None:
-        """Let a wire lead up, from its driver to a reader that is above it."""
+    def reverse(self) -> None:
+        """Make a wire lead upwards, from its driver to a reader above it."""
         self.rising = True
         for box in self.above:
             box.below.remove(self)
@@ -63,10 +64,10 @@ class Node:
         self.above, self.below = self.below, self.above
 
 
-def shown_blocks(net: Network, most: int, first: Iterable[str] = ()) -> tuple[list[Block], set[str]]:
-    """The blocks that lead to some observed variables, and the names of the variables that are left out.
+def blocks_to_draw(net: Network, most: int, first: Iterable[str] = ()) -> tuple[list[Block], set[str]]:
+    """Return the blocks that lead to at most `most` observed variables, and the names of those left out.
 
-    Those named come first, then the others in their order.
+    Variables in `first` are drawn before others.
     """
     driver = {variable.name: block for block in net.blocks for variable in block.drives}
     observed = set(net.observed)
@@ -83,8 +84,8 @@ def shown_blocks(net: Network, most: int, first: Iterable[str] = ()) -> tuple[li
     return [block for block in net.blocks if id(block) not in dropped], gone
 
 
-def wired(blocks: Iterable[Block], gone: set[str]) -> list[Node]:
-    """The nodes of blocks and wires, which know what is above and below them."""
+def linked_nodes(blocks: Iterable[Block], gone: set[str]) -> list[Node]:
+    """Return nodes for blocks and wires, linked to those above and below them."""
     wires: dict[str, Node] = {}
     nodes: list[Node] = []
     for block in blocks:
@@ -103,12 +104,12 @@ def wired(blocks: Iterable[Block], gone: set[str]) -> list[Node]:
     return nodes
 
 
-def stacked(nodes: Sequence[Node], short: bool = False) -> list[list[Node]]:
-    """Nodes that know what is above and below them, in layers and in an order that few wires cross.
+def assign_layers(nodes: Sequence[Node], short: bool = False) -> list[list[Node]]:
+    """Return linked nodes in layers, ordered within each so that few wires cross.
 
-    Each is as low as those below it allow; to keep wires `short`, only if there are not more of them above.
+    Each node is as low as those below it allow; with `short` wires, only if it has no more nodes above than below.
     """
-    order = causes_first(nodes)
+    order = topological_order(nodes)
     for node in order:
         node.layer = max(node.layer, node.least)
         if node.follows:
@@ -122,21 +123,21 @@ def stacked(nodes: Sequence[Node], short: bool = False) -> list[list[Node]]:
     layers: list[list[Node]] = [[] for _ in range(1 + max(node.layer for node in order))]
     for node in order:
         layers[node.layer].append(node)
-    return uncrossed([layer for layer in layers if layer])
+    return reduce_crossings([layer for layer in layers if layer])
 
 
-def causes_first(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes in an order in which wires lead down, those that close a circle turned round."""
-    order, closing = _visited(nodes)
+def topological_order(nodes: Sequence[Node]) -> list[Node]:
+    """Return the nodes with causes before effects; wires that close a cycle are reversed."""
+    order, closing = _depth_first(nodes)
     if not closing:
         return order
     for wire in closing:
-        wire.turn_round()
-    return _visited(nodes)[0]
+        wire.reverse()
+    return _depth_first(nodes)[0]
 
 
-def _visited(nodes: Sequence[Node]) -> tuple[list[Node], list[Node]]:
-    """The nodes, each after those above it, and the wires that lead back to one that was begun with."""
+def _depth_first(nodes: Sequence[Node]) -> tuple[list[Node], list[Node]]:
+    """Return the nodes, each after those above it, and the wires that close a cycle."""
     done: dict[Node, bool] = {}  # False while the nodes below are being visited
     order: list[Node] = []
     closing: dict[Node, None] = {}
@@ -158,7 +159,7 @@ def _visited(nodes: Sequence[Node]) -> tuple[list[Node], list[Node]]:
 
 
 def _add_bends(order: list[Node]) -> None:
-    """A wire that passes layers has a node in each."""
+    """Add a node in each layer that a wire passes."""
     for node in list(order):
         for position, other in enumerate(list(node.below)):
             last = node
@@ -175,28 +176,28 @@ def _add_bends(order: list[Node]) -> None:
                 other.above[other.above.index(node)] = last
 
 
-def uncrossed(layers: list[list[Node]]) -> list[list[Node]]:
-    """Each layer sorted by the mean place of the neighbours, down and up, while fewer wires cross."""
+def reduce_crossings(layers: list[list[Node]]) -> list[list[Node]]:
+    """Return the layers sorted by the mean position of neighbours, down and up, while crossings decrease."""
     best, least = layers, _crossings(layers)
     for sweep in range(12):
         if not least:
             break
         layers = [list(layer) for layer in layers]
-        place = {node: float(at) for layer in layers for at, node in enumerate(layer)}
+        position = {node: float(at) for layer in layers for at, node in enumerate(layer)}
         for layer in layers if sweep % 2 else layers[::-1]:
             near = {node: node.above if sweep % 2 else node.below for node in layer}
-            wanted = {n: np.mean([place[o] for o in near[n]]) if near[n] else place[n] for n in layer}
+            wanted = {n: np.mean([position[o] for o in near[n]]) if near[n] else position[n] for n in layer}
             layer.sort(key=wanted.__getitem__)
-            place.update((node, float(at)) for at, node in enumerate(layer))
+            position.update((node, float(at)) for at, node in enumerate(layer))
         if (count := _crossings(layers)) < least:
             best, least = layers, count
-    return _swapped(best) if least else best
+    return _swap_neighbours(best) if least else best
 
 
-def _swapped(layers: list[list[Node]]) -> list[list[Node]]:
-    """Neighbours in a layer change places while fewer wires cross."""
+def _swap_neighbours(layers: list[list[Node]]) -> list[list[Node]]:
+    """Return the layers with neighbours swapped while crossings decrease."""
     layers = [list(layer) for layer in layers]
-    place = {node: at for layer in layers for at, node in enumerate(layer)}
+    position = {node: at for layer in layers for at, node in enumerate(layer)}
     better, left = True, 50
     while better and left:
         better, left = False, left - 1
@@ -204,55 +205,56 @@ def _swapped(layers: list[list[Node]]) -> list[list[Node]]:
             for at in range(len(layer) - 1):
                 one, other = layer[at], layer[at + 1]
                 pairs = [
-                    (place[a], place[b])
+                    (position[a], position[b])
                     for side in ("above", "below")
                     for a in getattr(one, side)
                     for b in getattr(other, side)
                 ]
                 if sum(a > b for a, b in pairs) > sum(a < b for a, b in pairs):
                     layer[at], layer[at + 1] = other, one
-                    place[one], place[other] = at + 1, at
+                    position[one], position[other] = at + 1, at
                     better = True
     return layers
 
 
 def _crossings(layers: list[list[Node]]) -> int:
+    """Return the number of wires that cross."""
     count = 0
     for upper, lower in pairwise(layers):
-        place = {node: at for at, node in enumerate(lower)}
-        ends = [at for node in upper for at in sorted(place[other] for other in node.below)]
+        position = {node: at for at, node in enumerate(lower)}
+        ends = [at for node in upper for at in sorted(position[other] for other in node.below)]
         array = np.array(ends)
         count += int(np.triu(array[:, None] > array[None, :]).sum())
     return count
 
 
-# Where it is drawn
+# Positions
 
 
-def place(
+def place_nodes(
     layers: list[list[Node]], least: float = 0.0, slope: float = 0.0, columns: bool = True
 ) -> tuple[float, float]:
-    """Give every node its place, in inches from the upper left corner; returns the width and height of all.
+    """Set the position of every node, in inches from the upper left corner; returns the total width and height.
 
-    They are in the middle of the width if that is to be larger than they need. Between layers there is this part of
-    how far wires go aside, at most STEEPEST. Nodes that hang below each other, one by one, are equally wide in columns.
+    The width is at least `least`, with the nodes in the middle. The gap between layers is `slope` times the largest
+    sideways shift of a wire, at most STEEPEST. With `columns`, nodes in a chain below each other have equal widths.
     """
     order = [node for layer in layers for node in layer]
     bars = [node for node in order if isinstance(node.item, Diverter)]
     folded = [bar for bar in bars if bar.follows or any(other.follows is bar for other in bars)]
-    for sweep in (order, order[::-1], order) if columns else ():  # what hangs straight below each other is equally wide
+    for sweep in (order, order[::-1], order) if columns else ():  # equal widths in a chain
         for node in sweep:
             for other in node.below:
                 if len(node.below) == len(other.above) == 1 and not isinstance(other.item, Diverter):
                     node.width = other.width = max(node.width, other.width)
-    for bar in folded:  # room where the bar goes on
+    for bar in folded:  # space for the continued bar
         column = bar.below[:1]
         while column and not _begins(column[0]):
             column[0].width += 4 * GAP
             column = column[0].below
     for bar in bars:
         bar.width = max(bar.width, *(sum(node.width for node in side) for side in (bar.above, bar.below)))
-    _sweep(layers)
+    _centre_on_neighbours(layers)
     width = _align(layers, least)
     _stretch(layers)
     for bar in folded:
@@ -268,7 +270,7 @@ def place(
 
 
 def _align(layers: list[list[Node]], least: float) -> float:
-    """Let all lines begin at the left, and be in the middle of what is to be wider than they; returns the width."""
+    """Align all lines at the left, centred if `least` is wider than they are; returns the width."""
     lines: list[list[Node]] = [[]]
     for layer in layers:
         if max(node.line for node in layer) >= len(lines):
@@ -282,21 +284,21 @@ def _align(layers: list[list[Node]], least: float) -> float:
     return max(width, least)
 
 
-def _sweep(layers: list[list[Node]]) -> None:
-    """Every node as near to the middle of those above and below as can be; what is in another line does not count."""
+def _centre_on_neighbours(layers: list[list[Node]]) -> None:
+    """Move every node near the middle of those above and below it, ignoring those in other lines."""
     for layer in layers:
-        spread(layer, [0.0] * len(layer), [1.0] * len(layer))
+        place_in_order(layer, [0.0] * len(layer), [1.0] * len(layer))
     for _ in range(16):
         for down in (True, False):
             for layer in layers if down else layers[::-1]:
                 near = [_above(node) if down else [o for o in node.below if not _begins(o)] for node in layer]
                 pairs = list(zip(layer, near, strict=True))
                 weights = [1e-3 if side in ([], [node]) else 3.0 if node.item is None else 1.0 for node, side in pairs]
-                spread(layer, [_mean(side) if side else node.x for node, side in pairs], weights)
+                place_in_order(layer, [_middle(side) if side else node.x for node, side in pairs], weights)
 
 
 def _leftmost(bar: Node) -> float:
-    """The left side of all that hangs on a bar which is folded."""
+    """Return the left side of all nodes below a folded bar."""
     stack, left = list(bar.below), np.inf
     while stack:
         node = stack.pop()
@@ -307,7 +309,7 @@ def _leftmost(bar: Node) -> float:
 
 
 def _begins(node: Node) -> bool:
-    """Whether a line after the first begins with this node."""
+    """Return whether a line after the first begins with this node."""
     return node.line > 0
 
 
@@ -316,7 +318,7 @@ def _above(node: Node) -> list[Node]:
 
 
 def _stretch(layers: list[list[Node]]) -> None:
-    """Bars from the first of their wires to the last, with their slots, as far as there is room beside neighbours."""
+    """Stretch bars from the first of their wires to the last, as far as the neighbours allow."""
     for layer in layers:
         edge = -np.inf
         for at, node in enumerate(layer):
@@ -332,16 +334,16 @@ def _stretch(layers: list[list[Node]]) -> None:
             edge = node.right + GAP
 
 
-def _mean(nodes: Sequence[Node]) -> float:
-    """The middle of the outermost: a bar is drawn from one to the other."""
+def _middle(nodes: Sequence[Node]) -> float:
+    """Return the middle between the outermost nodes."""
     return (min(node.x for node in nodes) + max(node.x for node in nodes)) / 2
 
 
-def spread(layer: list[Node], wanted: Sequence[float], weights: Sequence[float]) -> None:
-    """As near to the wanted places as can be, by weighted squares, without overlap and in the same order."""
+def place_in_order(layer: list[Node], wanted: Sequence[float], weights: Sequence[float]) -> None:
+    """Set the positions nearest to the wanted ones in weighted least squares, without overlap and in order."""
     steps = [(one.width + other.width) / 2 for one, other in pairwise(layer)]
     offsets = np.concatenate([[0.0], np.cumsum(steps)])
-    groups: list[list[float]] = []  # of nodes that touch: mean, weight, count
+    groups: list[list[float]] = []  # groups of touching nodes: mean, weight, count
     for value, weight in zip(np.array(wanted) - offsets, weights, strict=True):
         groups.append([float(value), weight, 1])
         while len(groups) > 1 and groups[-2][0] >= groups[-1][0]:
@@ -355,16 +357,16 @@ def spread(layer: list[Node], wanted: Sequence[float], weights: Sequence[float])
 
 
 def wire_of(node: Node) -> Variable:
-    """The variable of a wire, found from a bend of it above a block."""
+    """Return the variable of a wire, given a node of it."""
     while not isinstance(node.item, Variable):
         node = node.above[0]
     return node.item
 
 
 def port(node: Node, other: Node) -> float:
-    """Where the wire to another node meets this one: right under or over it, if it is a bar that reaches so far.
+    """Return the x position where the wire to another node meets this one: straight below or above it, if possible.
 
-    Each wire from above takes a slot of the bar: wires that come from beyond its end do not meet it in one point.
+    Each wire from above has a slot of the bar, so that wires from beyond its end do not meet it in one point.
     """
     if isinstance(node.item, Diverter) and other in node.above:
         before = sum(one.x < other.x for one in node.above)
@@ -379,5 +381,5 @@ def port(node: Node, other: Node) -> float:
 
 
 def is_straight(upper: Node, lower: Node) -> bool:
-    """Whether the wire between two nodes leads straight down."""
+    """Return whether the wire between two nodes is vertical."""
     return abs(port(upper, lower) - port(lower, upper)) < STRAIGHT

@@ -1,4 +1,4 @@
-"""What all pictures share: colours, text that fits where it is put, panels, notes, and files.
+"""What all pictures share: colours, text cut to a width, panels, notes, and saving to files.
 
 Lengths are in inches, sizes of text in points.
 """
@@ -19,8 +19,8 @@ import numpy as np
 
 from ..core.exceptions import FgrnError
 from ..core.labels import shown_number
-from ..core.printing import told_apart
-from .placement import Node, spread
+from ..core.printing import without_common_prefix
+from .placement import Node, place_in_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,14 +46,14 @@ FALLBACKS = (
     "Noto Sans CJK JP", "Noto Sans CJK SC", "Hiragino Sans", "PingFang SC", "Yu Gothic", "Microsoft YaHei",
     "Malgun Gothic", "Arial Unicode MS", "Noto Sans", "Noto Sans Devanagari", "Noto Emoji", "Segoe UI Symbol",
 )  # fmt: skip
-"""Fonts for what DejaVu Sans, which comes with matplotlib, cannot write."""
+"""Fonts for characters that DejaVu Sans, the font of matplotlib, does not have."""
 
-FORMATS = (".svg", ".png", ".pdf")
+PICTURE_FORMATS = (".svg", ".png", ".pdf")
 
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """What is drawn here has the style of this package, whatever the settings of matplotlib are."""
+    """Draw with the style of this package, whatever the settings of matplotlib are."""
     try:
         import matplotlib
         from matplotlib.font_manager import fontManager
@@ -66,7 +66,7 @@ def styled() -> Iterator[None]:
 
 
 def readable(value: object) -> str:
-    """A name or label in one line that can be drawn."""
+    """Return a name or label as one line of printable text."""
     text = shown_number(float(value), 6) if isinstance(value, (float, np.floating)) else str(value)[:400]
     text = " ".join(text.split())
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in text) or "(blank)"
@@ -74,51 +74,54 @@ def readable(value: object) -> str:
 
 @lru_cache(maxsize=16384)
 def width_of(text: str, size: float, weight: str = "normal") -> float:
-    """The width of a line of text, in inches."""
+    """Return the width of a line of text, in inches."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a letter that no font has is drawn as a box, which is as wide
+        warnings.simplefilter("ignore")  # a missing letter is drawn as a box of the same width
         width, _, _ = text_to_path.get_text_width_height_descent(text, FontProperties(size=size, weight=weight), False)
     return float(width) / 72
 
 
-def fitted(value: object, width: float, size: float, weight: str = "normal") -> str:
-    """A name in one line of at most this many inches: the middle is left out, as names often end differently."""
+def cut_to_width(value: object, width: float, size: float, weight: str = "normal") -> str:
+    """Return a name as one line of at most `width` inches, without its middle if it is too long."""
     text = readable(value)
     low, high = 0, len(text)
     if width_of(text, size, weight) <= width:
         return text
-    while low < high:  # the most letters that fit
+    while low < high:  # binary search of the most letters that fit
         kept = (low + high + 1) // 2
-        low, high = (kept, high) if width_of(_cut(text, kept), size, weight) <= width else (low, kept - 1)
-    return _cut(text, low)
+        low, high = (kept, high) if width_of(_without_middle(text, kept), size, weight) <= width else (low, kept - 1)
+    return _without_middle(text, low)
 
 
-def fitted_names(names: Sequence[object], width: float, size: float, weight: str = "normal") -> list[str]:
-    """Names in one line of at most this many inches each, that stay apart."""
-    apart = told_apart([readable(name) for name in names], lambda name: fitted(name, width, size, weight))
-    return [fitted(name, width, size, weight) for name in apart]
+def cut_all_to_width(names: Sequence[object], width: float, size: float, weight: str = "normal") -> list[str]:
+    """Return names as lines of at most `width` inches each, so that different names stay different."""
+    apart = without_common_prefix(
+        [readable(name) for name in names], lambda name: cut_to_width(name, width, size, weight)
+    )
+    return [cut_to_width(name, width, size, weight) for name in apart]
 
 
-def _cut(text: str, kept: int) -> str:
+def _without_middle(text: str, kept: int) -> str:
+    """Return the first and last letters of a text, `kept` in total, around an ellipsis."""
     end = kept * 2 // 5
     return f"{text[: kept - end].rstrip()}…{text[len(text) - end :].lstrip() if end else ''}"
 
 
-def wrapped(value: object, width: float, size: float, most: int = 2, weight: str = "normal") -> list[str]:
-    """A name in some lines of at most this many inches, broken between words where there are some."""
+def wrap_to_width(value: object, width: float, size: float, most: int = 2, weight: str = "normal") -> list[str]:
+    """Return a name as at most `most` lines of at most `width` inches, broken between words if possible."""
     lines = [""]
     for word in re.findall(r"[^\s_\-/.,:;]*[\s_\-/.,:;]+|[^\s_\-/.,:;]+", readable(value)):
         if lines[-1] and len(lines) < most and width_of((lines[-1] + word).rstrip(), size, weight) > width:
             lines.append("")
         lines[-1] += word
-    return [fitted(line.strip(), width, size, weight) for line in lines]
+    return [cut_to_width(line.strip(), width, size, weight) for line in lines]
 
 
 def percent(share: float) -> str:
-    """A probability in whole percent; what is small or nearly certain does not look like 0 or 1."""
+    """Return a probability in whole percent; "<1%" or ">99%" where rounding would give 0 or 100%."""
     text = f"{share:.0%}"
     if text == "0%" and share > 1e-12:
         return "<1%"
@@ -128,7 +131,7 @@ def percent(share: float) -> str:
 def panels(
     ax: Axes | None, size: tuple[float, float], widths: Sequence[float] = (1,), heights: Sequence[float] = (1,)
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with panels, row by row; or the figure of an axes and that axes, divided into panels."""
+    """Return a figure with panels, row by row; or the figure of the given axes, which is divided into panels."""
     from matplotlib.gridspec import GridSpec
 
     from .figure import Picture
@@ -155,38 +158,38 @@ def panels(
     return figure.canvas.figure, axes
 
 
-def room(ax: Axes | None, most: float) -> float:
-    """How wide the names beside a picture may be: less in an axes that is given."""
+def width_for_names(ax: Axes | None, most: float) -> float:
+    """Return the width for names beside a picture: `most`, or less if the given axes is small."""
     return most if ax is None else min(most, 0.4 * ax.bbox.width / ax.figure.dpi)
 
 
-def title(figure: Figure, axes: Axes, text: str, notes: Sequence[str], own: bool, pad: float = 6) -> None:
-    """The title over a picture and notes under it if the figure is its own; else both over the axes."""
+def set_title(figure: Figure, axes: Axes, text: str, notes: Sequence[str], own: bool, pad: float = 6) -> None:
+    """Set the title above a figure of its own and the notes below it; both above the axes of another figure."""
     if not own:
         axes.set_title("\n".join([text, *notes]), pad=pad)
         return
-    room = figure.get_figwidth() - 0.2
-    figure.suptitle("\n".join(wrapped(text, room, 10, 2, "bold")), x=0.01, ha="left", fontsize=10, weight="bold")
+    width = figure.get_figwidth() - 0.2
+    figure.suptitle("\n".join(wrap_to_width(text, width, 10, 2, "bold")), x=0.01, ha="left", fontsize=10, weight="bold")
     if notes:
-        lines = [line for note in notes for line in wrapped(note, room, 7.5, 3)]
+        lines = [line for note in notes for line in wrap_to_width(note, width, 7.5, 3)]
         figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=7.5, color=GREY)
 
 
 def label_ends(figure: Figure, axes: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
-    """Names beside the ends of lines, (x, y, name, colour), moved apart where they would overlap."""
+    """Write names beside the ends of lines, (x, y, name, colour), moved apart where they would overlap."""
     low, high = axes.get_ylim()
     inches = axes.get_position().height * figure.get_figheight()
     order = sorted((end for end in ends if np.isfinite(end[1])), key=lambda end: end[1])
     labels = [Node(width=0.16) for _ in order]
     wanted = [(y - low) / (high - low) * inches for _, y, _, _ in order]
-    spread(labels, wanted, [1.0] * len(labels))
+    place_in_order(labels, wanted, [1.0] * len(labels))
     for (x, y, name, color), label, at in zip(order, labels, wanted, strict=True):
         look: dict[str, Any] = {"va": "center", "fontsize": 8, "color": color}
-        axes.annotate(fitted(name, 1.9, 8), (x, y), (9, 72 * (label.x - at)), textcoords="offset points", **look)
+        axes.annotate(cut_to_width(name, 1.9, 8), (x, y), (9, 72 * (label.x - at)), textcoords="offset points", **look)
 
 
 def plain_numbers(axis: Axis) -> None:
-    """Numbers at the ticks as they are: with commas, as many digits as tell them apart, no offset and no exponent."""
+    """Format the ticks of an axis with thousands separators and enough digits, without offset or exponent."""
     from matplotlib.ticker import FuncFormatter
 
     def shown(value: float, _: int | None) -> str:
@@ -199,65 +202,66 @@ def plain_numbers(axis: Axis) -> None:
     axis.set_major_formatter(FuncFormatter(shown))
 
 
-def write(axes: Axes, x: float, y: float, text: str, color: str, size: float = 7.5) -> None:
-    """Text in the middle of a cell."""
+def write_in_cell(axes: Axes, x: float, y: float, text: str, color: str, size: float = 7.5) -> None:
+    """Draw a text centred at a point of the axes."""
     axes.text(x, y, text, ha="center", va="center", fontsize=size, color=color)
 
 
 def share_of(probability: float) -> str:
-    """A probability with one digit after the point."""
+    """Return a probability in percent with one decimal, or as `percent` if it is near 0 or 1."""
     return f"{probability:.1%}" if 0.001 <= probability <= 0.999 else percent(probability)
 
 
 def signed(value: float, form: str = "+.2f") -> str:
-    """A number with the minus of print."""
+    """Return a formatted number with a typographic minus sign."""
     return format(value, form).replace("-", "−")
 
 
-def check_name(path: str | os.PathLike[str]) -> None:
-    """Refuse a name under which no picture can be saved."""
+def check_picture_path(path: str | os.PathLike[str]) -> None:
+    """Raise FgrnError if no picture can be saved under this name."""
     place = Path(path)
     failed = f"The picture cannot be saved as {str(place)!r}"
-    if place.suffix.lower() not in FORMATS:
-        raise FgrnError(f"{failed}: its suffix is {place.suffix!r}. Choose {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
+    if place.suffix.lower() not in PICTURE_FORMATS:
+        *others, last = PICTURE_FORMATS
+        raise FgrnError(f"{failed}: its suffix is {place.suffix!r}. Choose {', '.join(others)} or {last}.")
     if not place.parent.is_dir():
         raise FgrnError(f"{failed}: there is no folder {str(place.parent)!r}. Make it first, or choose another.")
 
 
 def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 150) -> Path:
-    """Write a picture to a file: all of it or, with an error, nothing. Returns the path.
+    """Write a picture to a file completely, or raise an error and write nothing; returns the path.
 
     Args:
-        figure: what a function of this module returned, or any figure of matplotlib.
-        path: its suffix says the format: .svg, .png or .pdf.
+        figure: a figure of this package or any other figure of matplotlib.
+        path: the path of the file, whose extension is the format: .svg, .png or .pdf.
         dpi: pixels per inch of a PNG.
     """
     import matplotlib
 
-    from ..core.whole_file import reason, write
-    from .figure import letters_told
+    from ..core.whole_file import reason_of, write_whole
+    from .figure import joined_glyph_warnings
 
     place = Path(path)
     kind, failed = place.suffix.lower(), f"The picture cannot be saved as {str(place)!r}"
     if not hasattr(figure, "savefig"):
         raise FgrnError(f"{failed}: a figure of matplotlib is wanted. Got {type(figure).__name__} instead.")
-    check_name(place)
+    check_picture_path(place)
     buffer = io.BytesIO()
-    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(kind)  # the same picture, the same bytes
-    with matplotlib.rc_context({"svg.hashsalt": "fgrn"}), letters_told(stacklevel=5):
+    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(kind)  # equal pictures give equal bytes
+    with matplotlib.rc_context({"svg.hashsalt": "fgrn"}), joined_glyph_warnings(stacklevel=5):
         try:
             figure.savefig(buffer, format=kind[1:], dpi=dpi, metadata=undated)
         except (ValueError, MemoryError) as error:
-            raise FgrnError(f"{failed}: {reason(error)}. Draw less, or lower dpi={dpi:g}.") from error
+            raise FgrnError(f"{failed}: {reason_of(error)}. Draw less, or lower dpi={dpi:g}.") from error
     try:
-        write(place, buffer.getvalue())
+        write_whole(place, buffer.getvalue())
     except (OSError, RuntimeError, ValueError) as error:
-        raise FgrnError(f"{failed}: {reason(error)}. Save it somewhere else; an older file is as it was.") from error
+        raise FgrnError(f"{failed}: {reason_of(error)}. Save it somewhere else; an older file is as it was.") from error
     return place
 
 
 def as_svg(figure: Figure) -> str:
-    """A figure as the text of an SVG element, for notebooks."""
+    """Return a figure as the text of an SVG element, for notebooks."""
     out = io.StringIO()
     figure.savefig(out, format="svg")
     text = out.getvalue()

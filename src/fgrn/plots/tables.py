@@ -1,4 +1,4 @@
-"""Tables of results as pictures: which label is predicted for which, and where values are missing."""
+"""Charts of tables: the confusion matrix of predictions, and the missing values of a table."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .style import (
     INK,
     PALE,
     PAPER,
-    fitted,
-    fitted_names,
+    cut_all_to_width,
+    cut_to_width,
     panels,
     percent,
     plain_numbers,
-    room,
+    set_title,
     share_of,
     styled,
-    title,
+    width_for_names,
     width_of,
-    write,
+    write_in_cell,
 )
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_PATTERNS = 8
-"""Patterns of unknown values that are shown, the most frequent ones."""
+"""The most patterns of missing values that are drawn, the most frequent ones."""
 
 MOST_COLUMNS = 40
-"""Columns of a table whose unknown values are shown, those with the most."""
+"""The most columns whose missing values are drawn, those with the most of them."""
 
 SHARES_UP_TO, COUNTS_UP_TO = 20, 60
-"""Labels of a confusion matrix up to which its cells hold counts and shares, and counts alone."""
+"""The most labels for which the cells of a confusion matrix have counts and shares, and counts alone."""
 
 
 @styled()
@@ -52,23 +52,23 @@ def confusion(
     normalise: bool = True,
     ax: Axes | None = None,
 ) -> Figure:
-    """How often each label was predicted where each was true: counts, and shares of the true label.
+    """Draw the confusion matrix: how often each label was predicted for each true label, as counts and shares.
 
-    A cell that is empty stands for zero.
+    An empty cell means zero.
 
     Args:
-        truth: the true labels; rows where they are unknown are left out.
-        predicted: the labels that were predicted.
-        labels: those to show, in this order; all that occur, sorted, unless given. Rows with others are left out.
-        normalise: whether colours and second lines are shares of a true label; else colours are counts.
-        ax: where to draw; a new figure unless given.
+        truth: the true labels; rows where they are missing are left out.
+        predicted: the predicted labels.
+        labels: the labels to show, in this order; None for all that occur, sorted. Rows with others are left out.
+        normalise: whether colours and second lines are shares of the true label; otherwise colours are counts.
+        ax: the axes to draw on; None for a new figure.
     """
-    true, guess = _labels("truth", truth), _labels("predicted", predicted)
+    true, guess = _as_labels("truth", truth), _as_labels("predicted", predicted)
     if len(true) != len(guess):
         raise FgrnError(f"There are {len(true):,} true labels and {len(guess):,} predicted ones; one each is wanted.")
     pairs = [(t, g) for t, g in zip(true, guess, strict=True) if not (frames.is_unknown(t) or frames.is_unknown(g))]
     found = {value: None for pair in pairs for value in pair}
-    names = sorted(found, key=_numbers_first) if labels is None else _labels("labels", labels)
+    names = sorted(found, key=_numbers_first) if labels is None else _as_labels("labels", labels)
     index = {name: at for at, name in enumerate(names)}
     counts = np.zeros((len(names), len(names)), dtype=int)
     for t, g in pairs:
@@ -77,7 +77,7 @@ def confusion(
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     cells = _cells(counts, normalise, ax)
     side = max(cells.side * len(names), 1.8)
-    short = [fitted(name, 1.2, 8) for name in names]
+    short = [cut_to_width(name, 1.2, 8) for name in names]
     longest = max((width_of(name, 8) for name in short), default=0)
     turned = longest > side / max(len(names), 1) - 0.06
     figure, (axes,) = panels(ax, (max(side + longest + 0.7, 3.2), side + (longest if turned else 0.2) + 0.9))
@@ -87,7 +87,7 @@ def confusion(
     for row, column in np.argwhere(counts) if cells.size else ():
         share = f"\n{percent(shares[row, column])}" if cells.shares else ""
         shade = PAPER if colors[row, column] > 0.6 else INK
-        write(axes, column + 0.5, row + 0.5, f"{counts[row, column]:,}{share}", shade, cells.size)
+        write_in_cell(axes, column + 0.5, row + 0.5, f"{counts[row, column]:,}{share}", shade, cells.size)
     every = max(int(np.ceil(0.16 / cells.side)), 1)
     at = np.arange(0, len(names), every) + 0.5
     axes.set_xticks(at, short[::every], rotation=90 if turned else 0)
@@ -100,16 +100,16 @@ def confusion(
     total = int(counts.sum())
     rate = f"{np.trace(counts) / total:.1%} of {total:,} rows are right" if total else "No rows"
     rest = len(true) - total
-    notes = [f"{counted(rest, 'row')} with unknown or other labels {_are(rest)} left out."] if rest else []
+    notes = [f"{counted(rest, 'row')} with unknown or other labels {_is_or_are(rest)} left out."] if rest else []
     if not cells.size:
         what = "shares of the true label" if normalise else "counts"
         notes.append(f"There is no room for numbers: colours are {what}. {_mistakes(counts, names)}")
-    title(figure, axes, rate, notes, ax is None)
+    set_title(figure, axes, rate, notes, ax is None)
     return figure
 
 
 class Cells(NamedTuple):
-    """Of a confusion matrix: the side in inches, the size of numbers in points or 0, and whether shares are written."""
+    """The layout of a confusion matrix: side of a cell in inches, size of numbers in points or 0, shares or not."""
 
     side: float
     size: float
@@ -117,7 +117,7 @@ class Cells(NamedTuple):
 
 
 def _cells(counts: np.ndarray, normalise: bool, ax: Axes | None) -> Cells:
-    """As large as the longest number needs; without numbers where there are too many labels, or no room in an axes."""
+    """Return cells as large as the longest number needs; without numbers if there are too many labels for them."""
     count = len(counts)
     room = np.inf if ax is None else 0.75 * min(ax.bbox.width, ax.bbox.height) / ax.figure.dpi / max(count, 1)
     written = [f"{counts.max(initial=0):,}"]
@@ -130,20 +130,21 @@ def _cells(counts: np.ndarray, normalise: bool, ax: Axes | None) -> Cells:
 
 
 def _mistakes(counts: np.ndarray, names: Sequence[Any]) -> str:
-    """The most frequent mistakes in words, where no cell has room for a number."""
+    """Return the most frequent mistakes in words, for cells without numbers."""
     wrong = counts * ~np.eye(len(counts), dtype=bool)
     found = []
     for at in np.argsort(-wrong, axis=None, kind="stable")[:3]:
         true, guess = np.unravel_index(at, wrong.shape)
         if wrong[true, guess]:
-            pair = (fitted(names[one], 0.9, 7.5) for one in (true, guess))
+            pair = (cut_to_width(names[one], 0.9, 7.5) for one in (true, guess))
             found.append(f"{' as '.join(pair)} ({wrong[true, guess]:,})")
     return f"The most frequent mistakes: {', '.join(found)}." if found else ""
 
 
-def _labels(name: str, values: Any) -> list[Any]:
-    column = frames.plain(values, name)
-    plain = [] if frames.is_bare(column) else frames.listed(column)
+def _as_labels(name: str, values: Any) -> list[Any]:
+    """Return a column of labels as a list; FgrnError if it is not one."""
+    column = frames.as_column(values, name)
+    plain = [] if frames.is_bare(column) else frames.as_list(column)
     if frames.is_bare(column) or not all(isinstance(value, Hashable) for value in plain):
         raise FgrnError(f"{name!r} is a list or a column of labels. Got {type(values).__name__} instead.")
     return [value.item() if isinstance(value, np.generic) else value for value in plain]
@@ -156,12 +157,12 @@ def _numbers_first(label: Any) -> tuple[bool, float, str]:
 
 @styled()
 def missingness(table: frames.Data, *, most_rows: int = 2000, ax: Axes | None = None) -> Figure:
-    """Which values of a table are missing: how many in each column, where, and which ones together.
+    """Draw which values of a table are missing: their share in each column, where they are, and which together.
 
     Args:
-        table: a mapping of columns or a dataframe; None, NaN and whatever a frame calls missing are.
-        most_rows: rows of the table that are drawn, evenly spaced; counts are of all rows.
-        ax: where to draw; a new figure unless given.
+        table: a mapping of columns or a dataframe; None, NaN and null values are missing.
+        most_rows: the most rows to draw, evenly spaced; counts are of all rows.
+        ax: the axes to draw on; None for a new figure.
     """
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.ticker import MaxNLocator
@@ -171,7 +172,7 @@ def missingness(table: frames.Data, *, most_rows: int = 2000, ax: Axes | None = 
     if not columns:
         raise FgrnError("There is no column in this table, so that nothing can be missing.")
     rows = frames.row_count(columns)
-    unknown = np.stack([_unknown(column, rows) for column in columns.values()], axis=1)
+    unknown = np.stack([_missing_values(column, rows) for column in columns.values()], axis=1)
     share = unknown.mean(axis=0) if rows else np.zeros(len(columns))
     order = np.argsort(-share, kind="stable")[:MOST_COLUMNS]
     names = [list(columns)[at] for at in order]
@@ -182,7 +183,7 @@ def missingness(table: frames.Data, *, most_rows: int = 2000, ax: Axes | None = 
         bars.annotate(
             share_of(value), (value, at), (3, 0), textcoords="offset points", va="center_baseline", fontsize=7.5
         )
-    bars.set_yticks(places, fitted_names(names, room(ax, 2.2), 8))
+    bars.set_yticks(places, cut_all_to_width(names, width_for_names(ax, 2.2), 8))
     bars.set_xlim(0, max(float(share.max()) * 1.3, 0.01))
     bars.set_xticks([])
     bars.spines[["bottom"]].set_visible(False)
@@ -191,7 +192,7 @@ def missingness(table: frames.Data, *, most_rows: int = 2000, ax: Axes | None = 
     image.imshow(
         np.sqrt(stripes), cmap=LinearSegmentedColormap.from_list("unknown", [PALE, AGAINST]), vmin=0, vmax=1,
         aspect="auto", interpolation="nearest", extent=(0, max(rows, 1), len(names) - 0.5, -0.5), gid="rows",
-    )  # fmt: skip  # the root, so that one among many is seen
+    )  # fmt: skip  # the square root makes a single missing value visible
     image.set_xlabel(f"row, of {rows:,}")
     image.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
     plain_numbers(image.xaxis)
@@ -203,16 +204,18 @@ def missingness(table: frames.Data, *, most_rows: int = 2000, ax: Axes | None = 
     notes = [f"{counted(len(drawn), 'row')}, evenly spaced, are drawn."] if len(drawn) < rows else []
     rest = len(columns) - len(names)
     if rest:
-        notes.append(f"{counted(rest, 'more column')}, with no more missing values than these, {_are(rest)} left out.")
+        notes.append(
+            f"{counted(rest, 'more column')}, with no more missing values than these, {_is_or_are(rest)} left out."
+        )
     for axes, head in ((bars, "share"), (image, "where"), (patterns, "which together")):
         axes.set_title(head, fontsize=8.5, weight="normal", color=GREY)
     total = f"{unknown.mean():.1%} of all values are missing" if unknown.size else "No rows"
-    title(figure, bars, total, notes, ax is None, pad=22)  # above the titles of the panels
+    set_title(figure, bars, total, notes, ax is None, pad=22)  # space for the titles of the panels
     return figure
 
 
-def _unknown(column: Any, rows: int) -> np.ndarray:
-    """Which values of a column, as it was read, are unknown: (rows,)."""
+def _missing_values(column: Any, rows: int) -> np.ndarray:
+    """Return which values of a column are missing: (rows,) of bool."""
     if isinstance(column, frames.Coded):
         return np.asarray(column.codes < 0)
     if frames.is_bare(column):
@@ -223,7 +226,7 @@ def _unknown(column: Any, rows: int) -> np.ndarray:
 
 
 def _stripes(picture: np.ndarray, most: int) -> np.ndarray:
-    """The share of unknown values (columns, stripes), a stripe being one or several neighbouring rows."""
+    """Return the share of missing values (columns, stripes); a stripe is one row or several neighbouring ones."""
     rows = picture.shape[1]
     if not rows:
         return np.zeros((len(picture), 1))
@@ -233,7 +236,7 @@ def _stripes(picture: np.ndarray, most: int) -> np.ndarray:
 
 
 def _draw_patterns(axes: Axes, unknown: np.ndarray, order: np.ndarray) -> None:
-    """The most frequent sets of values that are unknown in one row, with how many rows have them."""
+    """Draw the most frequent sets of columns that are missing together, and their numbers of rows."""
     dpi = axes.figure.dpi
     packed = np.ascontiguousarray(np.packbits(unknown, axis=1))
     _, first, counts = np.unique(packed, axis=0, return_index=True, return_counts=True)
@@ -260,5 +263,5 @@ def _draw_patterns(axes: Axes, unknown: np.ndarray, order: np.ndarray) -> None:
     axes.tick_params(axis="x", length=0)
 
 
-def _are(count: int) -> str:
+def _is_or_are(count: int) -> str:
     return "is" if count == 1 else "are"

@@ -33,9 +33,9 @@ def completed(
         codes = found.marginal(name).argmax(axis=1)
         values = (codes if _speaks_codes(labels, column, rows) else named(labels, codes)).tolist()
         if rows.ndim:
-            values = _merged(values, rows, frames.listed(column))
+            values = _merged(values, rows, frames.as_list(column))
         filled[name] = values
-    return outputs.replaced(data, columns, filled)
+    return outputs.with_columns_replaced(data, columns, filled)
 
 
 def filled(
@@ -60,7 +60,7 @@ def filled(
     for position, name in enumerate(columns):
         if name not in found:
             continue
-        column, belief, old = schema[name], found[name], frames.listed(columns[name])
+        column, belief, old = schema[name], found[name], frames.as_list(columns[name])
         unknown = data[name].unknown
         sure[unknown, position] = 0.0
         for row in np.flatnonzero(unknown).tolist():  # a level that was not seen in training stays
@@ -82,7 +82,7 @@ def _merged(new: Sequence[Any], unknown: np.ndarray, old: Sequence[Any]) -> list
 
 def _open_rows(column: Any) -> np.ndarray:
     """Which values of a column are unknown or distributions; one answer for one bare value."""
-    if isinstance(column, frames.Factored):
+    if isinstance(column, frames.DictionaryColumn):
         return column.spread([frames.is_unknown(v) or frames.is_distribution(v) for v in column.values], True, bool)
     if isinstance(column, np.ndarray) and column.ndim == 2:
         return np.ones(len(column), dtype=bool)
@@ -100,7 +100,7 @@ def _speaks_codes(labels: Labels, column: Any, open_rows: np.ndarray) -> bool:
         return False
     if frames.is_numbers(column):
         return column.dtype.kind != "b" and not open_rows.all()
-    if isinstance(column, frames.Factored):
+    if isinstance(column, frames.DictionaryColumn):
         known = [value for value in column.found if not (frames.is_unknown(value) or frames.is_distribution(value))]
     else:
         known = [value for value, is_open in zip(column, open_rows, strict=True) if not is_open]

@@ -77,8 +77,8 @@ class Explanation:
 
     def __str__(self) -> str:
         what = visible(f"{self.variable} = {shown(self.state)}  ({self.probability:.1%})")
-        room = printing.room()
-        table = printing.aligned([], self._rows(room), indent=2, room=room)
+        room = printing.terminal_width()
+        table = printing.text_table([], self._rows(room), indent=2, room=room)
         return f"{what}; log-odds, for (+) or against (-)\n{table}"
 
     def _repr_html_(self) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import EvidenceError, FgrnError, ImpossibleEvidence, counted
+from ..core.exceptions import EvidenceError, FgrnError, FgrnWarning, ImpossibleEvidence, counted, shortened, warn
 from ..core.labels import Label, named
 from ..core.settings import Name
 from ..flow.evidence import known_names
@@ -51,9 +51,26 @@ class PartOfMostProbable(MostProbable):
 
 
 def most_probable(
-    labels: dict[str, Any], logarithm: Any, every: Collection[str], known: Collection[str]
+    labels: dict[str, Any],
+    logarithm: Any,
+    every: Collection[str],
+    known: Collection[str],
+    otherwise: Collection[str] = (),
 ) -> MostProbable:
-    """The answer, which says so if it is a part: if some of all variables are neither in it nor known."""
+    """The answer, which says so if it is a part: if some of all variables are neither in it nor known.
+
+    Where some names were asked for, and others would have been in the answer `otherwise`, a part is warned of: it is
+    easily taken for the most probable states of these variables alone, which is another question.
+    """
+    left_out = [name for name in otherwise if name not in labels and name not in known]
+    if left_out:
+        alone = f"posterior(evidence, {next(iter(labels))!r})" if len(labels) == 1 else f"joint(evidence, {[*labels]})"
+        warn(
+            f"This is a part of the most probable assignment of all unknown variables together; {shortened(left_out)} "
+            f"{'is' if len(left_out) == 1 else 'are'} left out. The most probable states of {shortened(labels)} alone "
+            f"may be others: take the largest of {alone}.",
+            FgrnWarning,
+        )
     is_part = any(name not in labels and name not in known for name in every)
     return (PartOfMostProbable if is_part else MostProbable)(labels, logarithm)
 
@@ -168,21 +185,25 @@ class Queries:
             names: which variables of that one assignment to return, all that are observed unless given. It chooses
                 what is returned, and not what is maximised: the states of all variables are likeliest together. For the
                 likeliest state of one variable whatever the others are, take the largest of `posterior`; for that of a
-                few, of `BayesianNetwork.joint`. An answer that leaves out variables that are not known says, when it
-                is printed, that it is a part of the most probable joint assignment.
+                few, of `BayesianNetwork.joint`. Where variables that are not known are left out, a warning says that
+                this is a part of the most probable joint assignment, and so does the answer when it is printed.
         """
+        plan, encoded, _ = self._swept_plan(evidence)
+        found = self._assignment(evidence, self._asked(names))
+        otherwise = () if names is None else self._asked(None)
+        return most_probable(*found, self._decided(plan), known_names(plan, encoded), otherwise)
+
+    def _assignment(self, evidence: frames.Data, names: Collection[str]) -> tuple[dict[str, Any], Any]:
+        """Labels of some variables in the most probable assignment of all of them, and its log-probability."""
         plan, encoded, programs = self._swept_plan(evidence)
-        edges = {name: plan.edge(name) for name in self._asked(names)}
         try:
             codes, found = likeliest(plan, programs, self._parameters.values, encoded)
         except ImpossibleEvidence as error:
             raise self._explained(error, plan, programs, self._parameters.values, encoded) from None
-        labels = {name: named(plan.labels[edge], codes[:, edge]) for name, edge in edges.items()}
-        every, known = self._decided(plan), known_names(plan, encoded)
+        labels = {name: named(plan.labels[plan.edge(name)], codes[:, plan.edge(name)]) for name in names}
         if frames.is_one_row(evidence):
-            row = {name: column.tolist()[0] for name, column in labels.items()}
-            return most_probable(row, float(found[0]), every, known)
-        return most_probable(labels, found, every, known)
+            return {name: column.tolist()[0] for name, column in labels.items()}, float(found[0])
+        return labels, found
 
     def _decided(self, plan: Plan) -> list[str]:
         """The variables that an assignment decides: those of Sources and tables, and not the copies at Diverters."""
@@ -242,7 +263,7 @@ class Queries:
         }
 
     def _asked(self, names: Collection[Name] | None) -> tuple[str, ...]:
-        return self.observed if names is None else settings.names("names", names, own=self.variable)
+        return self.observed if names is None else settings.variable_names("names", names, own=self.variable)
 
     def _columns(self, data: frames.Data) -> dict[str, Any]:
         """The columns of a table by name; those that are named by Variables have the states these have here."""

@@ -1,1 +1,1 @@
-"""Tables to try things on, the demonstration, and the results of the paper computed again."""
+"""Example tables, the demonstration, and a reproduction of the results of the paper."""

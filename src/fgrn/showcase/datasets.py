@@ -1,7 +1,7 @@
-"""Tables to try things on, by name: two that need no network, and the three of the paper.
+"""Example tables by name: two that need no network access, and the three of the paper.
 
-`names()` says which there are and `load(name)` reads one. The digits come with scikit-learn and the survey is generated
-here; the files of the paper are looked for in folders, then downloaded once. No table comes with this package.
+`names()` lists them and `load(name)` reads one. The digits come with scikit-learn and the survey is generated here; the
+files of the paper are searched in folders, then downloaded once. The package itself contains no tables.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ..core.exceptions import FgrnError, TableFileError, counted, unknown_name
 
 Value: TypeAlias = str | int | None
 Fetch: TypeAlias = Callable[[str], bytes]
-"""From an address to the bytes that are there; an OSError where there are none."""
+"""A function from an address to the bytes at it, which raises OSError if it fails."""
 
 FOLDER_VARIABLE = "FGRN_DATA"
 SHARED = Path("shared", "data", "uci")
 ARCHIVE = "https://archive.ics.uci.edu/ml/machine-learning-databases"
-FILE_LIMIT = 2**20
-"""Most bytes of a file: many times more than any of these has."""
+DOWNLOAD_LIMIT = 2**20
+"""The most bytes of a file: many times more than any of these has."""
 TIMEOUT = 30.0
-"""Seconds until a server that says nothing is given up."""
+"""Seconds to wait for an answer of a server."""
 
 SHADES = 4
 SIDE = 8
@@ -39,15 +39,15 @@ SURVEY_SEED = 1
 
 @dataclass(frozen=True)
 class Dataset:
-    """A table of values by column, one of which is the class.
+    """A table with values by column, one of which is the class.
 
     Attributes:
-        name: what `load` calls it.
-        columns: the values by name of column, None where a value is unknown.
-        target: the name of the column that is the class.
-        description: what a row is, and what is worth knowing of the columns.
-        source: where it comes from.
-        levels: the words of each column that has words, in an order that means something where there is one.
+        name: the name for `load`.
+        columns: the values by name of the column, None for a missing value.
+        target: the name of the class column.
+        description: what a row is, and notes on the columns.
+        source: where the table comes from.
+        levels: the words of each column that has words; ordinal columns have them in order.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Dataset:
 
     @property
     def classes(self) -> list[Any]:
-        """The column that is the class."""
+        """The class column."""
         return self.columns[self.target]
 
     @property
@@ -74,59 +74,59 @@ class Dataset:
 
     @property
     def unknown(self) -> int:
-        """How many values are unknown."""
+        """The number of missing values."""
         return sum(value is None for column in self.columns.values() for value in column)
 
     def frame(self, backend: str = "pandas") -> Any:
-        """The columns as a dataframe of "pandas", "polars" or "pyarrow", class included.
+        """Return the columns, with the class, as a dataframe of "pandas", "polars" or "pyarrow".
 
         Args:
-            backend: the library whose frame it is.
+            backend: the name of the library.
         """
         from ..tables.outputs import frame_of
 
         return frame_of(backend, self.columns)
 
     def __repr__(self) -> str:
-        holes = f", {counted(self.unknown, 'value')} unknown" if self.unknown else ""
+        missing = f", {counted(self.unknown, 'value')} unknown" if self.unknown else ""
         return (
             f"Dataset {self.name!r}: {counted(self.rows, 'row')}, "
-            f"{counted(len(self.columns), 'column')}{holes}; class {self.target!r}"
+            f"{counted(len(self.columns), 'column')}{missing}; class {self.target!r}"
         )
 
 
 def names() -> dict[str, str]:
-    """The tables there are, with a line on each."""
+    """Return the names of the tables, with a line on each."""
     return {
         "digits": "1,797 handwritten digits of 8 x 8 pixels in 4 shades of grey (with scikit-learn)",
         "survey": "1,200 people asked how they travel, 12 questions with holes (generated)",
-        **{name: table.line for name, table in _TABLES.items()},
+        **{name: table.line for name, table in _ARCHIVE_TABLES.items()},
     }
 
 
 def load(name: str, folder: str | Path | None = None, *, fetch: Fetch | None = None) -> Dataset:
-    """A table by name.
+    """Return a table by name.
 
-    The three tables of the paper are files. They are looked for in `folder`, in the folder that the environment
-    variable FGRN_DATA names, in shared/data/uci of the current folder or of one above it, and in this user's cache;
-    then they are downloaded into that cache. A file that is not the one of the archive, byte by byte, is refused.
+    The three tables of the paper are files. They are searched in `folder`, in the folder named by the environment
+    variable FGRN_DATA, in shared/data/uci of the current folder or of one above it, and in the user's cache; otherwise
+    they are downloaded into that cache. A file that differs from the one in the archive is an error.
 
     Args:
         name: one of `names()`.
-        folder: where to look for files first.
-        fetch: what downloads: a function from an https address to bytes.
+        folder: the first folder to search.
+        fetch: downloads a file: a function from an https address to bytes.
     """
     if name == "digits":
         return _digits()
     if name == "survey":
         return _survey()
-    if not isinstance(name, str) or name not in _TABLES:
+    if not isinstance(name, str) or name not in _ARCHIVE_TABLES:
         raise unknown_name("table", name, names())
-    return _TABLES[name].read(name, _found(_TABLES[name], folder, fetch or download))
+    return _ARCHIVE_TABLES[name].read(name, _archive_text(_ARCHIVE_TABLES[name], folder, fetch or download))
 
 
 def download(url: str) -> bytes:
-    """The bytes at an https address, if they are not too many."""
+    """Return the bytes at an https address, at most a little more than DOWNLOAD_LIMIT."""
     from http.client import HTTPException
     from urllib.request import Request, urlopen
 
@@ -136,7 +136,7 @@ def download(url: str) -> bytes:
         with urlopen(Request(url, headers={"User-Agent": "fgrn"}), timeout=TIMEOUT) as answer:
             if not answer.geturl().startswith("https://"):
                 raise TableFileError(f"{url} leads to {answer.geturl()}, which is not an https address.")
-            data: bytes = answer.read(FILE_LIMIT + 1)
+            data: bytes = answer.read(DOWNLOAD_LIMIT + 1)
     except HTTPException as error:
         raise TableFileError(f"{url} was answered in a way that is not HTTP: {error!r}.") from error
     return data
@@ -146,10 +146,10 @@ def download(url: str) -> bytes:
 
 
 @dataclass(frozen=True)
-class _Table:
-    """A file of the archive: its columns in order, each with the words its values stand for, if it has words.
+class _ArchiveTable:
+    """A file of the archive: its columns in order, each with the words for its codes, if it has words.
 
-    A column called None is left out. The last one is the class.
+    A column named None is left out. The last column is the class.
     """
 
     line: str
@@ -168,31 +168,31 @@ class _Table:
         columns: dict[str, list[Any]] = {}
         for position, (title, words) in enumerate(self.columns):
             if title is not None:
-                columns[title] = [_value(row[position], words) for row in rows]
+                columns[title] = [_parse_value(row[position], words) for row in rows]
         levels = {title: tuple(words.values()) for title, words in self.columns if title is not None and words}
         return Dataset(name, columns, list(columns)[-1], self.description, self.source, levels)
 
 
-def _value(text: str, words: Mapping[str, str]) -> Value:
+def _parse_value(text: str, words: Mapping[str, str]) -> Value:
     if text == "?":
         return None
     return words[text] if words else int(text)
 
 
-def _words(*levels: str, first: int = 1) -> dict[str, str]:
-    """What the numbers from `first` on stand for."""
+def _levels_by_code(*levels: str, first: int = 1) -> dict[str, str]:
+    """Return the levels by their codes in the file, which count from `first`."""
     return {str(number): level for number, level in enumerate(levels, start=first)}
 
 
-def _found(table: _Table, folder: str | Path | None, fetch: Fetch) -> str:
-    """The text of a file, from the first place that has it."""
+def _archive_text(table: _ArchiveTable, folder: str | Path | None, fetch: Fetch) -> str:
+    """Return the text of a file, from the first folder that has it, or downloaded."""
     looked = []
-    for place in _places(folder):
+    for place in _folders(folder):
         path = place / table.file
         looked.append(str(path))
-        data = _bytes(path)
+        data = _bytes_if_there(path)
         if data is not None:
-            _check(table, data, str(path), "Delete it, or name another folder; a fresh one is then looked for.")
+            _check_md5(table, data, str(path), "Delete it, or name another folder; a fresh one is then looked for.")
             return data.decode("ascii")
     url = f"{ARCHIVE}/{table.address}"
     try:
@@ -202,13 +202,13 @@ def _found(table: _Table, folder: str | Path | None, fetch: Fetch) -> str:
             f"There is no {', no '.join(looked)}, and downloading {url} failed ({error}). Put {table.file} in a folder "
             f"and name that as 'folder' or in {FOLDER_VARIABLE}, or try again with a network."
         ) from error
-    _check(table, data, url, f"Take {table.file} from elsewhere, and name its folder in {FOLDER_VARIABLE}.")
-    _keep(table.file, data)
+    _check_md5(table, data, url, f"Take {table.file} from elsewhere, and name its folder in {FOLDER_VARIABLE}.")
+    _write_to_cache(table.file, data)
     return data.decode("ascii")
 
 
-def _places(folder: str | Path | None) -> Iterator[Path]:
-    """Where files are looked for, in order."""
+def _folders(folder: str | Path | None) -> Iterator[Path]:
+    """Yield the folders to search, in order."""
     if folder is not None:
         yield Path(folder)
     if os.environ.get(FOLDER_VARIABLE):
@@ -216,13 +216,13 @@ def _places(folder: str | Path | None) -> Iterator[Path]:
     with suppress(OSError):  # the current folder may have been removed
         here = Path.cwd()
         yield from (above / SHARED for above in (here, *here.parents) if (above / SHARED).is_dir())
-    cache = _cache()
+    cache = _cache_folder()
     if cache is not None:
         yield cache
 
 
-def _cache() -> Path | None:
-    """The folder for downloaded files; None for a user without a home."""
+def _cache_folder() -> Path | None:
+    """Return the folder for downloaded files; None for a user without a home folder."""
     named = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME", "")
     if named and Path(named).is_absolute():
         return Path(named) / "fgrn"
@@ -232,36 +232,37 @@ def _cache() -> Path | None:
         return None
 
 
-def _bytes(path: Path) -> bytes | None:
-    """What is in a file, a little more than the limit at most; None if there is no such file."""
+def _bytes_if_there(path: Path) -> bytes | None:
+    """Return the content of a file, cut a little above the limit; None if there is no such file."""
     try:
         if not path.is_file():
             return None
         with path.open("rb") as file:
-            return file.read(FILE_LIMIT + 1)
+            return file.read(DOWNLOAD_LIMIT + 1)
     except (OSError, ValueError) as error:
         raise TableFileError(f"{path} cannot be read: {error}. Give yourself the right to, or remove it.") from error
 
 
-def _check(table: _Table, data: bytes, where: str, remedy: str) -> None:
+def _check_md5(table: _ArchiveTable, data: bytes, where: str, remedy: str) -> None:
+    """Raise TableFileError unless the data has the MD5 sum of the file in the archive."""
     found = md5(data, usedforsecurity=False).hexdigest()
     if found != table.md5:
-        size = f"more than {FILE_LIMIT:,}" if len(data) > FILE_LIMIT else f"{len(data):,}"
+        size = f"more than {DOWNLOAD_LIMIT:,}" if len(data) > DOWNLOAD_LIMIT else f"{len(data):,}"
         raise TableFileError(
             f"{where} is not the {table.file} of the UCI archive: it has {size} bytes and the md5 sum {found}, where "
             f"{table.md5} is expected. It was cut short or changed. {remedy}"
         )
 
 
-def _keep(file: str, data: bytes) -> None:
-    """Write a file into the cache, whole or not at all; where that is not allowed it is downloaded again next time."""
-    from ..core.whole_file import write
+def _write_to_cache(file: str, data: bytes) -> None:
+    """Write a file to the cache; if that is not allowed, it will be downloaded again next time."""
+    from ..core.whole_file import write_whole
 
-    cache = _cache()
+    cache = _cache_folder()
     if cache is not None:
         with suppress(OSError):
             cache.mkdir(parents=True, exist_ok=True)
-            write(cache / file, data)
+            write_whole(cache / file, data)
 
 
 _CELLS = (
@@ -270,8 +271,8 @@ _CELLS = (
 )  # fmt: skip
 _NO_WORDS: dict[str, str] = {}
 
-_TABLES = {
-    "breast-cancer": _Table(
+_ARCHIVE_TABLES = {
+    "breast-cancer": _ArchiveTable(
         "699 biopsies, 9 properties of cells from 1 to 10, benign or malignant (UCI)",
         "breast-cancer-wisconsin/breast-cancer-wisconsin.data",
         "52b89051b9bd37a91a54e8570b963719",
@@ -285,24 +286,24 @@ _TABLES = {
         "Breast Cancer Wisconsin (Original), O. L. Mangasarian and W. H. Wolberg, "
         "UCI Machine Learning Repository, 1992",
     ),
-    "mammographic": _Table(
+    "mammographic": _ArchiveTable(
         "961 mammographic masses, 5 properties with 162 holes, benign or malignant (UCI)",
         "mammographic-masses/mammographic_masses.data",
         "092741936ce0ab11844502b6ec9db89b",
         [
             ("bi_rads", _NO_WORDS),
             ("age", _NO_WORDS),
-            ("shape", _words("round", "oval", "lobular", "irregular")),
-            ("margin", _words("circumscribed", "microlobulated", "obscured", "ill-defined", "spiculated")),
-            ("density", _words("high", "iso", "low", "fat-containing")),
-            ("severity", _words("benign", "malignant", first=0)),
+            ("shape", _levels_by_code("round", "oval", "lobular", "irregular")),
+            ("margin", _levels_by_code("circumscribed", "microlobulated", "obscured", "ill-defined", "spiculated")),
+            ("density", _levels_by_code("high", "iso", "low", "fat-containing")),
+            ("severity", _levels_by_code("benign", "malignant", first=0)),
         ],
         "One row per mass seen in a mammogram: the BI-RADS assessment of a physician, the age of the patient, three "
         "properties of the mass, and whether it proved malignant. bi_rads is meant to be 1 to 5; the file also holds "
         "0, 6 and one 55, which are given as they are. 162 values are unknown.",
         "Mammographic Mass, M. Elter, R. Schulz-Wendtland and T. Wittenberg, UCI Machine Learning Repository, 2007",
     ),
-    "contraceptive": _Table(
+    "contraceptive": _ArchiveTable(
         "1,473 married women in Indonesia, 9 answers, and which contraceptive method they use (UCI)",
         "cmc/cmc.data",
         "c9be855c8ebdb27377721199837e4f07",
@@ -311,12 +312,12 @@ _TABLES = {
             ("wife_education", _NO_WORDS),
             ("husband_education", _NO_WORDS),
             ("children", _NO_WORDS),
-            ("wife_religion", _words("not Islam", "Islam", first=0)),
-            ("wife_works", _words("yes", "no", first=0)),
+            ("wife_religion", _levels_by_code("not Islam", "Islam", first=0)),
+            ("wife_works", _levels_by_code("yes", "no", first=0)),
             ("husband_occupation", _NO_WORDS),
             ("living_standard", _NO_WORDS),
-            ("media_exposure", _words("good", "not good", first=0)),
-            ("method", _words("none", "long-term", "short-term")),
+            ("media_exposure", _levels_by_code("good", "not good", first=0)),
+            ("method", _levels_by_code("none", "long-term", "short-term")),
         ],
         "One row per married woman who was not known to be pregnant. Education and living_standard are 1 (low) to 4 "
         "(high); the occupations 1 to 4 have no names in the file. Nothing is unknown.",
@@ -335,7 +336,7 @@ def _digits() -> Dataset:
     except ImportError as error:
         raise FgrnError("The digits come with scikit-learn, which is not here: pip install scikit-learn.") from error
     found = load_digits()
-    shades = (found.data.astype(int) * SHADES // 17).T.tolist()  # 0 to 16 in the original
+    shades = (found.data.astype(int) * SHADES // 17).T.tolist()  # from 17 shades, 0 to 16
     pixels = [f"pixel {row} {column}" for row in range(SIDE) for column in range(SIDE)]
     return Dataset(
         "digits",
@@ -350,7 +351,7 @@ def _digits() -> Dataset:
 
 _GROUPS = {"young in town": 24, "family": 30, "commuter": 22, "retired": 24}
 _AGES = ((18, 34), (27, 58), (23, 64), (58, 91))
-_QUESTIONS: dict[str, dict[str, tuple[int, int, int, int]]] = {  # how many in a hundred of each group answer what
+_QUESTIONS: dict[str, dict[str, tuple[int, int, int, int]]] = {  # percentages of the answers in each group
     "residence": {"centre": (74, 18, 3, 38), "suburb": (22, 66, 12, 37), "village": (4, 16, 85, 25)},
     "household": {
         "alone": (36, 3, 16, 44), "couple": (18, 7, 39, 50), "family": (6, 88, 42, 4), "shared flat": (40, 2, 3, 2),
@@ -385,7 +386,7 @@ _FORGOTTEN = 0.015
 
 
 def _survey() -> Dataset:
-    random = Random(SURVEY_SEED)  # the standard library's, whose random() is the same in every version
+    random = Random(SURVEY_SEED)  # random() of the standard library is the same in all versions
     people = [_person(random) for _ in range(SURVEY_ROWS)]
     return Dataset(
         "survey",
@@ -401,15 +402,15 @@ def _survey() -> Dataset:
 
 
 def _person(random: Random) -> dict[str, Value]:
-    group = list(_GROUPS).index(_drawn(random, _GROUPS))
+    group = list(_GROUPS).index(_draw(random, _GROUPS))
     youngest, oldest = _AGES[group]
     person: dict[str, Value] = {"age": int(youngest + (oldest - youngest) * (random.random() + random.random()) / 2)}
     for question, answers in _QUESTIONS.items():
         weights = {answer: float(shares[group]) for answer, shares in answers.items()}
-        if question == "travels_by":  # few drive without a car, or ride without a bicycle
+        if question == "travels_by":  # few people without a car drive, or ride without a bicycle
             weights["car"] *= 0.1 if person["cars"] == "none" else 1
             weights["bicycle"] *= 0.1 if person["bicycle"] == "no" else 1
-        person[question] = _drawn(random, weights)
+        person[question] = _draw(random, weights)
     refused = random.random() < _REFUSALS[str(person["income"])]
     for question in _QUESTIONS:
         forgotten = random.random() < _FORGOTTEN and question not in ("income", "travels_by")
@@ -418,7 +419,8 @@ def _person(random: Random) -> dict[str, Value]:
     return person
 
 
-def _drawn(random: Random, weights: Mapping[str, float]) -> str:
+def _draw(random: Random, weights: Mapping[str, float]) -> str:
+    """Draw one of the words with probabilities proportional to the weights."""
     at = random.random() * sum(weights.values())
     for word, weight in weights.items():
         at -= weight

@@ -1,7 +1,7 @@
-"""The demonstration: handwritten digits learnt, compared, explained, completed and drawn. `fgrn demo`.
+"""The demonstration `fgrn demo`: handwritten digits are learnt, predicted, explained, completed and drawn.
 
-The table needs no network: scikit-learn brings it along. Eight by eight pixels in four shades of grey are 64 observed
-variables; the digit is one more; one hidden variable explains them all.
+The table comes with scikit-learn. Eight by eight pixels in four shades of grey are 64 observed variables, the digit is
+one more, and one hidden variable is their common cause.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from . import datasets
 if TYPE_CHECKING:
     from ..estimators import LatentClassifier
 
-TRAINED = 1300
-EXPLAINED = 10
-"""The row that is explained and completed, among those that were not learnt from."""
+TRAINING_ROWS = 1300
+EXPLAINED_ROW = 10
+"""The number of the test row that is explained and completed."""
 
 
-def run(output: Path, hidden: int = 100, epochs: int = 40, say: Callable[[str], object] = print) -> dict[str, Any]:
-    """Learn the digits and say what was learnt; pictures, table and model go to a folder. Returns the results."""
+def run_demo(output: Path, hidden: int = 100, epochs: int = 40, say: Callable[[str], object] = print) -> dict[str, Any]:
+    """Learn the digits, print the results, and write pictures, table and model to a folder; returns the results."""
     from ..estimators import LatentClassifier
 
     table = datasets.load("digits")
     pixels = np.array(list(table.features.values())).T
     digits = np.array(table.classes)
     names = list(table.features)
-    train, test = slice(0, TRAINED), slice(TRAINED, None)
+    train, test = slice(0, TRAINING_ROWS), slice(TRAINING_ROWS, None)
     say(f"{table.rows:,} handwritten digits, 8 x 8 pixels in 4 shades of grey, of scikit-learn;")
-    say(f"the first {TRAINED:,} to learn from, the other {table.rows - TRAINED} to be tested on.\n")
+    say(f"the first {TRAINING_ROWS:,} to learn from, the other {table.rows - TRAINING_ROWS} to be tested on.\n")
 
-    shades = tuple(range(datasets.SHADES))  # some pixel may lack one in the rows to learn from
+    shades = tuple(range(datasets.SHADES))  # a pixel may lack a shade in the training rows
     schema = Schema(Column(name, shades, ordered=True) for name in names)
     settings: dict[str, Any] = {"n_epochs": epochs, "smoothing": 0.1, "n_init": 1, "tol": 0.0}
     model = LatentClassifier(hidden, **settings, schema=schema, random_state=0, verbose=1)
     began = time.perf_counter()
-    model.fit(_columns(names, pixels[train]), {table.target: digits[train].tolist()})
+    model.fit(_by_name(names, pixels[train]), {table.target: digits[train].tolist()})
     took = time.perf_counter() - began
     first, last = model.history_.per_row[[0, -1]]
     levels = shortened(model.schema_[names[20]].levels)
@@ -55,7 +55,7 @@ def run(output: Path, hidden: int = 100, epochs: int = 40, say: Callable[[str], 
         f"{first:.1f} -> {last:.1f}\n"
     )
 
-    unseen = _columns(names, pixels[test])
+    unseen = _by_name(names, pixels[test])
     found = model.predict(unseen)
     say("Accuracy on digits it has not seen")
     accuracy = {
@@ -65,26 +65,26 @@ def run(output: Path, hidden: int = 100, epochs: int = 40, say: Callable[[str], 
     for who, share in accuracy.items():
         say(f"  {who:32} {share:6.1%}")
 
-    row = {name: int(column[EXPLAINED]) for name, column in unseen.items()}
-    told = model.explain(row)
-    truth = digits[test][EXPLAINED]
-    say(f"\nWhy row {TRAINED + EXPLAINED}, a {truth}, is called a {told.state} ({told.probability:.1%})")
-    strongest = told.ranked[:4]
-    rest = sum(value for _, value in told.ranked[4:])
-    say(f"  {'any digit':16} {told.prior:+6.2f}   log-odds, in nats")
+    row = {name: int(column[EXPLAINED_ROW]) for name, column in unseen.items()}
+    why = model.explain(row)
+    truth = digits[test][EXPLAINED_ROW]
+    say(f"\nWhy row {TRAINING_ROWS + EXPLAINED_ROW}, a {truth}, is called a {why.state} ({why.probability:.1%})")
+    strongest = why.ranked[:4]
+    rest = sum(value for _, value in why.ranked[4:])
+    say(f"  {'any digit':16} {why.prior:+6.2f}   log-odds, in nats")
     for name, value in strongest:
         say(f"  {f'{name} = {row[name]}':16} {value:+6.2f}")
     say(f"  {f'{len(names) - len(strongest)} other pixels':16} {rest:+6.2f}")
-    say(f"  {'total':16} {told.log_odds:+6.2f}")
+    say(f"  {'total':16} {why.log_odds:+6.2f}")
 
-    files = _write(model, table, pixels, digits, unseen, found, output, say)
+    files = _write_files(model, table, pixels, digits, unseen, found, output, say)
     say("\nThe same with your own table:")
     say("  fgrn inspect yours.csv")
     say("  fgrn fit yours.csv --target COLUMN -o yours.fgrn")
     say(f"or with this one: fgrn fit {output / 'digits.csv'} --target digit -o {output / 'mine.fgrn'} --test 0.2")
     return {
-        "rows": TRAINED,
-        "rows_kept_back": table.rows - TRAINED,
+        "rows": TRAINING_ROWS,
+        "rows_kept_back": table.rows - TRAINING_ROWS,
         "seconds": took,
         "epochs": model.n_iter_,
         "log_likelihood_per_row": float(last),
@@ -93,7 +93,7 @@ def run(output: Path, hidden: int = 100, epochs: int = 40, say: Callable[[str], 
     }
 
 
-def _write(
+def _write_files(
     model: LatentClassifier,
     table: datasets.Dataset,
     pixels: np.ndarray,
@@ -103,20 +103,20 @@ def _write(
     output: Path,
     say: Callable[[str], object],
 ) -> list[str]:
-    """Pictures, the model, and the table; returns where they are."""
+    """Write the pictures, the model and the table; returns their paths."""
     output.mkdir(parents=True, exist_ok=True)
     names = list(table.features)
-    test = digits[TRAINED:]
+    test = digits[TRAINING_ROWS:]
     chosen = [int(np.flatnonzero(test == digit)[3]) for digit in range(10)]
     upper = {
-        name: [None if place >= len(names) // 2 else int(pixels[TRAINED + row, place]) for row in chosen]
+        name: [None if place >= len(names) // 2 else int(pixels[TRAINING_ROWS + row, place]) for row in chosen]
         for place, name in enumerate(names)
     }
-    row = {name: column[EXPLAINED] for name, column in unseen.items()}
+    row = {name: column[EXPLAINED_ROW] for name, column in unseen.items()}
     pictures = (
         ("prototypes.png", "what each digit looks like to the network", _prototypes(model, names)),
         ("completed.png", "lower halves it never saw, filled in from the upper ones",
-         _completed(model, upper, pixels[TRAINED:][chosen], test[chosen])),
+         _completed(model, upper, pixels[TRAINING_ROWS:][chosen], test[chosen])),
         ("explained.png", "the row above, value by value", plots.explanation(model.explain(row))),
         ("confusion.png", "which digits are taken for which", plots.confusion(test, found)),
         ("convergence.png", "the likelihood, epoch by epoch", plots.convergence(model.history_)),
@@ -132,7 +132,7 @@ def _write(
     return [str(output / name) for name in (*(name for name, _, _ in pictures), "digits.fgrn", "digits.csv")]
 
 
-def _columns(names: list[str], pixels: np.ndarray) -> dict[str, np.ndarray]:
+def _by_name(names: list[str], pixels: np.ndarray) -> dict[str, np.ndarray]:
     return dict(zip(names, pixels.T, strict=True))
 
 

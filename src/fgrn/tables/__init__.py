@@ -1,1 +1,1 @@
-"""Tables in and out: frames, files and streams of any size become columns of codes, and answers become tables again."""
+"""Tables in and out: dataframes, files and streams of any size become columns of codes, and answers become tables."""

@@ -1,10 +1,11 @@
-"""One column of a table: its levels, and how values become levels."""
+"""The description of one column of a table: its levels or bins, and how values are converted to codes."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from math import isfinite
 from typing import Any
@@ -16,22 +17,23 @@ from ..core.labels import Label, is_missing_word, is_number, plain_number
 from . import frames
 
 MOST_BITS = 64
-"""Of a whole number that is a level: larger ones are no numbers to other programs that read model files."""
+"""Bits of the largest integer that can be a level: other programs that read model files do not accept longer ones."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: the levels of its variable in order, and how values become levels.
+    """The description of a column: the levels of its variable in order, and how values are converted to levels.
 
     Attributes:
-        name: of the column.
-        levels: the labels of the states; none if nothing is known of the column, which is then no variable.
-        edges: the inner borders of bins, one less than levels; a value on a border is in the upper bin. Empty for a
+        name: the name of the column.
+        levels: the labels of the states; empty for a column without any observed value, which is not a variable.
+        edges: the inner edges of bins, one fewer than levels; a value equal to an edge is in the upper bin. Empty for a
             column whose values are the levels themselves.
-        centers: one number for each bin, that stands for it where a number is wanted.
-        missing: values that mean "unknown", beside None and NaN.
-        ordered: whether the order of the levels means something.
-        missing_words: whether words such as "?", "NA" and "" mean "unknown", too, as in files; a level is never one.
+        centers: one number for each bin, used where a number has to represent the bin.
+        missing: values that mean a missing value, beside None and NaN.
+        ordered: whether the levels are ordered (ordinal).
+        missing_words: whether words such as "?", "NA" and "" mean a missing value too, as in files, unless they are
+            levels.
     """
 
     name: str
@@ -84,35 +86,33 @@ class Column:
 
     @property
     def is_binned(self) -> bool:
-        """Whether values are numbers that fall into bins."""
+        """Return whether values are numbers that are put into bins."""
         return bool(self.edges)
 
     def value(self, level: Label) -> Label:
-        """What stands for a level in a table: the level itself, or the center of a bin."""
+        """Return the value that represents a level in a table: the level itself, or the center of a bin."""
         return self.centers[self.levels.index(level)] if self.centers else level
 
     @property
     def is_numeric(self) -> bool:
-        """Whether its values are numbers."""
+        """Return whether the values are numbers."""
         numbers = [isinstance(level, (int, float)) and not isinstance(level, bool) for level in self.levels]
         return self.is_binned or (all(numbers) and bool(numbers))
 
     def is_missing(self, value: Any) -> bool:
-        """Whether a value of a table means "unknown": None, NaN, one of the codes, or a word that stands for it."""
+        """Return whether a value means a missing value: None, NaN, one of `missing`, or a missing word."""
         if frames.is_unknown(value) or value in self.missing:
             return True
         return self.missing_words and is_missing_word(value) and value.strip() not in self.levels
 
     def codes(self, values: Any) -> tuple[np.ndarray, dict[Any, int]]:
-        """The position of each value's level, UNKNOWN where it is no level; and what was no level, how often."""
+        """Return the code of each value, UNKNOWN where it is not a level, and how often each unseen value occurs."""
         if self.is_binned:
             return self._binned(values), {}
-        exact = all(isinstance(level, (int, float)) and abs(level) < 2**53 for level in self.levels)
-        if frames.is_numbers(values) and values.ndim == 1 and exact:
+        if frames.is_numbers(values) and values.ndim == 1 and self._is_exact:
             return self._numbers(values)
-        column = told_apart(values, self.name)
-        places: dict[Any, int] = {level: code for code, level in enumerate(self.levels)}
-        places |= dict.fromkeys((*self.missing, None), frames.UNKNOWN)
+        column = checked_dictionary(values, self.name)
+        places = self._places
         codes = [frames.UNKNOWN] * len(column.values)
         unseen: dict[Any, int] = {}
         for place, (given, count) in enumerate(zip(column.values, column.counts.tolist(), strict=True)):
@@ -125,6 +125,17 @@ class Column:
                 unseen[value] = unseen.get(value, 0) + count
         return column.spread(codes, frames.UNKNOWN, np.int32), unseen
 
+    @cached_property
+    def _places(self) -> dict[Any, int]:
+        """The code of each level, and of each code for missing values."""
+        places: dict[Any, int] = {level: code for code, level in enumerate(self.levels)}
+        return places | dict.fromkeys((*self.missing, None), frames.UNKNOWN)
+
+    @cached_property
+    def _is_exact(self) -> bool:
+        """Whether the levels are numbers that float64 represents exactly."""
+        return all(isinstance(level, (int, float)) and abs(level) < 2**53 for level in self.levels)
+
     def _numbers(self, values: np.ndarray) -> tuple[np.ndarray, dict[Any, int]]:
         levels = np.array([float(level) for level in self.levels])
         order = np.argsort(levels)
@@ -133,7 +144,7 @@ class Column:
         codes = order[place].astype(np.int32)
         wrong = levels[codes] != numbers
         codes[wrong] = frames.UNKNOWN
-        known = ~np.isnan(numbers) & ~np.isin(numbers, _floats(self.missing))
+        known = ~np.isnan(numbers) & ~np.isin(numbers, _as_floats(self.missing))
         found, count = np.unique(numbers[wrong & known], return_counts=True)
         return codes, {plain_value(value, self.name): int(n) for value, n in zip(found, count, strict=True)}
 
@@ -145,14 +156,14 @@ class Column:
 
 
 def numeric(values: Any, name: str, missing: Iterable[Label] = (), missing_words: bool = False) -> np.ndarray:
-    """A column as float64, NaN where it is unknown; words that are no numbers are an error.
+    """Return a column as float64, with NaN for missing values; SchemaError for words that are not numbers.
 
     `missing` and `missing_words` are those of `Column`.
     """
     if frames.is_numbers(values):
         numbers = values.astype(np.float64)
     else:
-        column = told_apart(values, name)
+        column = checked_dictionary(values, name)
         used = zip(column.values, column.counts.tolist(), strict=True)
         plain: list[Any] = [plain_value(value, name) if count else None for value, count in used]
         codes = {None, *missing}
@@ -165,7 +176,7 @@ def numeric(values: Any, name: str, missing: Iterable[Label] = (), missing_words
                 "or name the levels of the column."
             )
         numbers = column.spread([np.nan if v in codes else float(v) for v in plain], np.nan, np.float64)
-    numbers = np.where(np.isin(numbers, _floats(missing)), np.nan, numbers)
+    numbers = np.where(np.isin(numbers, _as_floats(missing)), np.nan, numbers)
     if np.isinf(numbers).any():
         row = int(np.flatnonzero(np.isinf(numbers))[0])
         raise SchemaError(f"Row {row}, {name!r}: {numbers[row]} is in no bin. Replace it, or leave it unknown.")
@@ -173,7 +184,7 @@ def numeric(values: Any, name: str, missing: Iterable[Label] = (), missing_words
 
 
 def bin_labels(edges: Sequence[float]) -> list[str]:
-    """A name for each bin between these edges, with as few digits as tell them apart."""
+    """Return a label for each bin between the edges, with the fewest digits that keep the edges distinct."""
     for digits in range(2, 18):
         shown = [plain_number(edge, digits) for edge in edges]
         if len(set(shown)) == len(shown) and all(
@@ -184,11 +195,12 @@ def bin_labels(edges: Sequence[float]) -> list[str]:
 
 
 def _gaps(edges: Sequence[float]) -> list[float]:
+    """Return the widths of the inner bins; for a single edge, its absolute value or 1."""
     return [b - a for a, b in pairwise(edges)] or [abs(edges[0]) or 1.0]
 
 
 def plain_value(value: Any, name: str) -> Any:
-    """A value as a label: None if it is unknown, and a whole number as int, whatever it came as."""
+    """Return a value as a label: None if it is missing, and an integer for any number that is whole."""
     if frames.is_unknown(value):
         return None
     if isinstance(value, np.generic):
@@ -203,14 +215,17 @@ def plain_value(value: Any, name: str) -> Any:
     )
 
 
-def told_apart(column: Any, name: str, first: int = 0) -> frames.Factored:
-    """A column by its distinct values; one that holds what is no value is an error. Rows are counted from `first`."""
+def checked_dictionary(column: Any, name: str, first: int = 0) -> frames.DictionaryColumn:
+    """Return a column as a `DictionaryColumn`; SchemaError for a value that cannot be a level.
+
+    Rows in errors are counted from `first`.
+    """
     if frames.is_bare(column):
-        column = frames.listed(column)
-    found = frames.factored(frames.listed(column) if frames.is_numbers(column) else column)
-    if not isinstance(found, frames.Factored):
-        found = frames.factored([plain_value(value, name) for value in found])
-    plain: frames.Factored = found
+        column = frames.as_list(column)
+    found = frames.dictionary_encoded(frames.as_list(column) if frames.is_numbers(column) else column)
+    if not isinstance(found, frames.DictionaryColumn):
+        found = frames.dictionary_encoded([plain_value(value, name) for value in found])
+    plain: frames.DictionaryColumn = found
     for place, value in enumerate(plain.values):
         if type(value) is int and value.bit_length() >= 1024:
             digits = int(value.bit_length() * 0.30103) + 1
@@ -221,13 +236,16 @@ def told_apart(column: Any, name: str, first: int = 0) -> frames.Factored:
     return plain
 
 
-def row_of(column: frames.Factored, place: int) -> int:
-    """The first row that has the value at a place."""
+def row_of(column: frames.DictionaryColumn, place: int) -> int:
+    """Return the first row that has the distinct value at a position."""
     return int(np.argmax(column.codes == place))
 
 
 def _spellings(value: Any) -> list[Any]:
-    """Other ways to write a value: 2 as "2", "2" as 2, "true" as True. Not every table has words where others do."""
+    """Return other ways to write a value: 2 as "2", "2" as 2, "true" as True.
+
+    A table may have words where the one the schema was inferred from had numbers.
+    """
     if not isinstance(value, str):
         return [str(value), str(value).lower()]
     if value.lower() in ("true", "false"):
@@ -235,5 +253,5 @@ def _spellings(value: Any) -> list[Any]:
     return [plain_value(float(value), value)] if is_number(value) else []
 
 
-def _floats(values: Iterable[Label]) -> list[float]:
+def _as_floats(values: Iterable[Label]) -> list[float]:
     return [float(value) for value in values if not isinstance(value, str)]

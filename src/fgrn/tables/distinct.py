@@ -1,4 +1,4 @@
-"""The different values of columns that come in batches, and how often each does: what a schema is found from."""
+"""The distinct values of columns that are read in batches, and their weights: what a schema is inferred from."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import numpy as np
 
 from ..core.exceptions import SchemaError
 from . import frames
-from .columns import plain_value, told_apart
+from .columns import checked_dictionary, plain_value
 
 MOST_WORDS = 10**6
-"""Different words of a column that are remembered: more than anybody wants to learn from."""
+"""The most distinct words of a column: with more it is taken for an identifier, which is an error."""
 
-MOST_NUMBERS = 2**18
-"""Different numbers of a column that are remembered as they are. Of more, neighbours are taken together."""
+MOST_EXACT_NUMBERS = 2**18
+"""The most distinct numbers of a column that are kept exactly. Of more, neighbours are merged."""
 
-ENOUGH = 2**16
-"""Numbers that wait, at least, before they are sorted among the others."""
+LEAST_QUEUED = 2**16
+"""The least number of queued numbers before they are merged into the sorted ones."""
 
 
 class Distinct:
-    """The different values of one column, with their weights, as seen so far.
+    """The distinct values of one column, with their weights, in the rows read so far.
 
-    Up to MOST_NUMBERS different numbers nothing is lost. Beyond that two neighbours become one with the weight of both
-    and their mean, again and again, so that borders of bins move by about a hundred-thousandth of the rows.
+    Up to MOST_NUMBERS distinct numbers are kept exactly. Of more, pairs of neighbours are merged to their weighted
+    mean, repeatedly, which moves the edges of bins by about a hundred-thousandth of the rows.
     """
 
     def __init__(self, name: str) -> None:
@@ -33,18 +33,18 @@ class Distinct:
         self.weights: dict[Any, float] = {}
         self._numbers: np.ndarray = np.zeros(0)
         self._number_weights: np.ndarray = np.zeros(0)
-        self._waiting: list[tuple[np.ndarray, np.ndarray]] = []
-        self._waits = 0
+        self._queue: list[tuple[np.ndarray, np.ndarray]] = []
+        self._queue_length = 0
         self.categories: dict[Any, None] = {}
         self.categorical = self.ordered = False
 
     def see(self, column: Any, weights: np.ndarray | None) -> None:
-        """Take more rows into account: a column as `frames.columns` reads it by value."""
+        """Add more rows: a column as `frames.columns` reads it by value, and the weights of its rows."""
         if frames.is_numbers(column) and column.dtype.kind != "b" and column.ndim == 1:
             self.rows += len(column)
             self._see_numbers(column, weights)
             return
-        found = told_apart(column, self.name, self.rows)
+        found = checked_dictionary(column, self.name, self.rows)
         self.rows += len(found)
         shares = found.counts if weights is None else np.bincount(found.codes + 1, weights, len(found.values) + 1)[1:]
         self.categorical |= found.categorical
@@ -58,7 +58,7 @@ class Distinct:
         self._check_words()
 
     def join(self, other: Distinct) -> Distinct:
-        """Take in what was seen elsewhere, of rows that come after these."""
+        """Add the values of rows that come after these and were read elsewhere; returns itself."""
         self.rows += other.rows
         for value, share in other.weights.items():
             self.weights[value] = self.weights.get(value, 0.0) + share
@@ -67,13 +67,13 @@ class Distinct:
         self.categorical |= other.categorical
         self.ordered |= other.ordered
         if len(other.numbers):
-            self._wait(other.numbers, other.number_weights)
+            self._enqueue(other.numbers, other.number_weights)
         self.settle()
         return self
 
     def settle(self) -> None:
-        """Have nothing waiting, so that asking changes nothing any more."""
-        self._take_in()
+        """Merge what is queued, so that reading the properties changes nothing any more."""
+        self._merge_queue()
 
     def _check_words(self) -> None:
         if len(self.weights) > MOST_WORDS:
@@ -86,32 +86,32 @@ class Distinct:
         known = column == column  # without NaN
         values, place = np.unique(column[known], return_inverse=True)
         shares = np.bincount(place, None if weights is None else weights[known], len(values)).astype(np.float64)
-        self._wait(values, shares)
+        self._enqueue(values, shares)
 
-    def _wait(self, values: np.ndarray, shares: np.ndarray) -> None:
-        self._waiting.append((values, shares))
-        self._waits += len(values)
-        if self._waits >= max(ENOUGH, len(self._numbers)):
-            self._take_in()
+    def _enqueue(self, values: np.ndarray, shares: np.ndarray) -> None:
+        self._queue.append((values, shares))
+        self._queue_length += len(values)
+        if self._queue_length >= max(LEAST_QUEUED, len(self._numbers)):
+            self._merge_queue()
 
-    def _take_in(self) -> None:
-        """Sort what waits among the others: now and then, since all of them are moved."""
-        if not self._waiting:
+    def _merge_queue(self) -> None:
+        """Merge the queued numbers into the sorted ones; done seldom, as it moves all of them."""
+        if not self._queue:
             return
         old = [(self._numbers, self._number_weights)] if len(self._numbers) else []
-        values, shares = (np.concatenate(parts) for parts in zip(*old, *self._waiting, strict=True))
-        self._waiting, self._waits = [], 0
+        values, shares = (np.concatenate(parts) for parts in zip(*old, *self._queue, strict=True))
+        self._queue, self._queue_length = [], 0
         if not len(values):
             return
-        order = np.argsort(values, kind="stable")  # quick where runs of it are sorted
+        order = np.argsort(values, kind="stable")  # stable sorting is fast on sorted runs
         values, shares = values[order], shares[order]
         first = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
         self._numbers, self._number_weights = values[first], np.add.reduceat(shares, first)
-        while len(self._numbers) > MOST_NUMBERS:
-            self._halve()
+        while len(self._numbers) > MOST_EXACT_NUMBERS:
+            self._merge_neighbours()
 
-    def _halve(self) -> None:
-        """Take neighbours together, but for the smallest and the largest."""
+    def _merge_neighbours(self) -> None:
+        """Merge pairs of neighbouring numbers, except the smallest and the largest number."""
         inner, shares = self._numbers[1:-1].astype(np.float64), self._number_weights[1:-1]
         starts = np.arange(0, len(inner), 2)
         weight = np.add.reduceat(shares, starts)
@@ -121,21 +121,21 @@ class Distinct:
 
     @property
     def numbers(self) -> np.ndarray:
-        """The different numbers, sorted."""
-        self._take_in()
+        """The distinct numbers, sorted."""
+        self._merge_queue()
         return self._numbers
 
     @property
     def number_weights(self) -> np.ndarray:
-        """The weight of each."""
-        self._take_in()
+        """The weight of each distinct number."""
+        self._merge_queue()
         return self._number_weights
 
     @property
     def column(self) -> tuple[Any, np.ndarray]:
-        """The values as a column in which each stands once, and their weights.
+        """The distinct values as a column in which each occurs once, and their weights.
 
-        Where some batches have numbers and others words, all are words.
+        If some batches have numbers and others words, all values are words.
         """
         weights = dict(self.weights)
         if not weights and not self.categorical:
@@ -151,24 +151,27 @@ class Distinct:
             return list(weights), np.array(list(weights.values()))
         values = list(dict.fromkeys([*self.categories, *weights]))
         codes = np.array([values.index(value) for value in weights], dtype=np.int64)
-        return frames.Factored(codes, values, True, self.ordered), np.array(list(weights.values()))
+        return frames.DictionaryColumn(codes, values, True, self.ordered), np.array(list(weights.values()))
 
     @property
     def values(self) -> list[Any]:
-        """The values alone."""
+        """The distinct values without their weights."""
         column, _ = self.column
-        return column.found if isinstance(column, frames.Factored) else [plain_value(v, self.name) for v in column]
+        return (
+            column.found if isinstance(column, frames.DictionaryColumn) else [plain_value(v, self.name) for v in column]
+        )
 
 
 def _as_words(weights: dict[Any, float]) -> dict[Any, float]:
+    """Return the weights of values as strings; equal strings are added."""
     out: dict[Any, float] = {}
     for value, share in weights.items():
         out[str(value)] = out.get(str(value), 0.0) + share
     return out
 
 
-def seen(columns: Iterable[tuple[dict[str, Any], np.ndarray | None]]) -> dict[str, Distinct]:
-    """The different values of every column of a table that comes in batches, with the weights of its rows."""
+def distinct_by_column(columns: Iterable[tuple[dict[str, Any], np.ndarray | None]]) -> dict[str, Distinct]:
+    """Return the distinct values of every column, from batches of columns and weights."""
     found: dict[str, Distinct] = {}
     for batch, weights in columns:
         for name, column in batch.items():

@@ -1,4 +1,4 @@
-"""Any table in: a mapping of columns, or any dataframe narwhals knows."""
+"""Tables in memory: columns from a mapping, a structured array or any dataframe that narwhals supports."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ from ..core.exceptions import EvidenceError, counted
 from ..core.settings import by_name, name_of
 
 UNKNOWN = -1
-"""The code of a value of which nothing is known."""
+"""The code of a missing value."""
+
+FEW_ROWS_OF_PANDAS = 64
+"""A pandas frame of at most so many rows is read value by value, which is faster than through narwhals."""
 
 Data: TypeAlias = Any
-"""A mapping of names to columns (lists, arrays, series, or one value for every row), or a dataframe."""
+"""A mapping of names to columns (lists, arrays, series, or one value for all rows), or a dataframe."""
 
 
 @dataclass(frozen=True, eq=False)
 class Coded:
-    """A column that has been read already: the position of each row's state, or UNKNOWN."""
+    """A column of codes: the position of each row's state, or UNKNOWN."""
 
     codes: np.ndarray
 
@@ -32,21 +35,21 @@ class Coded:
 
     @property
     def unknown(self) -> np.ndarray:
-        """Which rows say nothing."""
+        """Which rows have a missing value: (rows,) of bool."""
         unknown: np.ndarray = self.codes == UNKNOWN
         return unknown
 
 
 @dataclass(frozen=True, eq=False)
-class Factored:
-    """A column by its distinct values, so that each is looked at once: the positions, and what is at each of them.
+class DictionaryColumn:
+    """A dictionary-encoded column: its distinct values, and for each row the position of its value.
 
     Attributes:
-        codes: the position of each row's value, UNKNOWN where there is none. A value that is there may still mean
-            "unknown".
-        values: the distinct values; of a categorical column also those that no row has.
-        categorical: whether the order of the values was given with the column.
-        ordered: whether that order means something.
+        codes: the position of each row's value, UNKNOWN where the column has none. Some of the values may be missing
+            values, too.
+        values: the distinct values; of a categorical column also the categories that no row has.
+        categorical: whether the column came with its categories in order.
+        ordered: whether the categories are ordered (ordinal).
     """
 
     codes: np.ndarray
@@ -59,41 +62,41 @@ class Factored:
 
     @cached_property
     def counts(self) -> np.ndarray:
-        """How many rows have each value."""
+        """The number of rows that have each value."""
         return np.bincount(self.codes - UNKNOWN, minlength=len(self.values) + 1)[1:]
 
     @property
     def unknown(self) -> np.ndarray:
-        """Which rows say nothing."""
+        """Which rows have a missing value: (rows,) of bool."""
         return self.spread([is_unknown(value) for value in self.values], True, bool)
 
     @property
     def found(self) -> list[Any]:
-        """The values that some row has."""
+        """The values that occur in some row."""
         return [value for value, count in zip(self.values, self.counts.tolist(), strict=True) if count]
 
     def spread(self, values: Sequence[Any] | np.ndarray, unknown: Any, kind: Any) -> np.ndarray:
-        """An array with something for each distinct value at the rows that have it, `unknown` at the others."""
+        """Return an array (rows,) from one item per distinct value; `unknown` where a row has no value."""
         table = np.empty(len(self.values) + 1, dtype=kind)
         table[:-1] = values
-        table[UNKNOWN] = unknown  # the last
+        table[UNKNOWN] = unknown  # the last item, as UNKNOWN is -1
         out: np.ndarray = table[self.codes]
         return out
 
     def tolist(self) -> list[Any]:
-        """The value of each row, None where there is none."""
+        """Return the value of each row, None where it has none."""
         found = np.empty(len(self.values), dtype=object)
         found[:] = self.values
         return list(self.spread(found, None, object))
 
 
 def columns(data: Data, *, by_value: bool = False) -> dict[str, Any]:
-    """The columns by name, each a list, an array, or one bare value that stands for every row.
+    """Return the columns by name, each a list, an array, or one bare value that applies to every row.
 
     Args:
         data: the table.
-        by_value: whether columns of anything but plain numbers shall be `Factored`, where they can be: read by the
-            codes or the dictionary they come with, if they do.
+        by_value: whether to return columns that are not arrays of numbers as `DictionaryColumn`, where possible, using
+            the codes of categorical columns.
     """
     if data is None:
         return {}
@@ -101,17 +104,20 @@ def columns(data: Data, *, by_value: bool = False) -> dict[str, Any]:
         for name in data:
             checked_name(name)
         given = by_name(data, error=EvidenceError)
-        found = {name: plain(column, name, by_value) for name, column in given.items()}
+        found = {name: as_column(column, name, by_value) for name, column in given.items()}
     elif isinstance(data, np.ndarray) and data.dtype.names:
         found = {name: np.asanyarray(data[name]) for name in data.dtype.names}
+    elif kind_of(data) == "pandas" and len(data) <= FEW_ROWS_OF_PANDAS:
+        check_unique_columns(data)
+        found = {checked_name(name): _few_values(series, by_value) for name, series in data.items()}
     else:
         frame = narwhals_frame(data)
         found = {checked_name(name): _series_values(frame[name], by_value) for name in frame.columns}
-    return {name: factored(column) for name, column in found.items()} if by_value else found
+    return {name: dictionary_encoded(column) for name, column in found.items()} if by_value else found
 
 
-def gathered(data: Data) -> Data:
-    """A frame that is there: a lazy one is collected, and a batch of Arrow is a table of one batch."""
+def collected(data: Data) -> Data:
+    """Return a frame in memory: a lazy one is collected, and an Arrow record batch becomes a table."""
     if is_batch(data):
         import pyarrow as pa
 
@@ -125,75 +131,75 @@ def gathered(data: Data) -> Data:
 
 
 def is_batch(data: Data) -> bool:
-    """Whether this is a record batch of Arrow, which narwhals does not know."""
+    """Return whether this is a record batch of Arrow, which narwhals does not support."""
     return type(data).__name__ == "RecordBatch" and type(data).__module__.split(".")[0] == "pyarrow"
 
 
-def repeated(column: Any, rows: int) -> Any:
-    """A column as it was read, one bare value in every row."""
-    return Factored(np.zeros(rows, dtype=np.int32), listed(column)) if is_bare(column) else column
+def repeat_bare_value(column: Any, rows: int) -> Any:
+    """Return a column as it is, or one that has a bare value in every row."""
+    return DictionaryColumn(np.zeros(rows, dtype=np.int32), as_list(column)) if is_bare(column) else column
 
 
-def nothing(rows: int) -> Factored:
-    """A column of which nothing is known."""
-    return Factored(np.full(rows, UNKNOWN, dtype=np.int32), [])
+def missing_column(rows: int) -> DictionaryColumn:
+    """Return a column in which every value is missing."""
+    return DictionaryColumn(np.full(rows, UNKNOWN, dtype=np.int32), [])
 
 
-def factored(column: Any) -> Any:
-    """A column, as it was read, by its distinct values; as it is, if it holds plain numbers or cannot be told apart."""
-    if isinstance(column, (Coded, Factored)) or is_bare(column) or is_numbers(column):
+def dictionary_encoded(column: Any) -> Any:
+    """Return a column as a `DictionaryColumn`; as it is, if it holds numbers or unhashable values."""
+    if isinstance(column, (Coded, DictionaryColumn)) or is_bare(column) or is_numbers(column):
         return column
     if isinstance(column, np.ndarray) and column.dtype.kind not in "biufOUS":
         return column
-    values = listed(column)
+    values = as_list(column)
     kinds = set(map(type, values))
     keys = values if bool not in kinds or kinds <= {bool, str, type(None)} else [(type(v), v) for v in values]
-    try:  # in a mapping, True would be 1
+    try:  # the types are part of the keys because True == 1
         places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
     except TypeError:
         return column
     codes = np.fromiter(map(places.__getitem__, keys), dtype=np.int32, count=len(keys))
-    return Factored(codes, list(places) if keys is values else [value for _, value in places])
+    return DictionaryColumn(codes, list(places) if keys is values else [value for _, value in places])
 
 
 def is_numbers(column: Any) -> bool:
-    """Whether a column, as it was read, is an array of plain numbers or truth values."""
+    """Return whether a column is an array of numbers or booleans."""
     return isinstance(column, np.ndarray) and column.dtype.kind in "biuf" and not np.ma.isMaskedArray(column)
 
 
 def rows_without_columns(data: Data) -> int:
-    """How many rows a table without any column has: one, unless it is a frame, which knows."""
+    """Return the number of rows of a table without columns: that of a frame, and 1 for a mapping."""
     if data is None or isinstance(data, Mapping):
         return 1
     return len(data) if isinstance(data, np.ndarray) else len(narwhals_frame(data))
 
 
 def is_bare(column: Any) -> bool:
-    """Whether a column, as it was read, is one value that stands for every row."""
+    """Return whether a column is a single value that applies to every row."""
     if isinstance(column, np.ndarray):
         return column.ndim == 0
-    return not isinstance(column, (list, Coded, Factored))
+    return not isinstance(column, (list, Coded, DictionaryColumn))
 
 
 def is_short(data: Data) -> bool:
-    """Whether this is a mapping of a few values each, which are read one by one sooner than they are told apart."""
+    """Return whether this is a mapping of short lists, which are faster to read value by value than by dictionary."""
     return isinstance(data, Mapping) and all(type(column) is list and len(column) < 32 for column in data.values())
 
 
 def is_one_row(data: Data) -> bool:
-    """Whether this is one row of plain values, or nothing at all, and not a table."""
+    """Return whether this is None, or a mapping of single values instead of columns."""
     return data is None or (isinstance(data, Mapping) and all(is_bare(column) for column in columns(data).values()))
 
 
 def is_frame(data: Data) -> bool:
-    """Whether this is a dataframe of some library, and not an array, a list or a mapping."""
+    """Return whether this is a dataframe of some library, and not an array, a list or a mapping."""
     if isinstance(data, (np.ndarray, list, tuple, Mapping)) or data is None:
         return False
-    return hasattr(data, "collect_schema") or hasattr(data, "columns")  # to ask a lazy one for its columns is costly
+    return hasattr(data, "collect_schema") or hasattr(data, "columns")  # `columns` of a lazy frame is costly
 
 
 def is_source(data: Any) -> bool:
-    """Whether this is a `Stream`, or what can be made one, and no table in memory."""
+    """Return whether this is a `Stream` or can be made one, and is not a table in memory."""
     if data is None or isinstance(data, (Mapping, np.ndarray, list, tuple)) or is_frame(data):
         return False
     if isinstance(data, (str, os.PathLike, Iterator)) or (callable(data) and not hasattr(data, "__array__")):
@@ -201,16 +207,16 @@ def is_source(data: Any) -> bool:
     return any(hasattr(data, name) for name in ("batches", "get_fragments", "read_next_batch"))
 
 
-def check_names(data: Data) -> None:
-    """Refuse a frame with two columns of one name."""
-    names = getattr(data, "column_names", None) or data.columns  # the columns of a table of Arrow are not their names
+def check_unique_columns(data: Data) -> None:
+    """Raise EvidenceError if two columns of a frame have the same name."""
+    names = getattr(data, "column_names", None) or data.columns  # `columns` of an Arrow table are not names
     twice = sorted(repr(name) for name, count in Counter(names).items() if count > 1)
     if twice:
         raise EvidenceError(f"There are several columns called {', '.join(twice)}. Rename them, or leave some out.")
 
 
 def row_count(columns: Mapping[str, Any], least: int = 0) -> int:
-    """The rows of columns as they were read, which all have as many."""
+    """Return the number of rows of columns; EvidenceError if columns differ, or if there are fewer than `least`."""
     lengths = {name: len(column) for name, column in columns.items() if not is_bare(column)}
     rows = next(iter(lengths.values()), 1)
     for name, length in lengths.items():
@@ -224,37 +230,37 @@ def row_count(columns: Mapping[str, Any], least: int = 0) -> int:
     return rows
 
 
-def taken(column: Any, rows: np.ndarray) -> Any:
-    """Some of the rows of a column as it was read."""
-    if isinstance(column, (Coded, Factored)):
+def select_rows(column: Any, rows: np.ndarray) -> Any:
+    """Return a column with some of its rows, given by their positions."""
+    if isinstance(column, (Coded, DictionaryColumn)):
         return replace(column, codes=column.codes[rows])
     if is_bare(column):
         return column
     return column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows.tolist()]
 
 
-def listed(column: Any) -> list[Any]:
-    """The values of a column as it was read; of one bare value, only that."""
+def as_list(column: Any) -> list[Any]:
+    """Return the values of a column as a list; a bare value gives a list of one."""
     if is_bare(column):
         return [column.item() if isinstance(column, np.ndarray) else column]
-    return column if isinstance(column, list) else column.tolist()  # of a masked array, None where it is masked
+    return column if isinstance(column, list) else column.tolist()  # masked values become None
 
 
 def as_objects(data: Data) -> np.ndarray:
-    """A frame whose columns have no names, as an array of objects."""
+    """Return a frame whose columns have no names as an array of objects."""
     array: np.ndarray = np.asarray(data, dtype=object)
     return array
 
 
 def kind_of(data: Data) -> str:
-    """What kind of table this is: "mapping", "array", or the library of a frame."""
+    """Return the kind of a table: "mapping", "array", or the name of the library of a frame."""
     if isinstance(data, Mapping):
         return "mapping"
     return type(data).__module__.split(".")[0] if is_frame(data) else "array"
 
 
 def named_row(data: Data) -> dict[str, Any] | None:
-    """The values of one row by name, if this is a series of pandas whose index has the names of columns; else None."""
+    """Return the values of one row by name if this is a pandas Series indexed by column names, else None."""
     index = getattr(data, "index", None)
     if kind_of(data) != "array" or type(data).__name__ != "Series" or index is None:
         return None
@@ -263,7 +269,7 @@ def named_row(data: Data) -> dict[str, Any] | None:
 
 
 def only_row(data: Data, names: Sequence[str] | None = None) -> dict[str, Any]:
-    """The values of a table of one row, or of a list of values whose names are given."""
+    """Return the values by name of a table of one row, or of a list of values in the order of `names`."""
     row = named_row(data)
     if row is not None:
         return row
@@ -279,21 +285,21 @@ def only_row(data: Data, names: Sequence[str] | None = None) -> dict[str, Any]:
 
 
 def states(data: Data) -> dict[str, list[Any]]:
-    """The states found in each column of a table, in order: what the ready-made networks take as `observed`.
+    """Return the states found in each column of a table, in order, as the ready-made networks take `observed`.
 
-    Unknown values are left out. Numbers and words are sorted; the order of a categorical column is kept.
+    Missing values are left out. Numbers and words are sorted; a categorical column keeps its order.
     """
     found: dict[str, list[Any]] = {}
     for name, column in columns(data, by_value=True).items():
         if is_numbers(column) and column.ndim == 1:
             column = np.unique(column)
-        values = column.found if isinstance(column, Factored) else listed(column)
+        values = column.found if isinstance(column, DictionaryColumn) else as_list(column)
         if any(is_distribution(value) for value in values):
             raise EvidenceError(f"Column {name!r} holds distributions, which do not say what its states are called.")
         known = [value.item() if isinstance(value, np.generic) else value for value in values if not is_unknown(value)]
         if not known:
             raise EvidenceError(f"Column {name!r} has no known value, so its states cannot be found. Leave it out.")
-        in_order = isinstance(column, Factored) and column.categorical
+        in_order = isinstance(column, DictionaryColumn) and column.categorical
         try:
             distinct = dict.fromkeys(known)
             found[name] = list(distinct) if in_order else sorted(distinct, key=lambda v: (isinstance(v, str), v))
@@ -305,7 +311,7 @@ def states(data: Data) -> dict[str, list[Any]]:
 
 @dataclass(frozen=True, init=False)
 class Not:
-    """Evidence that a variable is in none of these states, given by their labels: `{"smoker": fgrn.Not("yes")}`."""
+    """Evidence that a variable is in none of the given states: `{"smoker": fgrn.Not("yes")}`."""
 
     states: tuple[Any, ...]
 
@@ -317,12 +323,12 @@ class Not:
 
 
 def is_distribution(value: object) -> bool:
-    """Whether one value of a column is a sequence of weights, or rules states out, and is not a state."""
+    """Return whether a value is a sequence of weights or a `Not`, and not a single state."""
     return isinstance(value, (list, tuple, Not)) or (isinstance(value, np.ndarray) and value.ndim == 1)
 
 
 def is_unknown(value: object) -> bool:
-    """None, NaN, NaT, pandas' NA and NumPy's masked value all say that nothing is known."""
+    """Return whether a value is missing: None, NaN, NaT, NA of pandas, or the masked value of NumPy."""
     if value is None or value is np.ma.masked:
         return True
     if isinstance(value, (float, np.floating)):
@@ -333,21 +339,23 @@ def is_unknown(value: object) -> bool:
 
 
 def checked_name(name: object) -> str:
-    """The name of a column, if it can be one, or that of a Variable."""
+    """Return the name of a column given by name or Variable; EvidenceError if it is not a string."""
     known = name_of(name)
     if not isinstance(known, str):
         raise EvidenceError(f"Columns are found by name, and {name!r} is not a string. Rename it first.")
     return known
 
 
-def plain(column: Any, name: object = "weights", by_value: bool = False) -> Any:
-    """A column as a list, an array, or one bare value; `by_value` as `columns` has it."""
+def as_column(column: Any, name: object = "weights", by_value: bool = False) -> Any:
+    """Return a column as a list, an array or one bare value; `by_value` as for `columns`."""
     if column is np.ma.masked:
         return None
     if isinstance(column, (Mapping, Set)) or hasattr(column, "columns"):
         kind = type(column).__name__
         raise EvidenceError(f"Column {name!r} is a {kind}. A column is a list, an array or a series.")
-    if column is None or isinstance(column, (list, str, int, float, bool, np.ndarray, np.generic, Coded, Factored)):
+    if column is None or isinstance(
+        column, (list, str, int, float, bool, np.ndarray, np.generic, Coded, DictionaryColumn)
+    ):
         return column
     if isinstance(column, (tuple, range)):
         return list(column)
@@ -363,39 +371,39 @@ def plain(column: Any, name: object = "weights", by_value: bool = False) -> Any:
     try:
         return list(column)
     except TypeError:
-        return column  # one bare value of a type nobody expects: the evidence room refuses it with its name
+        return column  # one bare value of another type, which is an error when it is read as evidence
 
 
 def has_column(data: Data, name: str) -> bool:
-    """Whether a table that is there has a column of this name; an array without names has none."""
+    """Return whether a table in memory has a column of this name; an array without names has none."""
     if is_frame(data):
         return name in narwhals_frame(data).columns
     return name in (data if isinstance(data, Mapping) else getattr(getattr(data, "dtype", None), "names", None) or ())
 
 
 def column(data: Data, name: str) -> Any:
-    """One column of a table that is there, by value."""
+    """Return one column of a table in memory, by value."""
     one = narwhals_frame(data).select(name).to_native() if is_frame(data) else {name: data[name]}
     return columns(one, by_value=True)[name]
 
 
 def without_column(data: Data, name: str) -> Data:
-    """A frame but for one column."""
+    """Return a frame without one of its columns."""
     return narwhals_frame(data).drop(name).to_native()
 
 
 def narwhals_frame(data: Any) -> Any:
-    """A dataframe as narwhals has it; anything else is an error."""
+    """Return a dataframe as one of narwhals; EvidenceError for anything else."""
     import narwhals.stable.v1 as nw
 
-    data = gathered(data)
+    data = collected(data)
     if is_frame(data):
-        check_names(data)
+        check_unique_columns(data)
     try:
         frame = nw.from_native(data)
     except TypeError:
         frame = None
-    except Exception as error:  # narwhals has several
+    except Exception as error:  # narwhals raises several kinds
         raise EvidenceError(f"This {type(data).__name__} cannot be read: {error}") from error
     if frame is None or getattr(frame, "_level", "full") == "interchange":
         raise EvidenceError(
@@ -405,14 +413,27 @@ def narwhals_frame(data: Any) -> Any:
     return frame
 
 
+def _few_values(series: Any, by_value: bool) -> Any:
+    """Return the values of a short pandas series, as `_series_values` does."""
+    kind = series.dtype
+    if kind == np.dtype(object) or kind == "string":
+        return series.tolist()
+    if isinstance(kind, np.dtype) and kind.kind in "iuf":
+        return series.to_numpy()
+    import narwhals.stable.v1 as nw
+
+    return _series_values(nw.from_native(series, series_only=True), by_value)
+
+
 def _series_values(series: Any, by_value: bool = False) -> Any:
+    """Return the values of a narwhals series as an array, a list or a `DictionaryColumn`."""
     if series.dtype.is_float() or (series.dtype.is_numeric() and not series.is_null().any()):
-        return series.to_numpy()  # of a float that is null, NaN
+        return series.to_numpy()  # null becomes NaN
     return (_by_value(series) if by_value else None) or series.to_list()
 
 
-def _by_value(series: Any) -> Factored | None:
-    """A series by its distinct values, as its own library tells them apart; None if it cannot."""
+def _by_value(series: Any) -> DictionaryColumn | None:
+    """Return a series as a `DictionaryColumn`, encoded by its own library; None if that is not possible."""
     import narwhals.stable.v1 as nw
 
     native = series.to_native()
@@ -421,14 +442,14 @@ def _by_value(series: Any) -> Factored | None:
     ordered = is_categorical and not by_appearance and nw.is_ordered_categorical(series)
     if series.implementation.is_pandas():
         if is_categorical:
-            return Factored(native.cat.codes.to_numpy(), native.cat.categories.tolist(), True, ordered)
+            return DictionaryColumn(native.cat.codes.to_numpy(), native.cat.categories.tolist(), True, ordered)
         try:
             codes, values = native.factorize()
         except (TypeError, ValueError):  # lists, arrays
             return None
         found = values.tolist()
         mixed = native.dtype == object and any(value in (0, 1) for value in found if isinstance(value, (int, float)))
-        return None if mixed else Factored(codes, found)  # True may have been taken for 1
+        return None if mixed else DictionaryColumn(codes, found)  # the library may have merged True and 1
     import pyarrow as pa
 
     try:
@@ -439,4 +460,4 @@ def _by_value(series: Any) -> Factored | None:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
         return None
     codes = array.indices.cast(pa.int64()).fill_null(UNKNOWN).to_numpy()
-    return Factored(codes, array.dictionary.to_pylist(), ordered, ordered)
+    return DictionaryColumn(codes, array.dictionary.to_pylist(), ordered, ordered)

@@ -1,4 +1,4 @@
-"""Tables out: some columns of a table replaced, in the kind it came in and, where values fit, with its types."""
+"""Tables as results: a table with some columns replaced, of the kind it came as and, where values fit, of its types."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ import numpy as np
 
 from ..core.exceptions import FgrnError
 from ..core.settings import name_of
-from .frames import Data, is_bare, is_batch, listed, narwhals_frame
+from .frames import Data, as_list, is_bare, is_batch, narwhals_frame
 
 
-def replaced(data: Data, plain: Mapping[str, Any], filled: Mapping[str, Sequence[Any]]) -> Data:
-    """The table with some columns replaced, as the kind it came in: lists stay lists, frames stay frames.
+def with_columns_replaced(data: Data, plain: Mapping[str, Any], filled: Mapping[str, Sequence[Any]]) -> Data:
+    """Return a table with some columns replaced, of the same kind: lists stay lists, frames stay frames.
 
-    `plain` are its columns as they were read: an iterator among them has been used up.
+    `plain` has the columns as they were read: an iterator in `data` is exhausted by then.
     """
     if isinstance(data, Mapping):
         kept = {
-            name: listed(plain[name_of(name)]) if isinstance(column, Iterator) else column
+            name: as_list(plain[name_of(name)]) if isinstance(column, Iterator) else column
             for name, column in data.items()
         }
         values = {name: filled[name_of(name)] for name in data if name_of(name) in filled}
         if all(map(is_bare, plain.values())):  # one row written without lists
             return {name: values[name][0] if name in values else column for name, column in kept.items()}
-        return {name: _like(column, values[name]) if name in values else column for name, column in kept.items()}
+        return {name: _column_like(column, values[name]) if name in values else column for name, column in kept.items()}
     if isinstance(data, np.ndarray):
-        return _structured_like(data, {name: _like(data[name], values) for name, values in filled.items()})
+        return _structured_like(data, {name: _column_like(data[name], values) for name, values in filled.items()})
     import narwhals.stable.v1 as nw
 
     frame = narwhals_frame(data)
-    new = {name: _like(frame[name].to_native(), values) for name, values in filled.items()}
+    new = {name: _column_like(frame[name].to_native(), values) for name, values in filled.items()}
     if frame.implementation.is_pandas():
         return frame.to_native().assign(**new)
     series = [nw.from_native(column, series_only=True).alias(name) for name, column in new.items()]
@@ -43,6 +43,7 @@ def replaced(data: Data, plain: Mapping[str, Any], filled: Mapping[str, Sequence
 
 
 def _structured_like(data: np.ndarray, new: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return a structured array with new columns, whose types may differ from the old ones."""
     columns = {name: new.get(name, data[name]) for name in data.dtype.names or ()}
     kinds = [(name, column.dtype, column.shape[1:]) for name, column in columns.items()]
     out = np.empty(data.shape, dtype=kinds)
@@ -52,18 +53,18 @@ def _structured_like(data: np.ndarray, new: Mapping[str, np.ndarray]) -> np.ndar
 
 
 def as_array(columns: Sequence[Any]) -> np.ndarray:
-    """Columns side by side: numbers if all are, else objects."""
-    arrays = [np.asarray(listed(column)) for column in columns]
+    """Return columns side by side as an array: of numbers if all columns are, else of objects."""
+    arrays = [np.asarray(as_list(column)) for column in columns]
     if all(array.dtype.kind in "biuf" for array in arrays):
         return np.stack(arrays, axis=1)
     out = np.empty((len(arrays[0]), len(arrays)), dtype=object)
     for position, column in enumerate(columns):
-        out[:, position] = listed(column)
+        out[:, position] = as_list(column)
     return out
 
 
 def frame_of(library: str, columns: Mapping[str, Any]) -> Any:
-    """Columns as a frame of "pandas", "polars" or "pyarrow"."""
+    """Return columns as a frame of "pandas", "polars" or "pyarrow"."""
     import narwhals.stable.v1 as nw
 
     try:
@@ -78,7 +79,7 @@ def frame_of(library: str, columns: Mapping[str, Any]) -> Any:
 
 
 def table_like(kind: str, columns: Mapping[str, Any]) -> Data:
-    """Columns as a table of some kind, see `frames.kind_of`; a mapping where its library is not there."""
+    """Return columns as a table of a kind given by `frames.kind_of`; a mapping if its library is not installed."""
     if kind == "array":
         return as_array(list(columns.values()))
     if kind == "mapping":
@@ -88,8 +89,8 @@ def table_like(kind: str, columns: Mapping[str, Any]) -> Data:
     return dict(columns)
 
 
-def _like(column: Any, values: Sequence[Any]) -> Any:
-    """New values for a column in the kind and, where they fit, the type it came in."""
+def _column_like(column: Any, values: Sequence[Any]) -> Any:
+    """Return new values for a column as the same kind of container and, where they fit, of the same type."""
     values = [value.item() if isinstance(value, np.generic) else value for value in values]
     if isinstance(column, np.ndarray):
         return _array_like(column, values)
@@ -121,7 +122,7 @@ def _pandas_like(column: Any, values: list[Any]) -> Any:
     if categories is None or set(values) <= set(categories):
         try:
             return pd.Series(values, index=column.index, dtype=column.dtype, name=column.name)
-        except Exception:  # the dtypes of pandas come from several libraries, each with errors of its own
+        except Exception:  # dtypes of pandas come from several libraries with different errors
             pass
     return pd.Series(values, index=column.index, name=column.name)
 
@@ -129,7 +130,7 @@ def _pandas_like(column: Any, values: list[Any]) -> Any:
 def _polars_like(column: Any, values: list[Any]) -> Any:
     import polars as pl
 
-    if column.dtype != pl.Null:  # a column of nothing has a type of its own, into which nothing fits
+    if column.dtype != pl.Null:  # the type of a column without values, which holds no value
         with suppress(TypeError, pl.exceptions.PolarsError):
             return pl.Series(column.name, values, dtype=column.dtype)
     return pl.Series(column.name, values, strict=False)

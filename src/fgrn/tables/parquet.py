@@ -1,4 +1,4 @@
-"""Parquet files in parts that can be read by themselves: some row groups of some files, of about as many rows each."""
+"""Parquet files in parts of about equal size, each of some row groups of some files, which are read separately."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..core.exceptions import TableFileError, first_line
-from .table_file import called, data_names, format_of
-from .text_header import check_names
+from .table_file import format_of, name_in_errors, names_without_index
+from .text_header import check_unique_names
 
-FEW, MANY = 16, 256
-"""Parts of a small table, so that many workers have some, and of a large one, whatever the number of workers."""
+FEWEST_PARTS, MOST_PARTS = 16, 256
+"""The number of parts of a small table, enough for many workers, and the most parts of a large one."""
 
-ENOUGH, MOST = 2**20, 2**25
-"""Rows of a part: with fewer its task costs more than its rows, with more it takes long to read again."""
+FEWEST_ROWS, MOST_ROWS = 2**20, 2**25
+"""The rows of a part: with fewer a task costs more than its rows, with more it takes long to repeat."""
 
 
-class Share(NamedTuple):
-    """Some row groups of a file, and the number of their first row in it."""
+class RowGroups(NamedTuple):
+    """Some row groups of a file, the number of their first row in it, and their number of rows."""
 
     file: str
     groups: tuple[int, ...]
@@ -25,44 +25,46 @@ class Share(NamedTuple):
     rows: int
 
 
-def shares_of(files: Sequence[str], kind: str | None) -> tuple[list[str], list[Share]]:
-    """The columns of the first file, and every row group of all of them."""
+def row_groups_of(files: Sequence[str], kind: str | None) -> tuple[list[str], list[RowGroups]]:
+    """Return the columns of the first file, and every row group of all files."""
     import pyarrow.parquet as parquet
 
     names: list[str] = []
-    found: list[Share] = []
+    found: list[RowGroups] = []
     for file in files:
         if format_of(file, kind) != "parquet":
             raise TableFileError(
-                f"{called(file)} is a text file. On a cluster files are Parquet; read text into a Dask dataframe, "
-                "dask.dataframe.read_csv, or turn it into Parquet."
+                f"{name_in_errors(file)} is a text file. On a cluster files are Parquet; read text into a Dask "
+                "dataframe, dask.dataframe.read_csv, or turn it into Parquet."
             )
         if file.endswith(".gz"):
-            raise TableFileError(f"{called(file)} is packed, and on a cluster files are read in parts: unpack it.")
+            raise TableFileError(
+                f"{name_in_errors(file)} is packed, and on a cluster files are read in parts: unpack it."
+            )
         try:
             about = parquet.read_metadata(file)
-        except Exception as error:  # pyarrow has several
-            raise TableFileError(f"{called(file)} cannot be read as parquet: {first_line(error)}") from error
+        except Exception as error:  # pyarrow raises several kinds
+            raise TableFileError(f"{name_in_errors(file)} cannot be read as parquet: {first_line(error)}") from error
         if not names:
-            names = data_names(about.schema.to_arrow_schema().names)
-            check_names(names, called(file))
+            names = names_without_index(about.schema.to_arrow_schema().names)
+            check_unique_names(names, name_in_errors(file))
         first = 0
         for group in range(about.num_row_groups):
             rows = about.row_group(group).num_rows
-            found.append(Share(file, (group,), first, rows))
+            found.append(RowGroups(file, (group,), first, rows))
             first += rows
     return names, found
 
 
 def rows_of_a_part(total: int) -> int:
-    """About how many rows each part has."""
-    return min(MOST, max(-(-total // MANY), min(-(-total // FEW), ENOUGH)))
+    """Return the approximate number of rows of each part."""
+    return min(MOST_ROWS, max(-(-total // MOST_PARTS), min(-(-total // FEWEST_PARTS), FEWEST_ROWS)))
 
 
-def parted(shares: Sequence[Share]) -> Iterator[list[Share]]:
-    """Parts of about as many rows, in order; row groups of one file that follow each other are one share."""
+def parts_of(shares: Sequence[RowGroups]) -> Iterator[list[RowGroups]]:
+    """Yield parts of about equal numbers of rows, in order; consecutive row groups of a file are joined."""
     enough = rows_of_a_part(sum(share.rows for share in shares))
-    part: list[Share] = []
+    part: list[RowGroups] = []
     for share in shares:
         if part and part[-1].file == share.file:
             before = part.pop()

@@ -1,6 +1,7 @@
 """What the columns of a table mean: levels, their order, codes for missing values, bins of numbers.
 
-A `Schema` is found in a table, shown, changed, and kept with a model, so that the next table is read in the same way.
+A `Schema` is inferred from a table, printed, changed, and saved with a model, so that later tables are read in the same
+way.
 """
 
 from __future__ import annotations
@@ -25,31 +26,31 @@ from ..core.exceptions import (
     warn,
 )
 from ..core.labels import Label, is_missing_word, is_number
-from . import doubts, frames
-from .columns import MOST_BITS, Column, bin_labels, numeric, plain_value, told_apart
+from . import frames, table_warnings
+from .columns import MOST_BITS, Column, bin_labels, checked_dictionary, numeric, plain_value
 from .distinct import Distinct
 from .frames import Coded
 
 MOST_LEVELS = 50
-"""Words a column may have before it looks like a name or a number that nobody wants to learn from."""
+"""The most distinct words of a column by default: with more it looks like a name or an identifier."""
 
 MOST_NUMBERS, FEW_NUMBERS, REPEATS = 12, 3, 3
-"""Different numbers in a column that are taken as they are: not more than the first, and, unless they are as few as the
-second, each about so often as the third says. Others are put in bins."""
+"""When the distinct numbers of a column are its levels: at most MOST_NUMBERS, and either at most FEW_NUMBERS or each in
+REPEATS rows on average. Otherwise they are put into bins."""
 
 BINS = 5
 
 UNSEEN = ("unknown", "error")
 
-MOST_TOLD = 3
-"""Columns of which one warning tells what was not seen in training."""
+MOST_UNSEEN_LISTED = 3
+"""The most columns that a warning of unseen levels lists."""
 
 
 class Schema(Mapping[str, Column]):
-    """The columns of a table, by name.
+    """A mapping from the names of the columns of a table to their descriptions.
 
-    `Schema.infer(table)` finds it; `print` shows it; `schema.with_column("age", edges=[30, 60], levels=[...])` and
-    `schema.without("id")` make another one.
+    `Schema.infer(table)` infers it, `print` shows it, `schema.with_column("age", edges=[30, 60], levels=[...])` and
+    `schema.without("id")` return a changed one.
     """
 
     def __init__(self, columns: Iterable[Column]) -> None:
@@ -73,29 +74,29 @@ class Schema(Mapping[str, Column]):
         categories: Mapping[str, Sequence[Any] | None] | None = None,
         keep_empty: bool = False,
     ) -> Schema:
-        """The schema of a table: words are levels, few different numbers too, many fall into bins of equal weight.
+        """Infer the schema of a table: words and few distinct numbers are levels, many numbers go into quantile bins.
 
         Args:
-            data: a mapping of columns, any dataframe, or a `Stream` and what can be made one, read once at constant
-                memory; weights are then the name of a column.
-            missing: values that mean "unknown", beside None and NaN, in this table and in those that follow. Unless
-                given, words such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-            bins: how many bins a column with many different numbers gets.
-            max_levels: the most levels a column of words or categories may have.
-            weights: one weight per row, for the borders of bins.
-            categories: the levels of some columns in order; unless given, those of categorical columns of a frame.
-            keep_empty: whether a column without any known value is kept, without levels and with a warning; it is an
-                error unless asked for.
+            data: a mapping of columns, any dataframe, or a `Stream` or what can be made one, which is read once with
+                constant memory; weights are then the name of a column.
+            missing: values that mean a missing value, beside None and NaN, in this table and in later ones. None for
+                words such as "?", "NA" and "", as in files, with a warning; () keeps these as levels.
+            bins: the number of bins of a column with many distinct numbers.
+            max_levels: the most levels of a column of words or categories.
+            weights: one weight per row, for the edges of bins.
+            categories: the levels of some columns in order; categorical columns of a frame have their own.
+            keep_empty: whether a column without any observed value is kept, without levels and with a warning,
+                instead of being an error.
         """
         settings.whole("bins", bins, 2, SchemaError)
         settings.whole("max_levels", max_levels, 1, SchemaError)
-        codes = None if missing is None else _codes(missing)
+        codes = None if missing is None else _missing_codes(missing)
         columns = _columns_of(data, weights)
         if not columns:
             raise SchemaError("This table has no column.")
         if weights is not None and not isinstance(weights, str) and not np.all(weights):
-            kept = np.flatnonzero(weights)  # a row without weight is as if it were not there
-            columns = {name: frames.taken(column, kept) for name, column in columns.items()}
+            kept = np.flatnonzero(weights)  # rows of weight zero are left out
+            columns = {name: frames.select_rows(column, kept) for name, column in columns.items()}
             weights = np.asarray(weights)[kept]
         given = categories or {}
         found = cls(
@@ -106,13 +107,15 @@ class Schema(Mapping[str, Column]):
         )
         empty = [repr(name) for name, column in found.items() if not column.levels]
         if empty and (not keep_empty or len(empty) == len(found)):
-            raise SchemaError(f"{_columns(empty)} no known value. Leave {'it' if len(empty) == 1 else 'them'} out.")
+            raise SchemaError(
+                f"{_columns_have(empty)} no known value. Leave {'it' if len(empty) == 1 else 'them'} out."
+            )
         if empty:
             what = "it" if len(empty) == 1 else "them"
-            warn(f"{_columns(empty)} no known value, so nothing is learnt of {what}.", EmptyColumnWarning)
+            warn(f"{_columns_have(empty)} no known value, so nothing is learnt of {what}.", EmptyColumnWarning)
         if codes is None:
-            doubts.tell_missing(found, columns)
-        doubts.doubt_names(found.values())
+            table_warnings.warn_of_missing_words(table_warnings.words_as_missing(found, columns))
+        table_warnings.warn_of_names_like_values(found.values())
         return found
 
     def __getitem__(self, name: str) -> Column:
@@ -138,11 +141,11 @@ class Schema(Mapping[str, Column]):
 
     @property
     def states(self) -> dict[str, list[Label]]:
-        """What `fgrn.lvm` and the others take as `observed`; columns without levels are left out."""
+        """The levels by column, as `fgrn.lvm` and others take `observed`; columns without levels are left out."""
         return {name: list(column.levels) for name, column in self._columns.items() if column.levels}
 
     def with_column(self, name: str, **changes: Any) -> Schema:
-        """The same with some things changed in one column: levels, edges, centers, missing, ordered."""
+        """Return a schema with one column changed: its levels, edges, centers, missing, ordered or missing_words."""
         known = set(Column.__dataclass_fields__) - {"name"}
         for field in changes:
             if field not in known:
@@ -162,20 +165,20 @@ class Schema(Mapping[str, Column]):
         return Schema(changed if column.name == name else column for column in self.values())
 
     def without(self, *names: str) -> Schema:
-        """The same but for some columns."""
+        """Return a schema without some of the columns."""
         for name in names:
             self[name]
         return Schema(column for column in self.values() if column.name not in names)
 
     def codes(self, data: Any, unseen: str = "unknown", kept: bool = False) -> dict[str, Coded]:
-        """The columns of a table as codes; a value that is no level is unknown, with one warning.
+        """Return the columns of a table as codes; unseen values are missing, with one warning for all.
 
         Columns without levels are left out.
 
         Args:
-            data: a mapping of columns or any dataframe; columns that the schema does not know are an error.
-            unseen: "unknown", or "error" for a value that is no level.
-            kept: whether the warning says that such values stay in the table, as where others are filled in.
+            data: a mapping of columns or any dataframe; columns that are not in the schema are an error.
+            unseen: "unknown" to treat a value that is not a level as missing, "error" to raise SchemaError.
+            kept: whether the warning says that such values stay in the table, for imputation.
         """
         settings.choice("unseen", unseen, UNSEEN, SchemaError)
         columns = frames.columns(data, by_value=True)
@@ -198,13 +201,17 @@ class Schema(Mapping[str, Column]):
         return out
 
     def unseen_text(self, strange: Mapping[str, Mapping[Any, int]]) -> str:
-        """What to say of values that are no levels, given how often each column has them."""
+        """Return the sentences about values that are not levels, given how often each column has them."""
         told = [_unseen_text(self[name], found) for name, found in strange.items()]
-        more = [f"{len(told) - MOST_TOLD:,} more columns have such values."] if len(told) > MOST_TOLD else []
-        return " ".join([*told[:MOST_TOLD], *more])
+        more = (
+            [f"{len(told) - MOST_UNSEEN_LISTED:,} more columns have such values."]
+            if len(told) > MOST_UNSEEN_LISTED
+            else []
+        )
+        return " ".join([*told[:MOST_UNSEEN_LISTED], *more])
 
     def as_dict(self) -> list[dict[str, Any]]:
-        """Plain lists and mappings, as a model file keeps them."""
+        """Return the schema as lists and mappings, as a model file stores it."""
         kept = []
         for column in self.values():
             record: dict[str, Any] = {"name": column.name, "levels": list(column.levels)}
@@ -216,26 +223,26 @@ class Schema(Mapping[str, Column]):
 
     @classmethod
     def from_dict(cls, records: Sequence[Mapping[str, Any]]) -> Schema:
-        """The schema of what `as_dict` gave."""
+        """Return the schema that `as_dict` has written."""
         return cls(Column(**dict(record)) for record in records)
 
     def __repr__(self) -> str:
         rows = []
         for column in self.values():
             kind = "bins" if column.is_binned else "ordered" if column.ordered else "levels"
-            codes = f"(missing: {_shown(column.missing)})" if column.missing else ""
+            codes = f"(missing: {_codes_text(column.missing)})" if column.missing else ""
             rows.append(
                 [column.name, f"{len(column.levels):3}", kind, shortened(column.levels, 6) or "(nothing known)", codes]
             )
         heading = f"Schema of {counted(len(self), 'column')}"
-        return "\n".join([heading, *([printing.aligned([], rows, 5, 2, printing.room())] if rows else [])])
+        return "\n".join([heading, *([printing.text_table([], rows, 5, 2, printing.terminal_width())] if rows else [])])
 
     def _repr_html_(self) -> str:
         from html import escape
 
         def cells(column: Column) -> list[str]:
             kind = "bins" if column.is_binned else "levels"
-            return [f"{len(column.levels)}", kind, shortened(column.levels, 8), _shown(column.missing)]
+            return [f"{len(column.levels)}", kind, shortened(column.levels, 8), _codes_text(column.missing)]
 
         rows = "".join(
             f"<tr><th>{escape(visible(column.name))}</th>"
@@ -247,8 +254,8 @@ class Schema(Mapping[str, Column]):
         return f"<table><caption>Schema of {counted(len(self), 'column')}</caption>{head}{rows}</table>"
 
 
-def _codes(missing: Any) -> tuple[Label, ...]:
-    """Codes for missing values; the word "-9" also stands for the number, which it is in a column of numbers."""
+def _missing_codes(missing: Any) -> tuple[Label, ...]:
+    """Return the codes for missing values; the word "-9" also gives the number, for columns of numbers."""
     codes = [plain_value(value, "missing") for value in settings.one_or_more("missing", missing, SchemaError)]
     numbers = [float(code) for code in codes if isinstance(code, str) and is_number(code)]
     every = dict.fromkeys([*codes, *(plain_value(number, "missing") for number in numbers)])
@@ -256,7 +263,7 @@ def _codes(missing: Any) -> tuple[Label, ...]:
 
 
 def _columns_of(data: Any, weights: Any) -> dict[str, Any]:
-    """The columns of a table as they are, or by the different values that a stream was found to have."""
+    """Return the columns of a table by value, or the distinct values of the columns of a stream."""
     if isinstance(data, Mapping):
         return (
             dict(data)
@@ -279,23 +286,24 @@ def _inferred(
     max_levels: int,
     weights: np.ndarray | None,
 ) -> Column:
-    doubts.check_name(name)
+    """Return the inferred description of one column."""
+    table_warnings.check_column_name(name)
     rows, given = None, column
     if isinstance(column, Distinct):
         rows, (column, weights) = column.rows, column.column
     if isinstance(column, np.ndarray) and column.ndim != 1 and column.size:
         raise SchemaError(f"Column {name!r} has {counted(column.ndim, 'dimension')}, and a column of a table has one.")
-    found = _distinct(column, name, rows is None)
+    found = _distinct_values(column, name, rows is None)
     used = missing
     if used is None:
         used = tuple(value for value in found if is_missing_word(value) and value not in (categories or ()))
     ordered = categories is not None
-    if categories is None and isinstance(column, frames.Factored) and column.categorical:
+    if categories is None and isinstance(column, frames.DictionaryColumn) and column.categorical:
         ordered = column.ordered
         categories = [value for value in column.values if missing is not None or not is_missing_word(value)]
     levels = [value for value in found if value not in used]
     rows = rows if rows is not None else 1 if frames.is_bare(column) else len(column)
-    if categories is not None and (levels or not rows):  # what no row has cannot be learnt, even if it has a name
+    if categories is not None and (levels or not rows):  # a categorical column without any value has no levels
         levels = [plain_value(value, name) for value in categories if value not in used]
     if not levels:
         return Column(name, (), missing=used)
@@ -305,11 +313,11 @@ def _inferred(
         weight = float(known.sum() if weights is None else np.asarray(weights)[known].sum())
         if len(levels) > MOST_NUMBERS or (len(levels) > FEW_NUMBERS and weight < REPEATS * len(levels)):
             return _in_bins(name, numbers, used, bins, weights)
-        return Column(name, tuple(sorted(_short(level, name) for level in levels)), missing=used, ordered=True)
+        return Column(name, tuple(sorted(_storable_level(level, name) for level in levels)), missing=used, ordered=True)
     if len(levels) > max_levels:
-        odd = doubts.words_among_numbers(dict.fromkeys(levels, 1)) if categories is None else []
+        odd = table_warnings.words_among_numbers(dict.fromkeys(levels, 1)) if categories is None else []
         if odd:
-            row = "" if isinstance(given, Distinct) else f" in row {frames.listed(column).index(odd[0])}"
+            row = "" if isinstance(given, Distinct) else f" in row {frames.as_list(column).index(odd[0])}"
             more = f" ({len(odd) - 1:,} more are none either)" if odd[1:] else ""
             raise SchemaError(
                 f"Column {name!r}: {odd[0]!r}{row} is no number{more}; the other {len(levels) - len(odd):,} distinct "
@@ -322,7 +330,7 @@ def _inferred(
             f"{'' if len(found) == len(levels) else 'or the categories that no row has, '}or set "
             f"max_levels={len(levels)}."
         )
-    levels = [_short(level, name) for level in levels]
+    levels = [_storable_level(level, name) for level in levels]
     if categories is None:
         levels.sort(key=lambda value: (isinstance(value, str), value))
     return Column(name, tuple(levels), missing=used, ordered=ordered)
@@ -331,7 +339,7 @@ def _inferred(
 def _in_bins(
     name: str, numbers: np.ndarray, missing: tuple[Label, ...], bins: int, weights: np.ndarray | None
 ) -> Column:
-    """Bins of about the same weight; fewer where one value has more than its share."""
+    """Return a column with bins of about equal weight; fewer where one value has more weight than a bin."""
     known = ~np.isnan(numbers)
     values = numbers[known]
     weight = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)[known]
@@ -351,18 +359,18 @@ def _in_bins(
     # the middle of two neighbours in floating point may be the lower one
     edges = [edge if edge > distinct[cut - 1] else float(distinct[cut]) for edge, cut in zip(edges, cuts, strict=True)]
     borders = [0, *cuts, len(distinct)]
-    centers = [_mean(distinct[a:b], share[a:b]) for a, b in pairwise(borders)]
+    centers = [_weighted_mean(distinct[a:b], share[a:b]) for a, b in pairwise(borders)]
     return Column(name, tuple(bin_labels(edges)), tuple(edges), tuple(centers), missing, ordered=True)
 
 
-def _mean(values: np.ndarray, weights: np.ndarray) -> float:
-    """The weighted mean, also of numbers whose sum would overflow."""
+def _weighted_mean(values: np.ndarray, weights: np.ndarray) -> float:
+    """Return the weighted mean, without overflow of the sum."""
     size = float(np.abs(values).max()) or 1.0
     return float(np.average(values / size, weights=weights if weights.sum() else None)) * size
 
 
-def _short(level: Any, name: str) -> Any:
-    """A level as a model file can hold it: a whole number of at most 64 bits, or else a float, if that is the same."""
+def _storable_level(level: Any, name: str) -> Any:
+    """Return a level as a model file can hold it: an integer of at most 64 bits, or an equal float."""
     if not isinstance(level, int) or level.bit_length() <= MOST_BITS:
         return level
     if int(float(level)) != level:
@@ -373,35 +381,37 @@ def _short(level: Any, name: str) -> Any:
     return float(level)
 
 
-def _distinct(column: Any, name: str, rows: bool) -> dict[Any, None]:
-    """The different known values of a column; errors name the row where `rows` are those of the table."""
+def _distinct_values(column: Any, name: str, rows: bool) -> dict[Any, None]:
+    """Return the distinct values of a column that are not missing; errors name the row if `rows` is true."""
     if frames.is_numbers(column):
         values = np.unique(column)
         values = values[values == values]  # without NaN
         found = dict.fromkeys(plain_value(value, name) for value in values)
     else:
-        apart = told_apart(column, name)
-        doubts.check_text(apart, name, rows)
+        apart = checked_dictionary(column, name)
+        table_warnings.check_text(apart, name, rows)
         found = dict.fromkeys(plain_value(value, name) for value in apart.found)
         found.pop(None, None)
     endless = next((value for value in found if value in (inf, -inf)), None)
     if endless is not None:
-        row = frames.listed(column).index(endless) if rows else None
+        row = frames.as_list(column).index(endless) if rows else None
         where = f"Column {name!r}" if row is None else f"Row {row}, {name!r}"
         raise SchemaError(f"{where}: infinity is in no bin, and no level. Replace it, or leave it unknown.")
     return found
 
 
-def _shown(codes: Iterable[Label]) -> str:
-    """Codes for missing values, each once, be it a word or a number."""
+def _codes_text(codes: Iterable[Label]) -> str:
+    """Return the codes for missing values as text, each once, be it a word or a number."""
     return shortened(dict.fromkeys(map(str, codes)))
 
 
-def _columns(names: Sequence[str]) -> str:
+def _columns_have(names: Sequence[str]) -> str:
+    """Return the subject and verb of a sentence about columns: "Column 'a' has", "Columns 'a', 'b' have"."""
     return f"{'Column' if len(names) == 1 else 'Columns'} {shortened(names)} {'has' if len(names) == 1 else 'have'}"
 
 
 def _unseen_text(column: Column, found: Mapping[Any, int]) -> str:
+    """Return a sentence about the values of a column that are not levels."""
     levels = shortened([repr(level) for level in found], 4)
     word = "level" if len(found) == 1 else "levels"
     rows = sum(found.values())

@@ -94,7 +94,7 @@ def _as_arrow(batch: Batch) -> Any:
     if hasattr(batch.frame, "column_names"):
         return batch.frame
     if isinstance(batch.frame, Mapping):
-        columns = {name: frames.listed(column) for name, column in batch.frame.items()}
+        columns = {name: frames.as_list(column) for name, column in batch.frame.items()}
     else:
         frame = frames.narwhals_frame(batch.frame)
         try:
@@ -119,7 +119,7 @@ def cut(batch: Batch, rows: int) -> Iterator[Batch]:
         part = slice(first, first + rows)
         if isinstance(batch.frame, Mapping):
             which = np.arange(len(batch.numbers))[part]
-            piece: Any = {name: frames.taken(column, which) for name, column in batch.frame.items()}
+            piece: Any = {name: frames.select_rows(column, which) for name, column in batch.frame.items()}
         elif isinstance(batch.frame, np.ndarray):
             piece = batch.frame[part]
         else:

@@ -1,4 +1,4 @@
-"""What the first lines of a text table say: what stands between values, and how columns are called."""
+"""The first lines of a text table: the delimiter between values, and the names of the columns."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..core.labels import is_number
 from .text_source import SAMPLE_BYTES
 
 DELIMITERS = {",": "','", ";": "';'", "\t": "tabs", "|": "'|'"}
-"""What may stand between values, and what it is called; the first unless the others fit better."""
+"""The delimiters between values, and their names in messages; the first is taken unless others fit better."""
 
 SAMPLE_LINES = 50
-"""How many lines are looked at to see what stands between values."""
+"""The number of lines that are read to find the delimiter."""
 
 
-def seen_delimiter(sample: bytes, where: str) -> str:
-    """What stands between values, as seen in the first lines, with a warning unless it is ','."""
+def detect_delimiter(sample: bytes, where: str) -> str:
+    """Return the delimiter found in the first lines, with a warning unless it is ','."""
     delimiter = delimiter_of(_whole_lines(sample))
     if delimiter != ",":
         warn(f"{where}: values are separated by {DELIMITERS[delimiter]}, it seems; delimiter= chooses.", FgrnWarning)
@@ -29,7 +29,7 @@ def seen_delimiter(sample: bytes, where: str) -> str:
 
 
 def delimiter_of(text: str) -> str:
-    """What stands between values in the first lines of a text: a comma, unless with another more lines are alike."""
+    """Return the delimiter with which most of the first lines have equally many values; a comma if in doubt."""
     best, most = ",", 0.5
     for delimiter in DELIMITERS:
         with suppress(csv.Error):
@@ -42,7 +42,7 @@ def delimiter_of(text: str) -> str:
 
 
 def _whole_lines(sample: bytes) -> str:
-    """The first lines of a file without the last one, which may be cut off."""
+    """Return the first lines of a file as text, without the last one, which may be incomplete."""
     sample = sample[:SAMPLE_BYTES]
     if len(sample) == SAMPLE_BYTES:
         sample = sample[: 1 + max(sample.rfind(b"\n"), sample.rfind(b"\r"))] or sample
@@ -50,7 +50,7 @@ def _whole_lines(sample: bytes) -> str:
 
 
 def column_names(names: Sequence[str], where: str) -> list[str]:
-    """The names of columns; one that has none is called by its place."""
+    """Return the names of the columns; a column without a name is named after its position."""
     out, taken, new = list(names), set(names), []
     for position, name in enumerate(names):
         if not name:
@@ -72,12 +72,12 @@ def column_names(names: Sequence[str], where: str) -> list[str]:
             f"{'it' if len(new) == 1 else 'them'} out. If the first line is a row, say header=False.",
             FgrnWarning,
         )
-    check_names(out, where)
+    check_unique_names(out, where)
     return out
 
 
-def check_names(names: Sequence[str], where: str) -> None:
-    """Refuse two columns of one name."""
+def check_unique_names(names: Sequence[str], where: str) -> None:
+    """Raise TableFileError if two columns have the same name."""
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise TableFileError(

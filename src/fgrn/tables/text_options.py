@@ -1,8 +1,8 @@
-"""How text tables are written: the options of those who read them, checked."""
+"""How text tables are written: the checked options for reading them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,24 +15,27 @@ from .columns import plain_value
 
 @dataclass(frozen=True)
 class TextOptions:
-    """How text tables are written; see `table_file.read`. What cannot be meant is a TableFileError.
+    """How text tables are written; see `table_file.read`. Invalid options are a TableFileError.
 
     Attributes:
-        missing: the words that stand for unknown; given as one word or number, several, or None for the usual words.
-        header: whether the first line names the columns.
-        delimiter: between values; None to see it in the first lines.
-        encoding: None for that of the byte order mark, or UTF-8.
-        decimal: the mark before the fraction of a number.
+        missing: the words that mean a missing value; given as a word, a number, a list, or None for the usual words.
+        missing_by_default: whether it was None, so that a warning lists the words that occurred.
+        header: whether the first line has the names of the columns.
+        delimiter: the character between values; None to find it in the first lines.
+        encoding: the encoding of the text; None for that of the byte order mark, or UTF-8.
+        decimal: the decimal mark of numbers.
     """
 
-    missing: Any = MISSING
+    missing: Any = None
     header: bool = True
     delimiter: str | None = None
     encoding: str | None = None
     decimal: str = "."
+    missing_by_default: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "missing", _words(self.missing))
+        object.__setattr__(self, "missing_by_default", self.missing is None)
+        object.__setattr__(self, "missing", _missing_as_words(self.missing))
         if not isinstance(self.header, (bool, np.bool_)):
             raise TableFileError(
                 f"The 'header' is True if the first line names the columns, or else False. Got {self.header!r} instead."
@@ -47,8 +50,8 @@ class TextOptions:
             raise TableFileError(f"The decimal mark of numbers is . or a comma. Got {self.decimal!r}.")
 
 
-def _words(missing: Any) -> tuple[str, ...]:
-    """What stands for unknown in a text: words, and numbers as they are written."""
+def _missing_as_words(missing: Any) -> tuple[str, ...]:
+    """Return the words that mean a missing value in a text; numbers are converted to words."""
     if missing is None:
         return MISSING
     try:

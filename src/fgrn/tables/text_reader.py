@@ -1,43 +1,52 @@
-"""Text tables (CSV, TSV) read in batches, at constant memory; a table in memory is all its batches together.
+"""Reading text tables (CSV, TSV) in batches with constant memory; a table in memory is all batches together.
 
-Blocks of whole records (`text_records`) are parsed by Arrow, each value as text (`text_types` finds numbers). Values
-are trimmed. In a table of one column an empty line is a row whose value is missing; in others empty lines are skipped,
-as are those before the line of names. A line of blanks is an empty line.
+Blocks of whole records (`text_records`) are parsed by Arrow, each value as text (`text_types` converts numbers). Values
+are trimmed. In a table of one column an empty line is a row with a missing value; in others empty lines are skipped, as
+are those before the line of names. A line of blanks is an empty line.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.exceptions import TableFileError
-from .text_header import column_names, seen_delimiter
+from .text_header import column_names, detect_delimiter
 from .text_options import TextOptions
-from .text_records import LONGEST_ROW, Block, blanks_beside, chosen_records, record_blocks, record_ends, records_of
-from .text_source import TextSource, line_ends, opened
-from .text_types import ColumnTypes, encode, missing_values
+from .text_records import (
+    LONGEST_ROW,
+    RecordBlock,
+    blanks_beside,
+    chosen_records,
+    record_blocks,
+    record_ends,
+    split_records,
+)
+from .text_source import TextSource, line_ends, open_table
+from .text_types import ColumnTypes, encode_text, missing_values
 
-BLOCK_BYTES = 2**22
-"""Bytes that are parsed at once."""
+PARSED_BYTES = 2**22
+"""The number of bytes to parse at a time."""
 
 LONGEST_VALUE = 2**16
-"""Bytes of a value: more are many lines that a quotation mark has swallowed."""
+"""The most bytes of a value: a longer one has a quotation mark that is not closed."""
 
 LONGEST_SHOWN = 40
-"""Of a value in an error."""
+"""The most characters of a value in an error."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class BadRow(NamedTuple):
-    """A row that cannot be read: where, and why.
+    """A row that cannot be read: where it is, and why.
 
-    `row` is counted from 0 and `line`, if it is known, from 1; `kind` says in a few words what is wrong; `column` and
-    `value` are given if it is one value. A row that is `fatal` is an error even where bad rows are left out.
+    `row` is counted from 0 and `line`, if known, from 1; `kind` is the reason in a few words; `column` and `value` are
+    given if one value is the reason. A `fatal` row is an error even if bad rows are skipped.
     """
 
     row: int
@@ -50,19 +59,25 @@ class BadRow(NamedTuple):
 
 
 class TextBatch(NamedTuple):
-    """Some rows as an Arrow table of dictionaries, and the number of each row in its file, counted from 0."""
+    """Some rows of a text file.
+
+    table     an Arrow table of dictionaries
+    numbers   the number of each row in its file, counted from 0
+    missing   by column: the words for missing values in it, and the number of rows of each
+    """
 
     table: Any
     numbers: Sequence[int]
+    missing: Mapping[str, Counter[str]]
 
 
 def infinite(row: int, column: str, value: float) -> BadRow:
-    """What is wrong with a row that holds an infinite number."""
+    """Return the BadRow for an infinite number."""
     return BadRow(row, "it is in no bin, and no level", "no level of it", column, value)
 
 
 def bad_row_error(where: str, bad: BadRow) -> TableFileError:
-    """The error for a row that cannot be read."""
+    """Return the error for a row that cannot be read."""
     line = "" if bad.line is None else f", line {bad.line}"
     column = "" if not bad.column else f", column {bad.column!r}"
     value = "" if not bad.column or bad.fatal else f", value {bad.value!r}"
@@ -70,8 +85,8 @@ def bad_row_error(where: str, bad: BadRow) -> TableFileError:
     return TableFileError(f"{where}, row {bad.row:,}{line}{column}{value}: {bad.why}.{remedy}")
 
 
-def read_table(name: str, where: str, options: TextOptions) -> Any:
-    """All rows of a text file, as an Arrow table; None if there are no rows."""
+def read_table(name: str, where: str, options: TextOptions) -> tuple[Any, Mapping[str, Counter[str]]]:
+    """Return all rows of a text file as an Arrow table, None without rows, and the words for missing values."""
     import pyarrow as pa
 
     from .spool import without_dictionaries
@@ -80,13 +95,16 @@ def read_table(name: str, where: str, options: TextOptions) -> Any:
         raise bad_row_error(where, bad)
 
     types = ColumnTypes(options.decimal)
+    words: dict[str, Counter[str]] = defaultdict(Counter)
     tables = []
     for batch in read_batches(name, where, options, refuse, in_memory=True):
         types.see(batch.table)
+        for column, some in batch.missing.items():
+            words[column].update(some)
         tables.append(batch.table)
     if not tables:
-        return None
-    return pa.concat_tables([without_dictionaries(types.typed(table)) for table in tables])
+        return None, words
+    return pa.concat_tables([without_dictionaries(types.typed(table)) for table in tables]), words
 
 
 def read_batches(
@@ -99,38 +117,40 @@ def read_batches(
     in_memory: bool = False,
     block_bytes: int | None = None,
 ) -> Iterator[TextBatch]:
-    """Batches of a text file, or of standard input ("-"), as its rows come.
+    """Yield batches of a text file, or of standard input ("-"), as soon as their rows are read.
 
     Args:
-        name: of the file.
-        where: what errors call it.
-        options: how it is written.
-        on_bad: called with every row that cannot be read; such rows are left out, if it returns.
-        rows: how many rows a batch has, at most.
-        in_memory: whether all batches will be held at once: a small gzip file may then not unpack to a huge table, and
-            a pipe is read in large blocks.
-        block_bytes: how much is parsed at once, BLOCK_BYTES unless given; the rows and errors do not depend on it.
+        name: the name of the file.
+        where: the name of the file in errors.
+        options: how the text is written.
+        on_bad: called with every row that cannot be read; if it returns, the row is skipped.
+        rows: the most rows of a batch.
+        in_memory: whether all batches will be held in memory, which limits the size that a gzip file may unpack to;
+            a pipe is then read in large blocks.
+        block_bytes: the number of bytes to parse at a time, None for PARSED_BYTES; rows and errors do not depend on it.
     """
-    with opened(name, in_memory) as file:
+    with open_table(name, in_memory) as file:
         source = TextSource(file, where, options.encoding, live=name == "-" and not in_memory)
-        delimiter = options.delimiter or seen_delimiter(source.sample, where)
-        blocks = record_blocks(source, where, delimiter, block_bytes or BLOCK_BYTES)
+        delimiter = options.delimiter or detect_delimiter(source.sample, where)
+        blocks = record_blocks(source, where, delimiter, block_bytes or PARSED_BYTES)
         missing = missing_values(options.missing)
         parser, first = None, 0
         for block in _from_first_record(blocks, where, delimiter, options.header):
             if parser is None:
-                parser, block = _begun(block, where, delimiter, options.header)
+                parser, block = _start_parser(block, where, delimiter, options.header)
             if not block.data:
                 continue
-            parsed = parser.parsed(block, first)
+            parsed = parser.parse_block(block, first)
             for table, numbers in parsed.parts(on_bad, where):
-                for piece, those in _cut(table, numbers, rows):
-                    yield TextBatch(_encoded(piece, parser.names, missing), those)
+                for piece, those in _pieces(table, numbers, rows):
+                    yield _text_batch(piece, parser.names, those, missing)
             first += parsed.total
 
 
-def _from_first_record(blocks: Iterator[Block], where: str, delimiter: str, header: bool) -> Iterator[Block]:
-    """Blocks from the first line that is not blank on; without names, blank lines before it come with it."""
+def _from_first_record(
+    blocks: Iterator[RecordBlock], where: str, delimiter: str, header: bool
+) -> Iterator[RecordBlock]:
+    """Yield blocks from the first line that is not blank; without a header, preceded by blank lines."""
     begun, before, line = False, b"", 1
     for block in blocks:
         if begun:
@@ -146,24 +166,24 @@ def _from_first_record(blocks: Iterator[Block], where: str, delimiter: str, head
                 raise TableFileError(f"{where} begins with more than {LONGEST_ROW:,} bytes of empty lines.")
         begun = end < len(block.data)
         if begun:
-            yield Block(data, line)
-        before = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")  # \r and the \n of the next block are two ends
+            yield RecordBlock(data, line)
+        before = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")  # else \r and \n at a border would be one line end
 
 
 def _blank_end(data: bytes, delimiter: str) -> int:
-    """Where the blank lines end with which a block begins."""
+    """Return the offset where the blank lines at the beginning of a block end."""
     blanks = blanks_beside(delimiter)
     found = re.match(rb"(?:[%s]*(?:\r\n|\r|\n))*" % blanks, data)
     end = 0 if found is None else found.end()
     return end if data[end:].strip(blanks) else len(data)
 
 
-def _begun(block: Block, where: str, delimiter: str, header: bool) -> tuple[_Parser, Block]:
-    """The parser of a table that begins with a block, and the block without the names of columns."""
+def _start_parser(block: RecordBlock, where: str, delimiter: str, header: bool) -> tuple[_Parser, RecordBlock]:
+    """Return the parser of a table that begins with a block, and the block without the header."""
     before = 0 if header else _blank_end(block.data, delimiter)
     end = int(record_ends(block.data[before:], delimiter)[0])
     record = block.data[before : before + end]
-    values = _values(record, delimiter)
+    values = _record_values(record, delimiter)
     if not header:
         return _Parser([f"x{place}" for place in range(len(values))], delimiter), block
     for value in values:
@@ -180,17 +200,17 @@ def _begun(block: Block, where: str, delimiter: str, header: bool) -> tuple[_Par
             f"{where}, line {block.line}: the names of its columns are not UTF-8 ({error.object[:LONGEST_SHOWN]!r}); "
             "say which encoding= it is, such as cp1252."
         ) from None
-    return _Parser(names, delimiter), Block(block.data[end:], block.line + line_ends(record))
+    return _Parser(names, delimiter), RecordBlock(block.data[end:], block.line + line_ends(record))
 
 
-def _values(record: bytes, delimiter: str) -> list[bytes]:
-    """The values of one record; Arrow counts them in whole lines only."""
+def _record_values(record: bytes, delimiter: str) -> list[bytes]:
+    """Return the values of one record, split by Arrow."""
     import pyarrow as pa
     from pyarrow import csv as arrow
 
     most = 1 + record.count(delimiter.encode())
     found = arrow.read_csv(
-        pa.BufferReader(_marked(record) + b"\n"),
+        pa.BufferReader(_with_second_mark(record) + b"\n"),
         arrow.ReadOptions(autogenerate_column_names=True, block_size=_one_block(record), use_threads=False),
         arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         arrow.ConvertOptions(column_types={f"f{place}": pa.binary() for place in range(most)}),
@@ -199,12 +219,12 @@ def _values(record: bytes, delimiter: str) -> list[bytes]:
 
 
 def _one_block(data: bytes) -> int:
-    """A size of blocks at which Arrow does not cut some data itself."""
+    """Return a block size with which Arrow does not split the data."""
     return len(data) + 64
 
 
-def _marked(data: bytes) -> bytes:
-    """Data that Arrow reads from its first byte on: it takes one byte order mark away."""
+def _with_second_mark(data: bytes) -> bytes:
+    """Return the data with its byte order mark doubled, if any, because Arrow removes one."""
     return BYTE_ORDER_MARK + data if data.startswith(BYTE_ORDER_MARK) else data
 
 
@@ -214,21 +234,21 @@ class _Parser:
     def __init__(self, names: list[str], delimiter: str) -> None:
         self.names, self.delimiter = names, delimiter
         self._places = [f"f{place}" for place in range(len(names))]
-        self._has_empty = len(names) == 1  # whether an empty line is a row
+        self._has_empty = len(names) == 1  # an empty line is a row
 
-    def parsed(self, block: Block, first: int) -> _Parsed:
-        """The rows of a block, of which the first has this number."""
+    def parse_block(self, block: RecordBlock, first: int) -> _ParsedBlock:
+        """Return the rows of a block, the first of which has the number `first`."""
         import pyarrow as pa
 
         try:
             table = self._table(block.data, self._as_text)
         except pa.ArrowInvalid:
-            table, numbers, bad = self._readable(block.data)
+            table, numbers, bad = self._parse_readable(block.data)
         else:
             numbers, bad = np.arange(len(table)), []
         total = len(numbers) + len(bad)
         bad += self._too_long(table, numbers) if len(block.data) > LONGEST_VALUE else []
-        return _Parsed(table, numbers + first, self._located(block, bad, first), total)
+        return _ParsedBlock(table, numbers + first, self._with_lines(block, bad, first), total)
 
     @cached_property
     def _text_schema(self) -> Any:
@@ -255,7 +275,7 @@ class _Parser:
         from pyarrow import csv as arrow
 
         return arrow.read_csv(
-            pa.BufferReader(_marked(data)),
+            pa.BufferReader(_with_second_mark(data)),
             arrow.ReadOptions(
                 column_names=self._places, block_size=_one_block(data), use_threads=len(data) > LONGEST_VALUE
             ),
@@ -265,11 +285,11 @@ class _Parser:
             convert,
         )
 
-    def _readable(self, data: bytes) -> tuple[Any, np.ndarray, list[BadRow]]:
-        """The rows that can be read, their numbers, and the other rows: too many or too few values, or not UTF-8."""
+    def _parse_readable(self, data: bytes) -> tuple[Any, np.ndarray, list[BadRow]]:
+        """Return the rows that can be read, their numbers, and the others: wrong number of values, or not UTF-8."""
         import pyarrow as pa
 
-        records = records_of(data, self.delimiter, self._has_empty)
+        records = split_records(data, self.delimiter, self._has_empty)
         is_whole = records.widths == len(self.names)
         bad = [self._ragged(row, int(records.widths[row])) for row in np.flatnonzero(~is_whole).tolist()]
         numbers = np.flatnonzero(is_whole)
@@ -292,7 +312,7 @@ class _Parser:
         return table.filter(pa.array(is_text)).cast(self._text_schema), numbers[is_text], bad
 
     def _ragged(self, row: int, width: int) -> BadRow:
-        """A row with more or fewer values than there are columns."""
+        """Return the BadRow for a wrong number of values."""
         values = "1 value" if width == 1 else f"{width:,} values"
         why = (
             f"{values}, where the first line has {len(self.names):,} of them. Mend the line (a value that holds "
@@ -301,7 +321,7 @@ class _Parser:
         return BadRow(row, why, "more or fewer values than others")
 
     def _too_long(self, table: Any, numbers: np.ndarray) -> list[BadRow]:
-        """The first row with a value that is too long to be one."""
+        """Return the BadRow for the first row with a value that is too long."""
         import pyarrow.compute as pc
 
         found = []
@@ -317,11 +337,11 @@ class _Parser:
                 found.append(BadRow(int(numbers[place]), why, "too long", name, fatal=True))
         return sorted(found, key=lambda row: row.row)[:1]
 
-    def _located(self, block: Block, bad: list[BadRow], first: int) -> list[BadRow]:
-        """Rows that cannot be read, in order, with their numbers in the file and the lines they begin on."""
+    def _with_lines(self, block: RecordBlock, bad: list[BadRow], first: int) -> list[BadRow]:
+        """Return bad rows in order, with their numbers in the file and the lines they begin on."""
         if not bad:
             return []
-        begins = records_of(block.data, self.delimiter, self._has_empty).begins
+        begins = split_records(block.data, self.delimiter, self._has_empty).begins
         out, line, place = [], block.line, 0
         for row in sorted(bad, key=lambda row: row.row):
             line += line_ends(block.data[place : begins[row.row]])
@@ -330,8 +350,8 @@ class _Parser:
         return out
 
 
-class _Parsed(NamedTuple):
-    """A block as columns of text: the rows that can be read and their numbers, those that cannot, and how many rows."""
+class _ParsedBlock(NamedTuple):
+    """A block as columns of text: rows that can be read with their numbers, bad rows, and the number of rows."""
 
     table: Any
     numbers: np.ndarray
@@ -339,7 +359,7 @@ class _Parsed(NamedTuple):
     total: int
 
     def parts(self, on_bad: Callable[[BadRow], None], where: str) -> Iterator[tuple[Any, np.ndarray]]:
-        """What comes before a row that cannot be read, and then, if bad rows are left out, the rest."""
+        """Yield the rows before the first bad row and, if bad rows are skipped, the other rows."""
         before = int(np.searchsorted(self.numbers, self.bad[0].row)) if self.bad else len(self.numbers)
         yield self.table.slice(0, before), self.numbers[:before]
         for row in self.bad:
@@ -357,21 +377,23 @@ def _is_utf8(value: bytes) -> bool:
     return True
 
 
-def _cut(table: Any, numbers: np.ndarray, rows: int | None) -> Iterator[tuple[Any, Sequence[int]]]:
-    """Rows in pieces of at most so many."""
+def _pieces(table: Any, numbers: np.ndarray, rows: int | None) -> Iterator[tuple[Any, Sequence[int]]]:
+    """Yield the rows in pieces of at most `rows`."""
     rows = rows or len(numbers)
     for first in range(0, len(numbers), rows or 1):
         yield table.slice(first, rows), _as_range(numbers[first : first + rows])
 
 
 def _as_range(numbers: np.ndarray) -> Any:
-    """Numbers of rows, as a range where none is left out."""
+    """Return the numbers of rows, as a range if they are consecutive."""
     begin, end = int(numbers[0]), int(numbers[-1]) + 1
     return range(begin, end) if end - begin == len(numbers) else numbers
 
 
-def _encoded(table: Any, names: list[str], missing: Any) -> Any:
-    """A table of text with its columns as dictionaries, under their names."""
+def _text_batch(table: Any, names: list[str], numbers: Sequence[int], missing: Any) -> TextBatch:
+    """Return some rows of text as a batch, with columns as Arrow dictionaries."""
     import pyarrow as pa
 
-    return pa.table([encode(column.combine_chunks(), missing) for column in table.columns], names=names)
+    columns, words = zip(*(encode_text(column.combine_chunks(), missing) for column in table.columns), strict=True)
+    met = {name: some for name, some in zip(names, words, strict=True) if some}
+    return TextBatch(pa.table(list(columns), names=names), numbers, met)

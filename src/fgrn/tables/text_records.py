@@ -1,8 +1,8 @@
-"""Text in UTF-8 cut into blocks of whole records: a record is a row of a table as it is written, on one line or more.
+"""Splitting text in UTF-8 into blocks of whole records; a record is a row as written, on one line or several.
 
-A field that begins with a quotation mark goes on to the next one that is not doubled, through delimiters and ends of
-lines; a quotation mark anywhere else is a character like others. A record ends with a line feed, a carriage return, or
-both. This is how the CSV parser of Arrow reads, which parses the blocks.
+A field that begins with a quotation mark ends at the next one that is not doubled, and may contain delimiters and line
+ends; a quotation mark anywhere else is an ordinary character. A record ends with a line feed, a carriage return, or
+both. These are the rules of the CSV parser of Arrow, which parses the blocks.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from ..core.exceptions import TableFileError
 from .text_source import ByteSource, line_ends
 
 LONGEST_ROW = 2**24
-"""Bytes of a row: more is no table, or many rows that a quotation mark has swallowed."""
+"""The most bytes of a row: a longer one is not a table, or has a quotation mark that is not closed."""
 
 LINE_FEED, RETURN, QUOTE = b'\n\r"'
 
 
-class Block(NamedTuple):
-    """Bytes of whole records, and the line of the file they begin on, counted from 1."""
+class RecordBlock(NamedTuple):
+    """The bytes of whole records, and the number of the line they begin on, counted from 1."""
 
     data: bytes
     line: int
 
 
 class RecordScanner:
-    """Finds where records end in a text that comes in pieces, however it is cut."""
+    """Finds the ends of records in a text that comes in pieces, wherever the pieces are cut."""
 
     def __init__(self, delimiter: str) -> None:
         self._delimiter = ord(delimiter)
         self._last = LINE_FEED  # the byte before the next piece
         self._last_closes = False  # whether that is a quotation mark that ended a field, unless another follows
         self.is_quoted = False
-        """Whether the next piece begins within quotation marks."""
+        """Whether the next piece begins inside a quoted field."""
 
     @property
     def is_after_return(self) -> bool:
-        """Whether the last piece ended a record with a carriage return, so that a line feed belongs to it."""
+        """Whether the last piece ended a record with a carriage return, to which a line feed belongs."""
         return self._last == RETURN and not self.is_quoted
 
     def first_and_last_end(self, piece: bytes) -> tuple[int, int]:
-        """Where in the next piece the first record ends, and where the last; 0 if none does."""
+        """Return the offsets where the first and the last record end in the next piece; 0 if none."""
         if self.is_quoted or b'"' in piece:
             ends = self.ends(piece)
             return (int(ends[0]), int(ends[-1])) if len(ends) else (0, 0)
@@ -57,7 +57,7 @@ class RecordScanner:
         return first, 1 + max(piece.rfind(b"\n"), piece.rfind(b"\r"))
 
     def ends(self, piece: bytes) -> np.ndarray:
-        """Where in the next piece each record ends."""
+        """Return the offsets where records end in the next piece."""
         data = np.frombuffer(piece, dtype=np.uint8)
         was_quoted = self.is_quoted
         marks = self._marks(data)
@@ -71,14 +71,14 @@ class RecordScanner:
         return ends
 
     def delimiters(self, piece: bytes) -> np.ndarray:
-        """Where values end in the next piece but for the last ones of records; nothing is remembered of it."""
+        """Return the offsets of the delimiters between values in a piece, without changing the scanner."""
         data = np.frombuffer(piece, dtype=np.uint8)
         found = np.flatnonzero(data == self._delimiter)
         outside: np.ndarray = found[_are_outside(found, self._marks(data), self.is_quoted)]
         return outside
 
     def _marks(self, data: np.ndarray) -> np.ndarray:
-        """The quotation marks that open or close a field, in turn; a doubled one closes and opens."""
+        """Return the quotation marks that open or close a field, in turn; a doubled one closes and opens."""
         quotes = np.flatnonzero(data == QUOTE)
         if not len(quotes):
             return quotes
@@ -89,7 +89,7 @@ class RecordScanner:
         doubled = before == QUOTE
         if quotes[0] == 0:
             doubled[0] = self._last_closes
-        opening = slice(int(self.is_quoted), None, 2)  # if all of them open and close in turn
+        opening = slice(int(self.is_quoted), None, 2)  # true if every quotation mark opens or closes a field, in turn
         if (may_open[opening] | doubled[opening]).all():
             return quotes
         kept, is_quoted, closed = [], self.is_quoted, -1 if self._last_closes else -2
@@ -105,19 +105,19 @@ class RecordScanner:
 
 
 def _are_outside(places: np.ndarray, marks: np.ndarray, is_quoted: bool) -> np.ndarray:
-    """Which places are outside of quotation marks, of which these open and close fields in turn."""
+    """Return which positions are outside quoted fields, given the marks that open and close them in turn."""
     outside: np.ndarray = (np.searchsorted(marks, places) + is_quoted) % 2 == 0
     return outside
 
 
 def record_ends(data: bytes, delimiter: str) -> np.ndarray:
-    """Where each record of a block ends; the last one may have no end of line."""
+    """Return the offsets where the records of a block end; the last one may have no line end."""
     ends = RecordScanner(delimiter).ends(data)
     return ends if len(ends) and ends[-1] == len(data) else np.append(ends, len(data))
 
 
 class Records(NamedTuple):
-    """The records of a block: where each begins and ends, and how many values it has."""
+    """The records of a block: the offsets where each begins and ends, and its number of values."""
 
     begins: np.ndarray
     ends: np.ndarray
@@ -125,12 +125,12 @@ class Records(NamedTuple):
 
 
 def blanks_beside(delimiter: str) -> bytes:
-    """The blanks of which an empty line may consist: all but the delimiter."""
+    """Return the characters that an empty line may consist of: space and tab, except the delimiter."""
     return b" \t".replace(delimiter.encode(), b"")
 
 
-def records_of(data: bytes, delimiter: str, with_empty: bool) -> Records:
-    """The records of a block; empty lines, and those of blanks, are among them only if that is asked for."""
+def split_records(data: bytes, delimiter: str, with_empty: bool) -> Records:
+    """Return the records of a block, including empty lines and those of blanks only if `with_empty`."""
     ends = record_ends(data, delimiter)
     begins = np.concatenate([[0], ends[:-1]])
     places = np.searchsorted(RecordScanner(delimiter).delimiters(data), ends)
@@ -141,7 +141,7 @@ def records_of(data: bytes, delimiter: str, with_empty: bool) -> Records:
 
 
 def chosen_records(data: bytes, records: Records, which: np.ndarray) -> bytes:
-    """The bytes of some records of a block, each on a line that ends in a line feed."""
+    """Return the bytes of some records of a block, each ended by a line feed."""
     copy = np.frombuffer(data, dtype=np.uint8).copy()
     last = copy[records.ends - 1]
     copy[records.ends - 1] = np.where(last == RETURN, LINE_FEED, last)
@@ -151,17 +151,17 @@ def chosen_records(data: bytes, records: Records, which: np.ndarray) -> bytes:
     return copy[np.cumsum(changes[:-1], dtype=np.int8) > 0].tobytes()
 
 
-def record_blocks(source: ByteSource, where: str, delimiter: str, block_bytes: int) -> Iterator[Block]:
-    """The text of a source in blocks of whole records, each as soon as there is one.
+def record_blocks(source: ByteSource, where: str, delimiter: str, block_bytes: int) -> Iterator[RecordBlock]:
+    """Yield the text of a source in blocks of whole records, each as soon as it is complete.
 
     Args:
         source: the text, in UTF-8.
-        where: what errors call it.
-        delimiter: between values.
-        block_bytes: how much is read at once.
+        where: the name of the file in errors.
+        delimiter: the character between values.
+        block_bytes: the number of bytes to read at a time.
     """
     scanner, line = RecordScanner(delimiter), 1
-    begun = bytearray()  # the record that has not ended yet
+    begun = bytearray()  # the record that is not complete yet
     while piece := source.read(min(block_bytes, LONGEST_ROW)):
         if scanner.is_after_return and piece.startswith(b"\n"):
             piece = piece[1:]
@@ -177,7 +177,7 @@ def record_blocks(source: ByteSource, where: str, delimiter: str, block_bytes: i
         if not last:
             begun += piece
             continue
-        yield Block(data := bytes(begun) + piece[:last], line)
+        yield RecordBlock(data := bytes(begun) + piece[:last], line)
         line += line_ends(data)
         begun = bytearray(piece[last:])
     if begun and scanner.is_quoted:
@@ -186,4 +186,4 @@ def record_blocks(source: ByteSource, where: str, delimiter: str, block_bytes: i
             "Mend the file there."
         )
     if begun:
-        yield Block(bytes(begun), line)
+        yield RecordBlock(bytes(begun), line)

@@ -1,4 +1,4 @@
-"""The bytes of a table in a file or a pipe: unpacked if they are gzipped, and decoded to UTF-8."""
+"""The bytes of a table in a file or a pipe: decompressed if gzipped, and decoded to UTF-8."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from typing import Any, BinaryIO, Protocol
 
 from ..core.exceptions import FgrnError, TableFileError
 
-MARKS = (
+BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-"""Byte order marks; those of UTF-32 first, as one of them begins like one of UTF-16."""
+"""Byte order marks and their encodings; those of UTF-32 first, as one begins like a mark of UTF-16."""
 
 GZIP = b"\x1f\x8b\x08"
-"""How a file begins that gzip has packed."""
+"""The first bytes of a gzip file."""
 
 SAMPLE_BYTES = 100_000
-"""How much of a file is looked at to find its encoding and what stands between its values."""
+"""The number of bytes that are read to find the encoding and the delimiter."""
 
 UNPACKED_LIMIT = 2**30
 UNPACKED_RATIO = 100
-"""A gzipped table in memory may unpack to UNPACKED_LIMIT bytes, or to this many times its own size if that is more."""
+"""A gzipped table in memory may unpack to UNPACKED_LIMIT bytes, or to this many times its size if larger."""
 
 
 class ByteSource(Protocol):
-    """Bytes that are read one after the other."""
+    """A source of bytes that is read from begin to end."""
 
     def read(self, size: int, /) -> bytes:
-        """At most `size` bytes, as soon as there are any; none at the end."""
+        """Return at most `size` bytes, as soon as there are any; none at the end."""
 
 
-def opened(name: str, in_memory: bool = False) -> BinaryIO:
-    """A file to read from, unpacked if its name ends in .gz; "-" is standard input.
+def open_table(name: str, in_memory: bool = False) -> BinaryIO:
+    """Open a file for reading, decompressed if its name ends in .gz; "-" is standard input.
 
     Args:
-        name: of the file.
-        in_memory: whether all of it will be held at once, so that a small gzip file must not unpack to a huge table.
+        name: the name of the file.
+        in_memory: whether all of it will be held in memory, which limits the size that a gzip file may unpack to.
     """
     try:
         if name == "-":
@@ -63,7 +63,7 @@ def opened(name: str, in_memory: bool = False) -> BinaryIO:
 
 
 class _Unpacked(io.RawIOBase):
-    """What is in a gzip file; with a limit where it is held in memory."""
+    """The decompressed content of a gzip file, with a limit on its size if it is held in memory."""
 
     def __init__(self, name: str, in_memory: bool) -> None:
         self._name, self._file, self._size = name, gzip.open(name), 0  # noqa: SIM115 (closed by close)
@@ -93,7 +93,7 @@ class _Unpacked(io.RawIOBase):
 
 
 class _Stdin(io.RawIOBase):
-    """Standard input, which is not closed with this object; a read returns what there is, once there is something."""
+    """Standard input, which stays open when this is closed; a read returns what is available, at least one byte."""
 
     def readable(self) -> bool:
         return True
@@ -122,7 +122,7 @@ class _Stdin(io.RawIOBase):
 
 
 def unreadable(where: str, error: Exception) -> TableFileError:
-    """The error for a file that could not be read to its end."""
+    """Return the error for a file that could not be read to its end."""
     why = getattr(error, "strerror", None) or "it is not a gzip file, is damaged, or is cut off"
     return TableFileError(f"{where} cannot be read: {why}.")
 
@@ -130,18 +130,18 @@ def unreadable(where: str, error: Exception) -> TableFileError:
 class TextSource:
     """The text of a file in UTF-8, without a byte order mark.
 
-    Bytes of a file that claims to be UTF-8 are handed on as they are; whether they are UTF-8 is seen value by value.
+    Bytes of a file in UTF-8 are passed on unchecked; whether they are valid is checked value by value later.
 
     Args:
-        file: where the bytes come from.
-        where: what errors call it.
-        encoding: of the bytes; by their byte order mark, or UTF-8, unless given.
-        live: whether to begin with what there is of a pipe, as soon as that is a line.
+        file: the source of the bytes.
+        where: the name of the file in errors.
+        encoding: the encoding of the bytes; None for that of the byte order mark, or UTF-8.
+        live: whether to begin as soon as a line of a pipe is available.
     """
 
     def __init__(self, file: BinaryIO, where: str, encoding: str | None, live: bool) -> None:
         raw: ByteSource = io.BufferedReader(file) if isinstance(file, io.RawIOBase) and not live else file
-        bytes_ = _Guarded(raw, where)
+        bytes_ = _WithNamedErrors(raw, where)
         head = _first_bytes(bytes_, live)
         if head.startswith(GZIP):
             raise TableFileError(f"{where} is packed by gzip. Unpack it first, or give it a name that ends in .gz.")
@@ -150,12 +150,12 @@ class TextSource:
         if kind != "utf-8":
             rest = _Decoded(rest, kind, where)
             head = rest.read(SAMPLE_BYTES)
-            rest = _Joined(head, rest, live=True)  # what can be decoded comes before an error in the rest
+            rest = _Joined(head, rest, live=True)  # text before an error in the encoding is returned first
         else:
             head = head.removeprefix(mark)
         self._rest = rest
         self.sample = head
-        """The first bytes, which `read` gives, too."""
+        """The first bytes, which `read` returns as well."""
 
     def read(self, size: int) -> bytes:
         """See `ByteSource`."""
@@ -163,7 +163,7 @@ class TextSource:
 
 
 def _first_bytes(source: ByteSource, live: bool) -> bytes:
-    """The first bytes of a file: of a live pipe what there is, at least a line that is not empty."""
+    """Return the first bytes of a file; of a live pipe what is available, at least a line that is not empty."""
     head = b""
     while len(head) < SAMPLE_BYTES and (more := source.read(SAMPLE_BYTES - len(head))):
         head += more
@@ -173,8 +173,8 @@ def _first_bytes(source: ByteSource, live: bool) -> bytes:
     return head
 
 
-class _Guarded:
-    """A file whose errors say which file it is."""
+class _WithNamedErrors:
+    """A source of bytes whose errors name the file."""
 
     def __init__(self, source: ByteSource, where: str) -> None:
         self._source, self._where = source, where
@@ -189,7 +189,7 @@ class _Guarded:
 
 
 class _Joined:
-    """What was read of a file to look at it, and the rest; `live`: the former does not wait for the latter."""
+    """A source that gives the bytes in `head`, then `rest`; if `live`, one read does not combine both."""
 
     def __init__(self, head: bytes, rest: ByteSource, live: bool) -> None:
         self._head, self._rest, self._live = head, rest, live
@@ -202,8 +202,8 @@ class _Joined:
 
 
 def _encoding_of(data: bytes, where: str, encoding: str | None) -> tuple[bytes, str]:
-    """The byte order mark a text begins with, and its encoding: by that mark, as it is given, or UTF-8."""
-    mark, marked = next(((mark, name) for mark, name in MARKS if data.startswith(mark)), (b"", None))
+    """Return the byte order mark of a text and its encoding: by that mark, as given, or UTF-8."""
+    mark, marked = next(((mark, name) for mark, name in BYTE_ORDER_MARKS if data.startswith(mark)), (b"", None))
     try:
         kind = codecs.lookup(marked or encoding or "utf-8").name
         io.TextIOWrapper(io.BytesIO(), kind)  # some codecs are not for text
@@ -221,7 +221,7 @@ def _encoding_of(data: bytes, where: str, encoding: str | None) -> tuple[bytes, 
 
 
 class _Decoded:
-    """A text in another encoding as UTF-8; what cannot be decoded is an error once all before it has been read."""
+    """A text in another encoding as UTF-8; an invalid byte is an error after all text before it was read."""
 
     def __init__(self, source: ByteSource, kind: str, where: str) -> None:
         self._source, self._kind, self._where = source, kind, where
@@ -266,15 +266,15 @@ class _Decoded:
 
 
 class LineCounter:
-    """Counts lines that end in a line feed, a carriage return, or both, over pieces of a text."""
+    """Counts lines that end in a line feed, a carriage return, or both, in a text that comes in pieces."""
 
     def __init__(self) -> None:
         self.line = 1
-        """The line of what comes next."""
+        """The number of the line on which the next piece begins, counted from 1."""
         self._after_return = False
 
     def count(self, data: bytes) -> None:
-        """Take the next piece into account."""
+        """Count the line ends of the next piece."""
         if not data:
             return
         self.line += line_ends(data) - (self._after_return and data.startswith(b"\n"))
@@ -282,5 +282,5 @@ class LineCounter:
 
 
 def line_ends(data: bytes) -> int:
-    """How many lines end in a piece of text."""
+    """Return the number of line ends in a piece of text."""
     return data.count(b"\n") + (data.count(b"\r") - data.count(b"\r\n") if b"\r" in data else 0)

@@ -1,21 +1,26 @@
-"""Columns of text: trimmed, missing values found, and turned into numbers where all their values are."""
+"""Types of text columns: values are trimmed, missing values found, and columns of numbers converted."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 WHOLE_NUMBERS, NUMBERS, TEXT = range(3)
-"""What a column holds; a column that holds two of them holds the later one."""
+"""The types of columns, from special to general; a column with values of two types has the more general one."""
 
 
-def encode(column: Any, missing: Any) -> Any:
-    """A column of text as an Arrow dictionary of its distinct values, trimmed; null where a value is missing.
+def encode_text(column: Any, missing: Any) -> tuple[Any, Counter[str]]:
+    """Return a column of text as an Arrow dictionary of its distinct values, and the words for missing values in it.
+
+    Values are trimmed, and null if they are missing. The words are counted in rows; an empty cell is not a word.
 
     Args:
         column: an Arrow array of strings.
-        missing: an Arrow array of what stands for a missing value.
+        missing: an Arrow array of the words for missing values.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -24,20 +29,34 @@ def encode(column: Any, missing: Any) -> Any:
     values = pc.utf8_trim_whitespace(coded.dictionary)
     is_missing = pc.is_in(values, value_set=missing)
     if values.equals(coded.dictionary) and not pc.any(is_missing).as_py():
-        return coded
+        return coded, Counter()
     again = pc.if_else(is_missing, pa.scalar(None, pa.string()), values).dictionary_encode()
-    return pa.DictionaryArray.from_arrays(again.indices.take(coded.indices), again.dictionary)
+    out = pa.DictionaryArray.from_arrays(again.indices.take(coded.indices), again.dictionary)
+    return out, _count_missing(coded.indices, values, is_missing)
+
+
+def _count_missing(indices: Any, values: Any, is_missing: Any) -> Counter[str]:
+    """Return the words for missing values, and the number of rows of each; an empty cell is not a word."""
+    words = {place: values[place].as_py() for place in np.flatnonzero(is_missing.to_numpy(zero_copy_only=False))}
+    if not any(words.values()):
+        return Counter()
+    rows = np.bincount(indices.drop_null().to_numpy(), minlength=len(values))
+    met: Counter[str] = Counter()
+    for place, word in words.items():
+        met[word] += int(rows[place])
+    del met[""]
+    return met
 
 
 def missing_values(missing: Sequence[str]) -> Any:
-    """What stands for a missing value, for `encode`."""
+    """Return the words for missing values as an Arrow array, for `encode_text`."""
     import pyarrow as pa
 
     return pa.array(missing, pa.string())
 
 
 def type_of(values: Any, decimal: str) -> int:
-    """What distinct values are: whole numbers, numbers, or text, as codes like 007, 0x10 and long identifiers are."""
+    """Return the type of distinct values; codes such as 007 and 0x10, and long identifiers, are text."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -49,13 +68,15 @@ def type_of(values: Any, decimal: str) -> int:
     with suppress(pa.ArrowInvalid):
         as_type(values, NUMBERS, decimal)
         digits = values.filter(pc.match_substring_regex(values, r"^[+-]?[0-9]{19,}$"))
-        as_type(pc.utf8_ltrim(digits, "+"), WHOLE_NUMBERS, decimal)  # as floats, long identifiers would be equal
+        as_type(
+            pc.utf8_ltrim(digits, "+"), WHOLE_NUMBERS, decimal
+        )  # as floats, different long identifiers would be equal
         return NUMBERS
     return TEXT
 
 
 def as_type(values: Any, kind: int, decimal: str) -> Any:
-    """Text as whole numbers, as numbers, or as it is."""
+    """Return text as integers, as numbers, or unchanged."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -66,7 +87,7 @@ def as_type(values: Any, kind: int, decimal: str) -> Any:
 
 
 class ColumnTypes:
-    """What the columns of text files hold, as seen so far: numbers if all known values are; see `type_of`."""
+    """The types of the columns of text files in the rows read so far; see `type_of`."""
 
     def __init__(self, decimal: str) -> None:
         self.decimal = decimal
@@ -74,7 +95,7 @@ class ColumnTypes:
         self._known: set[str] = set()  # columns with a value that is not missing
 
     def see(self, table: Any) -> None:
-        """Take a batch into account, whose columns of text are Arrow dictionaries."""
+        """Take a batch into account; its columns are Arrow dictionaries."""
         for name, column in zip(table.column_names, table.columns, strict=True):
             kind = self._types.get(name, WHOLE_NUMBERS)
             for part in column.chunks if kind < TEXT else ():
@@ -84,7 +105,7 @@ class ColumnTypes:
             self._types[name] = kind
 
     def typed(self, table: Any) -> Any:
-        """A batch with its columns in the types that were found; text stays as dictionaries."""
+        """Return a batch with its columns converted to the types found so far; text stays in dictionaries."""
         import pyarrow as pa
 
         columns = []

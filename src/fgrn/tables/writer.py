@@ -1,4 +1,4 @@
-"""Tables written batch by batch: complete in the end, or not there at all."""
+"""Writing tables batch by batch, with the complete file or none as the result."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from . import table_file
 from .spool import without_dictionaries
 
 
-class Writer:
-    """Where batches of a table go; columns and types are those of the first."""
+class TableWriter:
+    """Writes batches of a table to a file; columns and types are those of the first batch."""
 
     def __init__(self, sink: Any, kind: str, name: str | None = None) -> None:
         self._sink, self._kind, self._name = sink, kind, name
@@ -25,7 +25,7 @@ class Writer:
         self._parquet: Any = None
 
     def write(self, columns: Mapping[str, Any] | Any) -> None:
-        """Write some more rows. An error of the disk names the file, if that has a name."""
+        """Write more rows. An error of the disk names the file, if it has a name."""
         import pyarrow as pa
 
         try:
@@ -52,49 +52,49 @@ class Writer:
         arrow.write_csv(table, self._sink, table_file.text_options(self._kind, header=first))
 
     def close(self) -> None:
-        """Write what comes last."""
+        """Write the end of the file."""
         if self._parquet is not None:
             self._parquet.close()
 
 
 @contextmanager
-def writing(path: str | os.PathLike[str], *, format: str | None = None) -> Iterator[Writer]:
-    """A place for batches: a file, or "-" for standard output; an older file stays as it was if anything fails.
+def table_writer(path: str | os.PathLike[str], *, format: str | None = None) -> Iterator[TableWriter]:
+    """Open a writer of batches to a file, or to standard output for "-"; on an error the old file stays.
 
     Args:
-        path: of the file.
-        format: "csv", "tsv" or "parquet"; by the end of the name unless given.
+        path: the path of the file.
+        format: "csv", "tsv" or "parquet"; None for the one that the extension of the name indicates.
     """
     name = os.fspath(path)
     kind = table_file.format_of(name, format)
     if name == "-":
-        writer = Writer(sys.stdout.buffer, kind)
+        writer = TableWriter(sys.stdout.buffer, kind)
         yield writer
         writer.close()
         sys.stdout.buffer.flush()
         return
-    of_caller: BaseException | None = None
+    error_of_caller: BaseException | None = None
     try:
         with replacing(Path(name)) as file:
             sink: Any = gzip.GzipFile(fileobj=file, mode="wb") if name.endswith(".gz") else file
-            writer = Writer(sink, kind, name)
+            writer = TableWriter(sink, kind, name)
             try:
                 yield writer
             except BaseException as error:
-                of_caller = error
-                _let_go(writer, sink)
+                error_of_caller = error
+                _close_ignoring_errors(writer, sink)
                 raise
             writer.close()
             if sink is not file:
                 sink.close()
     except (OSError, RuntimeError, ValueError) as error:
-        if error is of_caller:
+        if error is error_of_caller:
             raise
         raise table_file.unwritable(name, error) from error
 
 
-def _let_go(writer: Writer, sink: Any) -> None:
-    """Close what will not be kept, whatever the disk says to it."""
+def _close_ignoring_errors(writer: TableWriter, sink: Any) -> None:
+    """Close a file that will not be kept, ignoring errors of the disk."""
     for one in (writer, sink):
         with suppress(OSError, ValueError):
             one.close()

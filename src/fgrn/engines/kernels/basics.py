@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from .cache import KernelCache
-from .vectors import copied, dot, filled, increased, least_positive, scaled, summed
+from .vectors import copied, dot, increased, least_positive, scaled, set_all, summed
 
 # Operations. A record on the tape is: operation, length of what follows, operands.
 CONSTANT, BOUNDARY, FORWARD, BACKWARD, LEAVES, DIVERT, POSTERIOR, MEET = range(8)
@@ -79,7 +79,7 @@ def apply_evidence(x, at, count, codes, soft, row, column, soft_at):
     code = codes[row, column]
     if code >= 0:
         kept = x[at + np.uint64(code)]
-        filled(x, at, 0.0, count)
+        set_all(x, at, 0.0, count)
         x[at + np.uint64(code)] = kept
     else:
         for i in range(count):
@@ -101,7 +101,7 @@ def through(table, other, start, n, m, x, first, out, target):
         for j in range(m):
             out[target + j] = dot(x, first, other, start + j * n, n)
         return
-    filled(out, target, 0.0, m)
+    set_all(out, target, 0.0, m)
     for i in range(n):
         if x[first + i] != 0.0:
             increased(out, target, x[first + i], table, start + i * m, m)
@@ -112,10 +112,10 @@ def settle_backward(x, at, count, known, codes, soft, row, column, soft_at):
     """Put evidence on a backward message (of ones, if not `known`) and normalise it; returns its norm."""
     if is_known(codes, row, column):
         if not known:
-            filled(x, at, 1.0, count)
+            set_all(x, at, 1.0, count)
         apply_evidence(x, at, count, codes, soft, row, column, soft_at)
     elif not known:
-        filled(x, at, 1.0 / count, count)
+        set_all(x, at, 1.0 / count, count)
         return 1.0
     return normalise(x, at, count)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .basics import FAINT, LOST, ZERO, kernel, normalise
-from .vectors import copied, crossed, dot, filled, increased, multiplied, scaled, summed, times
+from .vectors import copied, crossed, dot, increased, multiplied, scaled, set_all, summed, times
 
 
 @kernel
@@ -48,7 +48,7 @@ def scan(
     for r in range(rows - 1, -1, -1):
         place = np.uint64(r) * states
         if r == rows - 1 or begins[r + 1]:
-            filled(future, place, 1.0, states)
+            set_all(future, place, 1.0, states)
         else:
             copied(local, place + states, ahead, ZERO, states)
             times(ahead, ZERO, future, place + states, states)

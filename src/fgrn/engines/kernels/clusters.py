@@ -30,7 +30,7 @@ from .basics import (
     is_known,
     kernel,
 )
-from .vectors import copied, dot, filled, increased, times
+from .vectors import copied, dot, increased, set_all, times
 
 
 @inner
@@ -43,8 +43,8 @@ def wide_boundary(tape, at, first, rows, lanes, codes, soft, work, known, least)
     known[flag] = some
     if not some:
         return
-    filled(work, place * lanes, 1.0, count * lanes)
-    filled(least, flag * lanes, 1.0, lanes)
+    set_all(work, place * lanes, 1.0, count * lanes)
+    set_all(least, flag * lanes, 1.0, lanes)
     for r in range(rows):
         if not is_known(codes, first + r, column):
             continue
@@ -74,7 +74,7 @@ def wide_product(tape, leg_at, legs, without, size, run, lanes, values, maps, wo
         if leg == without or (kind != LEG_PRIOR and not known[tape[record + 2]]):
             continue
         if fresh and kind != LEG_PRIOR:
-            filled(x, ZERO, 1.0, size * lanes)
+            set_all(x, ZERO, 1.0, size * lanes)
         for k in range(runs):
             start = ZERO if index == NONE else maps[index + k]
             for i in range(run):
@@ -83,13 +83,13 @@ def wide_product(tape, leg_at, legs, without, size, run, lanes, values, maps, wo
                 if kind != LEG_PRIOR:
                     times(x, cell * lanes, work, state * lanes, lanes)
                 elif fresh:
-                    filled(x, cell * lanes, values[state], lanes)
+                    set_all(x, cell * lanes, values[state], lanes)
                 else:
-                    filled(x, (size + np.uint64(1)) * lanes, values[state], lanes)
+                    set_all(x, (size + np.uint64(1)) * lanes, values[state], lanes)
                     times(x, cell * lanes, x, (size + np.uint64(1)) * lanes, lanes)
         fresh = False
     if fresh:
-        filled(x, ZERO, 1.0, size * lanes)
+        set_all(x, ZERO, 1.0, size * lanes)
 
 
 @inlined
@@ -98,7 +98,7 @@ def wide_sums(x, size, run, lanes, maps, index, out, place, count):
     if index == NONE:
         copied(x, ZERO, out, place * lanes, count * lanes)
         return
-    filled(out, place * lanes, 0.0, count * lanes)
+    set_all(out, place * lanes, 0.0, count * lanes)
     runs = size // run
     for k in range(runs):
         start = place + maps[index + k]
@@ -109,7 +109,7 @@ def wide_sums(x, size, run, lanes, maps, index, out, place, count):
 @inlined
 def wide_norms(x, at, count, lanes, norms):
     """The sums of all states, in every lane."""
-    filled(norms, ZERO, 0.0, lanes)
+    set_all(norms, ZERO, 0.0, lanes)
     for s in range(count):
         increased(norms, ZERO, 1.0, x, (at + s) * lanes, lanes)
 
@@ -143,7 +143,7 @@ def wide_divert(
     target = leg_at + legs * LEG_LENGTH
     without = np.int64(tape[target])
     place, count, flag, index = tape[target + 1], tape[target + 2], tape[target + 3], tape[target + 5]
-    filled(bounds, ZERO, 1.0, lanes)
+    set_all(bounds, ZERO, 1.0, lanes)
     for leg in range(legs):
         record = leg_at + leg * LEG_LENGTH
         if leg == without:
@@ -163,7 +163,7 @@ def wide_divert(
     wide_account(first, rows, norms, scale, rest)
     wide_scaled(work, place, count, lanes, norms)
     known[flag] = True
-    filled(least, flag * lanes, 1.0, lanes)
+    set_all(least, flag * lanes, 1.0, lanes)
     for s in range(count):
         for r in range(lanes):
             value = work[(place + s) * lanes + np.uint64(r)]
@@ -248,7 +248,7 @@ def clusters(
             at += length
         for stage in range(2 if len(weights) else 1):
             if stage == 1:
-                filled(sure, ZERO, 0.0, lanes)
+                set_all(sure, ZERO, 0.0, lanes)
                 for r in range(rows):
                     sure[r] = 0.0 if doubtful[first + r] else weights[first + r]
             at = np.int64(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .basics import LOST, ZERO, kernel
-from .vectors import dot, filled, increased
+from .vectors import dot, increased, set_all
 
 
 @kernel
@@ -22,7 +22,7 @@ def recount(
         base = np.uint64(r) * width
         for k in range(len(sisos)):
             source, n, output, m, table = sisos[k, 0], sisos[k, 1], sisos[k, 2], sisos[k, 3], sisos[k, 4]
-            filled(x, ZERO, 0.0, n)
+            set_all(x, ZERO, 0.0, n)
             for j in range(m):
                 value = back[base + output + j]
                 if value != 0.0:

@@ -6,7 +6,7 @@ import numpy as np
 
 from .basics import FAINT, LOG_TWO, NONE, SMALLEST_PRODUCT, ZERO, inlined, inner, note
 from .products import levelled, ones, times_carefully
-from .vectors import copied, filled, gathered, increased, least, scattered, summed, times
+from .vectors import copied, gathered, increased, least, scattered, set_all, summed, times
 
 
 @inlined
@@ -57,7 +57,7 @@ def leaves(
         known_out[r, known] = end > begin
         if end == begin:
             continue
-        filled(p, ZERO, 1.0, stride)
+        set_all(p, ZERO, 1.0, stride)
         total = gathered(p, ZERO, joint, start, stride, entries, begin, end, p, ZERO)
         scale[row] += shift_of(shifts, shift_at, entries, begin, end) * LOG_TWO
         copied(p, ZERO, out, place, size)
@@ -66,7 +66,7 @@ def leaves(
                 lost = lost_a_state(joint, start, stride, size, entries, begin, end, p, deep)
                 note(row, 1.0, lost, margin, doubtful)
             continue
-        filled(out, place, 1.0, size)
+        set_all(out, place, 1.0, size)
         taken, lost = gathered_carefully(
             joint, start, stride, size, entries, begin, end, mantissa, exponent, out, place
         )
@@ -78,7 +78,7 @@ def leaves(
 def hidden_evidence(x, at, base, size, stride, codes, soft, row):
     """Make the base times the evidence on the hidden variable."""
     if codes[row] >= 0:
-        filled(x, at, 0.0, stride)
+        set_all(x, at, 0.0, stride)
         x[at + np.uint64(codes[row])] = base[codes[row]]
     else:
         copied(base, ZERO, x, at, stride)

@@ -11,7 +11,7 @@ import numpy as np
 
 from .basics import LOG_TWO, NONE, ZERO, inlined, inner, kernel
 from .products import place_of
-from .vectors import copied, filled, increased, product, scaled, summed, times
+from .vectors import copied, increased, product, scaled, set_all, summed, times
 
 ROUNDING = 2.0**-52
 
@@ -56,8 +56,8 @@ def leaf_columns(values, table, states, stride, known, codes, columns, exponents
     smallest = 1.0
     for code in range(codes):
         at = code * stride
-        filled(columns, at, 1.0 if code >= known else 0.0, states)
-        filled(columns, at + states, 0.0, stride - states)
+        set_all(columns, at, 1.0 if code >= known else 0.0, states)
+        set_all(columns, at + states, 0.0, stride - states)
         largest = 1.0 if code >= known else 0.0
         if code < known:
             for s in range(states):
@@ -109,8 +109,8 @@ def joint_tables(packing, values, maps, joint, shifts, base, columns, exponents)
             rows *= np.int64(codes)
         deepest = max(deepest, depth)
     if len(base):
-        filled(base, ZERO, 0.0, np.uint64(len(base)))
-        filled(base, ZERO, 1.0, packing.space[0])
+        set_all(base, ZERO, 0.0, np.uint64(len(base)))
+        set_all(base, ZERO, 1.0, packing.space[0])
         for number in range(len(packing.priors)):
             place, index = packing.priors[number, 0], packing.priors[number, 4]
             size, run = packing.priors[number, 2], packing.priors[number, 3]
@@ -162,7 +162,7 @@ def unpacked(packing, joint, posteriors, shifts, values, maps, expect, is_star, 
     missing = 0.0
     if is_star:
         stride, states = packing.packs[0, 1], packing.packs[0, 2]
-        filled(work, ZERO, 0.0, stride)
+        set_all(work, ZERO, 0.0, stride)
         for number in range(len(packing.packs)):
             start, codes, shift = packing.packs[number, 0], packing.packs[number, 5], packing.packs[number, 4]
             for code in range(codes):
@@ -176,7 +176,7 @@ def unpacked(packing, joint, posteriors, shifts, values, maps, expect, is_star, 
         leaves, codes = packing.packs[number, 3], packing.packs[number, 5]
         if packing.packs[number, 6]:  # a code of nothing known, which no row has an entry for: what the others left
             last, posterior = start + (codes - np.uint64(1)) * stride, packing.packs[number, 7]
-            filled(work, ZERO, 0.0, stride)
+            set_all(work, ZERO, 0.0, stride)
             for code in range(codes):
                 increased(work, ZERO, 1.0, joint, start + code * stride, stride)
             for s in range(states):

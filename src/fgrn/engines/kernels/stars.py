@@ -6,7 +6,7 @@ import numpy as np
 
 from .basics import FAINT, LOG_TWO, ZERO, kernel
 from .gathers import shift_of, star_products
-from .vectors import copied, filled, projected, scaled, scattered
+from .vectors import copied, projected, scaled, scattered, set_all
 
 
 @kernel
@@ -28,7 +28,7 @@ def star_messages(total, known, tables, work, columns, states, scale, rest, doub
                 doubtful[row] = True
                 if len(scale):
                     scale[row] = 0.0
-                filled(out, np.uint64(row) * count, 0.0, count)
+                set_all(out, np.uint64(row) * count, 0.0, count)
                 continue
             if len(scale):
                 shift = shift_of(tables.shifts, ZERO, known.entries, known.bounds[0, row], known.bounds[0, row + 1])

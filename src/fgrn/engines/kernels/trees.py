@@ -29,7 +29,7 @@ from .vectors import copied, times
 
 
 @once
-def sweep(
+def sweep_block(
     tape, first, rows, width, deep, values, transposed, joint, shifts, entries, bounds, maps, codes, soft, read, write,
     known_in, known_out, scale, rest, margin, doubtful, mantissa, exponent, scratch,
 ):  # fmt: skip
@@ -101,7 +101,7 @@ def tree(
     """
     for first in range(0, total, block):
         rows = min(block, total - first)
-        sweep(
+        sweep_block(
             sweep_tape, first, rows, width, deep, values, transposed, joint, shifts, entries, bounds, maps, codes, soft,
             read, write, known_in, known_out, scale, rest, margin, doubtful, mantissa, exponent, scratch,
         )  # fmt: skip

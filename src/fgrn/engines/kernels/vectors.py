@@ -169,13 +169,13 @@ def crossed(typing_context, out, factor, x, first, n, y, start, m):
 
 
 @intrinsic
-def filled(typing_context, x, at, value, count):
+def set_all(typing_context, x, at, value, count):
     """Make x = value."""
 
     def change(builder: Any, x: Any, y: Any, value: Any) -> Any:
         return value
 
-    return types.void(x, at, value, count), _each_state("filled", change, x=(0, 1), factor=2, count=3)
+    return types.void(x, at, value, count), _each_state("set_all", change, x=(0, 1), factor=2, count=3)
 
 
 @intrinsic

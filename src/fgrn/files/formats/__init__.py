@@ -1,7 +1,7 @@
-"""Networks in the formats of other programs: BIF, XMLBIF, Hugin NET, XDSL and UAI, plain or gzipped.
+"""Networks in the formats of other programs: BIF, XMLBIF, Hugin NET, XDSL, UAI, DSC and DNE, also gzipped.
 
-Nothing is known here of networks or inference: a file becomes a `Document`, and a document a file. Each format has a
-module with `parse(text, file, rescale)` and, unless it is only read, `serialise(document)`.
+This folder converts between files and `Document`, and knows nothing of inference. Each format has a module with
+`parse(text, file, rescale)` and, unless it is read-only, `serialise(document)`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import Any
 from ...bayes.document import Document
 from ...core.exceptions import FgrnError, NetworkFileError
 from ...core.settings import choice, number
-from ...core.whole_file import reason
-from ...tables.table_file import put
-from ..container import Refused, opened
+from ...core.whole_file import reason_of
+from ...tables.table_file import write_file
+from ..container import Refused, open_regular_file
 from .builder import RESCALE as RESCALE
-from .builder import check
+from .builder import check_document
 from .markup import declared_encoding
 
 FORMATS = ("bif", "xmlbif", "net", "xdsl", "uai")
-"""The names of the formats, which are those of their modules."""
+"""The formats that are read and written; each is also the name of its module."""
 
 READ_ONLY = ("dsc", "dne")
 """The formats that are read and not written: those of MSBN and of Netica."""
@@ -45,7 +45,7 @@ EXTENSIONS = {
 }
 
 READABLE = {**EXTENSIONS, ".oobn": "net", ".dsc": "dsc", ".dne": "dne", ".dnet": "dne"}
-"""How the names of files end that can be read; those in EXTENSIONS can be written, too."""
+"""The extensions of files that can be read; those in EXTENSIONS can be written, too."""
 
 UNREADABLE = {
     ".dsl": ("DSL, the older format of GeNIe", "GeNIe saves it as .xdsl, which fgrn reads."),
@@ -55,42 +55,42 @@ UNREADABLE = {
     ".pgmx": ("ProbModelXML, the format of OpenMarkov", "pgmpy reads it, and writes BIF, which fgrn reads."),
     ".elv": ("ELV, the format of Elvira", "OpenMarkov reads it; from there pgmpy writes BIF, which fgrn reads."),
 }
-"""Formats of networks that are not read: what each is, and which program turns it into one that is."""
+"""Extensions of formats that are not read: what each is, and which program converts it."""
 
 TEXT_LIMIT = 2**29
-"""Most bytes of text in a file, unpacked. Set it higher for a file that is larger and trusted."""
+"""The most bytes of text in a file, unpacked. Set it higher for a larger file that you trust."""
 
 PLAIN_LIMIT = 2**25
 PACKED_LIMIT = 200
-"""From PLAIN_LIMIT bytes on, a gzipped file may hold this many times its own size: networks pack to a thirtieth."""
+"""Above PLAIN_LIMIT bytes a gzipped file may unpack to this many times its size: networks need about 30."""
 
-CHUNK = 2**20
+UNPACK_BYTES = 2**20
 
-# of all that Python knows: some are no encodings of a text, and some take a time that grows with the square of it
+# the accepted ones of Python's codecs: some others do not decode to text, and some take quadratic time
 _ENCODINGS = ("utf-8", "utf-16", "ascii", "iso8859", "cp", "koi8", "mac", "gb", "big5", "euc", "shift")
 
-_BEFORE = r"(?:\s|%[^\n]*\n|//[^\n]*\n|/\*(?>.*?\*/))*+"
-_SIGNS = (
+_BLANKS_AND_COMMENTS = r"(?:\s|%[^\n]*\n|//[^\n]*\n|/\*(?>.*?\*/))*+"
+_BEGINNINGS = (
     ("uai", re.compile(r"\s*(?:BAYES|MARKOV)\b", re.I)),
-    ("net", re.compile(_BEFORE + r"(?:net|class|node|potential)\b", re.S)),
-    ("dne", re.compile(_BEFORE + r"bnet\b", re.S)),
-    ("dsc", re.compile(_BEFORE + r"(?:belief|diagnostic|trouble)\s+network\b", re.S | re.I)),
-    ("bif", re.compile(_BEFORE + r"(?:network|variable|probability)\b", re.S)),
+    ("net", re.compile(_BLANKS_AND_COMMENTS + r"(?:net|class|node|potential)\b", re.S)),
+    ("dne", re.compile(_BLANKS_AND_COMMENTS + r"bnet\b", re.S)),
+    ("dsc", re.compile(_BLANKS_AND_COMMENTS + r"(?:belief|diagnostic|trouble)\s+network\b", re.S | re.I)),
+    ("bif", re.compile(_BLANKS_AND_COMMENTS + r"(?:network|variable|probability)\b", re.S)),
 )
 
 
 def read_document(
     path: str | os.PathLike[str], format: str | None = None, *, rescale: bool | float = RESCALE
 ) -> Document:
-    """The network in a file.
+    """Return the network in a file as a Document.
 
     Args:
-        path: of the file; a name that ends in .gz, or bytes that begin as gzip does, are unpacked.
-        format: "bif", "xmlbif", "net", "xdsl" or "uai", or "dsc" or "dne", which are only read; by the end of the
-            name unless given, or by what is in the file.
-        rescale: how far the sum of a table's row may be from one. Rows that miss it by up to 0.0001 were rounded, and
-            are kept as they are; those that miss it by up to this are divided by their sum, with a warning; others are
-            an error. True is for any sum, as of counts, and False for none.
+        path: the path of the file; gzipped files are unpacked.
+        format: "bif", "xmlbif", "net", "xdsl", "uai", "dsc" or "dne"; None for the one that the extension of the name
+            or the content of the file indicates.
+        rescale: the largest accepted difference between the sum of a row and one. Rows that differ by at most 0.0001
+            were rounded, and are kept as they are; rows that differ by at most this are divided by their sum, with a
+            warning; others are an error. True accepts any sum, as in tables of counts; False accepts none.
     """
     place = Path(path)
     _check_format(format, (*FORMATS, *READ_ONLY))
@@ -99,30 +99,32 @@ def read_document(
     ending = _suffix(place)
     if format is None and ending in UNREADABLE:
         what, remedy = UNREADABLE[ending]
-        raise _failed(place, f"it is {what}. {remedy}")
-    data = _bytes(place)
+        raise _cannot_be_read(place, f"it is {what}. {remedy}")
+    data = _read_bytes(place)
     kind = format or READABLE.get(ending)
-    text = _text(data, place, kind)
+    text = _decode_text(data, place, kind)
     if not text.strip():
-        raise _failed(place, "it is empty.")
-    kind = kind or _sniffed(text[: 2**16])
+        raise _cannot_be_read(place, "it is empty.")
+    kind = kind or _detect_format(text[: 2**16])
     if kind is None:
-        raise _failed(place, f"its format is not known. Say format= one of {', '.join((*FORMATS, *READ_ONLY))}.")
+        raise _cannot_be_read(
+            place, f"its format is not known. Say format= one of {', '.join((*FORMATS, *READ_ONLY))}."
+        )
     bound = (math.inf if rescale else 0.0) if isinstance(rescale, bool) else float(rescale)
     try:
         document: Document = _module(kind).parse(text, place.name, bound)
     except MemoryError:
-        raise _failed(place, "there is too little memory for it.") from None
+        raise _cannot_be_read(place, "there is too little memory for it.") from None
     return document
 
 
 def write_document(document: Document, path: str | os.PathLike[str], format: str | None = None) -> None:
-    """Write a network to a file: all of it or, where that fails, nothing.
+    """Write a network to a file, completely or not at all.
 
     Args:
         document: the network.
-        path: of the file; gzipped if its name ends in .gz.
-        format: as for `read_document`; by the end of the name unless given.
+        path: the path of the file; gzipped if its name ends in .gz.
+        format: as for `read_document`; None for the one that the extension of the name indicates.
     """
     place = Path(path)
     _check_format(format, FORMATS)
@@ -132,22 +134,22 @@ def write_document(document: Document, path: str | os.PathLike[str], format: str
         only = f"{_suffix(place)} is read, and not written; " if _suffix(place) in READABLE else ""
         told = f"{only}the format is told by the end of the name ({endings}), or by format=."
         raise NetworkFileError(f"{str(place)!r}: {told}")
-    check(document)
+    check_document(document)
     data = _module(kind).serialise(document).encode("utf-8")
     # the same document gives the same bytes at any time
-    put(str(place), gzip.compress(data, mtime=0) if _is_packed_name(place) else data, NetworkFileError)
+    write_file(str(place), gzip.compress(data, mtime=0) if _is_packed_name(place) else data, NetworkFileError)
 
 
 def read_evidence(path: str | os.PathLike[str]) -> Mapping[str, Any]:
-    """What a UAI evidence file says, by variable, ready for `propagate`.
+    """Return the evidence in a UAI evidence file, by variable, as `propagate` takes it.
 
-    One sample is a plain state for each observed variable, {"x3": 1}; of several, each variable has a list, with None
-    where a sample does not say. No evidence is an empty mapping.
+    One sample gives a state for each observed variable, {"x3": 1}; several give a list for each variable, with None
+    where a sample has no evidence on it. No evidence is an empty mapping.
     """
     from .uai import parse_evidence
 
     place = Path(path)
-    return parse_evidence(_text(_bytes(place), place, "uai"), place.name)
+    return parse_evidence(_decode_text(_read_bytes(place), place, "uai"), place.name)
 
 
 def _module(kind: str) -> Any:
@@ -167,75 +169,77 @@ def _suffix(place: Path) -> str:
     return (place.with_suffix("") if _is_packed_name(place) else place).suffix.lower()
 
 
-def _failed(place: Path, why: str) -> NetworkFileError:
+def _cannot_be_read(place: Path, why: str) -> NetworkFileError:
     return NetworkFileError(f"{str(place)!r} cannot be read: {why}")
 
 
-def _sniffed(text: str) -> str | None:
-    """The format of a text, by how it begins."""
+def _detect_format(text: str) -> str | None:
+    """Return the format of a text, by how it begins; None if it is not recognised."""
     if text.lstrip().startswith("<"):
         return "xdsl" if "<smile" in text else "xmlbif"
-    return next((kind for kind, sign in _SIGNS if sign.match(text)), None)
+    return next((kind for kind, sign in _BEGINNINGS if sign.match(text)), None)
 
 
 # Bytes
 
 
-def _bytes(place: Path) -> bytes:
+def _read_bytes(place: Path) -> bytes:
+    """Return the content of a file, unpacked if it is gzipped."""
     try:
-        with opened(place) as file:
-            data = _limited(place, file.read(TEXT_LIMIT + 1))
+        with open_regular_file(place) as file:
+            data = _check_limit(place, file.read(TEXT_LIMIT + 1))
             if not data.startswith(b"\x1f\x8b"):
                 if _is_packed_name(place) and data:
-                    raise _failed(place, "its name ends in .gz, but it is not gzipped. Rename it.")
+                    raise _cannot_be_read(place, "its name ends in .gz, but it is not gzipped. Rename it.")
                 return data
-            return _unpacked(place, data)
+            return _unpack(place, data)
     except Refused as problem:
-        raise _failed(place, problem.args[0]) from problem
+        raise _cannot_be_read(place, problem.args[0]) from problem
     except FgrnError:
         raise
     except FileNotFoundError as error:
         raise NetworkFileError(f"There is no file {str(place)!r}. Check the name and the folder.") from error
     except OSError as error:
-        raise _failed(place, f"{reason(error)}. Check the name and the permissions.") from error
+        raise _cannot_be_read(place, f"{reason_of(error)}. Check the name and the permissions.") from error
 
 
-def _limited(place: Path, data: bytes) -> bytes:
+def _check_limit(place: Path, data: bytes) -> bytes:
+    """Return the data, if it is not larger than TEXT_LIMIT."""
     if len(data) > TEXT_LIMIT:
         remedy = f"If you trust it, set {__name__}.TEXT_LIMIT higher."
-        raise _failed(place, f"it holds more than {TEXT_LIMIT:,} bytes of text, the limit. {remedy}")
+        raise _cannot_be_read(place, f"it holds more than {TEXT_LIMIT:,} bytes of text, the limit. {remedy}")
     return data
 
 
-def _unpacked(place: Path, data: bytes) -> bytes:
-    """What is in a gzip file, a piece at a time, lest a small file fill the memory."""
+def _unpack(place: Path, data: bytes) -> bytes:
+    """Return the content of a gzip file, unpacked in pieces so that a small file cannot fill the memory."""
     pieces: list[bytes] = []
     size, rest = 0, data
     try:
         while rest:
             unpacker = zlib.decompressobj(wbits=31)
             while not unpacker.eof:
-                piece = unpacker.decompress(rest, CHUNK)
+                piece = unpacker.decompress(rest, UNPACK_BYTES)
                 rest = unpacker.unconsumed_tail
                 if not piece and not rest and not unpacker.eof:
-                    raise _failed(place, "it is a gzip file that was cut short. Take it from a copy.")
+                    raise _cannot_be_read(place, "it is a gzip file that was cut short. Take it from a copy.")
                 pieces.append(piece)
                 size += len(piece)
                 if size > TEXT_LIMIT:
-                    _limited(place, b"".join(pieces))
+                    _check_limit(place, b"".join(pieces))
                 if size > max(PLAIN_LIMIT, PACKED_LIMIT * len(data)):
                     much = f"{len(data):,} bytes unpack to more than {size:,}, which is no network"
-                    raise _failed(place, f"{much}. If you trust it, unpack it first.")
+                    raise _cannot_be_read(place, f"{much}. If you trust it, unpack it first.")
             rest = unpacker.unused_data
             if rest and not rest.startswith(b"\x1f\x8b"):
-                break  # what follows the last part is padding
+                break  # padding follows the last member
     except zlib.error as error:
-        raise _failed(place, f"it is a damaged gzip file ({error}). Take it from a copy.") from None
+        raise _cannot_be_read(place, f"it is a damaged gzip file ({error}). Take it from a copy.") from None
     return b"".join(pieces)
 
 
-def _text(data: bytes, place: Path, kind: str | None) -> str:
-    """The text of a file, each line ending in one line feed."""
+def _decode_text(data: bytes, place: Path, kind: str | None) -> str:
+    """Return the text of a file, with a line feed at the end of each line."""
     encoding = "utf-8"
     for mark, name in (
         (codecs.BOM_UTF8, "utf-8-sig"),
@@ -247,7 +251,7 @@ def _text(data: bytes, place: Path, kind: str | None) -> str:
             break
     else:
         if b"\x00" in data[:4096]:
-            raise _failed(place, "it is not a text file.")
+            raise _cannot_be_read(place, "it is not a text file.")
         if data.lstrip()[:5] == b"<?xml":
             encoding = declared_encoding(data[:200].decode("latin-1")) or encoding
     try:
@@ -255,15 +259,15 @@ def _text(data: bytes, place: Path, kind: str | None) -> str:
             raise LookupError(encoding)
         text = data.decode(encoding)
     except LookupError:
-        raise _failed(place, f"it claims the encoding {encoding[:40]!r}, which is not known.") from None
+        raise _cannot_be_read(place, f"it claims the encoding {encoding[:40]!r}, which is not known.") from None
     except UnicodeDecodeError as error:
-        if kind not in ("net", *READ_ONLY):  # these programs write the characters of Western Europe
+        if kind not in ("net", *READ_ONLY):  # these programs write Latin-1
             line = data.count(b"\n", 0, error.start) + 1
             remedy = "Save it as UTF-8."
             raise NetworkFileError(
                 f"{place.name}, line {line}: the bytes there are no text in {encoding.upper()}. {remedy}", line
             ) from None
         text = data.decode("latin-1")
-    except UnicodeError as error:  # UTF-16 without its mark, and the like
-        raise _failed(place, f"it is no text in {encoding} ({error}).") from None
+    except UnicodeError as error:  # such as UTF-16 without a byte order mark
+        raise _cannot_be_read(place, f"it is no text in {encoding} ({error}).") from None
     return text.replace("\r\n", "\n").replace("\r", "\n")

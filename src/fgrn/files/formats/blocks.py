@@ -1,4 +1,4 @@
-"""Blocks in braces within each other, with attributes between them: what files of Netica are made of."""
+"""Parser of nested blocks in braces with attributes: the syntax of Netica's files."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import dataclass, field
 from .builder import Builder
 from .tokens import SLASHES, STARS, Span, Token, Tokens
 
-DEEPEST = 100
-"""Most blocks within each other."""
+DEEPEST_BLOCK = 100
+"""The deepest nesting of blocks."""
 
 
 @dataclass(slots=True)
-class Block:
-    """One block: the words before its brace, its attributes (name = value;), and the blocks in it."""
+class BraceBlock:
+    """A block in braces: the words before it, its attributes (name = value;), and the blocks in it."""
 
     words: list[Token]
     attributes: dict[str, Span] = field(default_factory=dict)
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[BraceBlock] = field(default_factory=list)
 
-    def first(self, kind: str) -> Block | None:
-        """The first block of a kind in this one."""
+    def first(self, kind: str) -> BraceBlock | None:
+        """Return the first block of a kind in this one, or None."""
         return next((block for block in self.blocks if block.words[0].text == kind), None)
 
 
-def blocks(text: str, builder: Builder) -> tuple[Tokens, Block]:
-    """The tokens of a text, and its outermost block, with which it begins."""
+def parse_blocks(text: str, builder: Builder) -> tuple[Tokens, BraceBlock]:
+    """Return the tokens of a text, and its outermost block."""
     tokens = Tokens(text, builder, "{}()=;,", SLASHES, STARS)
     words = []
     while tokens.next.text != "{":
@@ -33,7 +33,7 @@ def blocks(text: str, builder: Builder) -> tuple[Tokens, Block]:
     if not words:
         raise tokens.unexpected("word")
     tokens.take("{")
-    root = Block(words)
+    root = BraceBlock(words)
     within = [root]
     while within:
         if tokens.next.text == "}":
@@ -44,12 +44,12 @@ def blocks(text: str, builder: Builder) -> tuple[Tokens, Block]:
         elif tokens.next.text == ";":
             tokens.take(";")
         else:
-            _entry(tokens, within)
+            _parse_entry(tokens, within)
     return tokens, root
 
 
-def _entry(tokens: Tokens, within: list[Block]) -> None:
-    """An attribute of the innermost block, or the beginning of a block in it."""
+def _parse_entry(tokens: Tokens, within: list[BraceBlock]) -> None:
+    """Parse an attribute of the innermost block, or the beginning of a block in it."""
     words = [tokens.take("word")]
     while tokens.next.text not in ("=", "{", ";"):
         words.append(tokens.take("word", "text", "=", "{"))
@@ -62,14 +62,15 @@ def _entry(tokens: Tokens, within: list[Block]) -> None:
     elif tokens.next.text == ";":
         tokens.take(";")
         return
-    if len(within) >= DEEPEST:
-        raise tokens.builder.error(tokens.line(words[0].place), f"more than {DEEPEST} blocks are within each other.")
+    if len(within) >= DEEPEST_BLOCK:
+        line = tokens.line(words[0].place)
+        raise tokens.builder.error(line, f"more than {DEEPEST_BLOCK} blocks are within each other.")
     tokens.take("{")
-    block = Block(words)
+    block = BraceBlock(words)
     within[-1].blocks.append(block)
     within.append(block)
 
 
 def members(tokens: Tokens, span: Span) -> list[Token]:
-    """The members of a list in parentheses with commas, however deep."""
+    """Return the items of a list in parentheses, without the parentheses and commas at any depth."""
     return [token for token in tokens.tokens(span) if token.kind != "sign"]

@@ -1,7 +1,7 @@
-"""What all parsers share: a document put together piece by piece, every check made once, with the line of the file.
+"""Builds a Document piece by piece for all parsers, with all checks in one place, and errors that name the line.
 
-A file is read as if an enemy had written it: no array is made before the numbers that fill it have been found in the
-file, but for tables that a format may abbreviate, which together are limited by the size of the file.
+Files are not trusted: no array is created before its numbers have been found in the file, except tables that a format
+abbreviates, whose total size is limited by the size of the file.
 """
 
 from __future__ import annotations
@@ -15,41 +15,42 @@ import numpy as np
 
 from ...bayes.document import Document, Factor
 from ...core.exceptions import NetworkFileError, RescaledTableWarning, shortened, unknown_name, warn
-from ..container import shown
+from ..container import short_repr
 
-ROW_SUM_TOLERANCE = 1e-4
-"""How far from one a row may sum up: files round to six digits, and a row may have a hundred of them.
+ROUNDING_TOLERANCE = 1e-4
+"""The largest difference between the sum of a row and one that counts as rounding.
 
-The numbers are kept as they are, as pyAgrum keeps them too (its reader of BIF takes single precision): a row divided by
-its sum would not come back from a file bit for bit. Blocks divide their rows when they are made.
+Files round to six digits, and a row may have a hundred numbers. The numbers are kept as they are, as in pyAgrum (its
+BIF reader uses single precision): rows divided by their sums would not be written back bit for bit. Blocks divide rows
+by their sums when they are made.
 """
 
 RESCALE = 0.01
-"""How far from one a row may sum up to be divided by its sum, with a warning, unless the reader is told otherwise."""
+"""The default of the largest difference between the sum of a row and one for which it is divided by its sum."""
 
 NEGATIVE_TOLERANCE = 1e-4
-"""A number of a table that is less than zero by at most this is taken for zero, with a warning: it was rounded."""
+"""A negative number of at most this size is read as zero, with a warning: it is an error of rounding."""
 
 EXPANSION_BASE = 2**20
 EXPANSION_SHARE = 32
 EXPANSION_LIMIT = 2**24
-"""Most values that a file may leave unwritten (default rows, functions of the parents), all tables together.
+"""The most values that all tables of a file may abbreviate (default rows, functions of the parents).
 
-A file may leave EXPANSION_BASE values unwritten, EXPANSION_SHARE more for each of its characters, and in all no more
-than EXPANSION_LIMIT, so that a small file takes little memory.
+The limit is EXPANSION_BASE values, EXPANSION_SHARE more for each character of the file, and EXPANSION_LIMIT in total,
+so that a small file takes little memory.
 """
 
 MOST_AXES = 60
-"""Most variables in one table: NumPy takes 64."""
+"""The most variables in one table: NumPy allows 64 axes."""
 
 
-def counted(number: int) -> str:
-    """A whole number as people read it; beyond all tables that can be, only that."""
+def count_text(number: int) -> str:
+    """Return an integer with separators of thousands, or "more than 10^18" where counting was capped."""
     return f"{number:,}" if number < 10**18 else "more than 10^18"
 
 
 def as_numbers(words: Sequence[str]) -> tuple[list[float], int | None]:
-    """Words as numbers, and the place of the first that is none, if there is one."""
+    """Return words as numbers, and the position of the first that is not a number, or None."""
     with suppress(ValueError):
         if "_" not in "".join(words):
             return [float(word) for word in words], None
@@ -61,26 +62,27 @@ def _is_number(word: str) -> bool:
         float(word)
     except ValueError:
         return False
-    return "_" not in word  # Python takes 1_000 for a number
+    return "_" not in word  # Python reads 1_000 as a number
 
 
 def legible(text: str) -> str:
-    """A name or label of a file in a message: as it is, or quoted where it has blanks or control characters."""
-    return text if text.isprintable() and text and not set(text) & set(" ,='\"") else shown(text)
+    """Return a name or label for a message: as it is, or quoted if it has blanks or control characters."""
+    return text if text.isprintable() and text and not set(text) & set(" ,='\"") else short_repr(text)
 
 
-def _some(notes: Sequence[str]) -> str:
+def _first_notes(notes: Sequence[str]) -> str:
+    """Return the first three notes as a sentence, with the number of the others."""
     more = f"; and {len(notes) - 3:,} more tables" if len(notes) > 3 else ""
     return f"{'; '.join(notes[:3])}{more}."
 
 
-def check(document: Document) -> None:
-    """What is to be written is a network, as if it had been read."""
+def check_document(document: Document) -> None:
+    """Raise NetworkFileError unless a document to be written is a valid network."""
     builder = Builder("this network")
     for name, labels in document.states.items():
         builder.add_variable(name, labels, None)
     for factor in document.factors:
-        what = f"the table of {shortened(map(shown, factor.scope), 4) or 'no variable'}"
+        what = f"the table of {shortened(map(short_repr, factor.scope), 4) or 'no variable'}"
         sizes = builder.sizes(factor.scope, None, what)
         if factor.values.shape != tuple(sizes):
             raise builder.error(None, f"{what} has the shape {factor.values.shape} instead of {tuple(sizes)}.")
@@ -92,12 +94,13 @@ def check(document: Document) -> None:
 
 
 class Builder:
-    """A document that grows. Variables come first, then tables or factors; `finish` gives it.
+    """A Document under construction: variables first, then tables or factors; `finish` returns it.
 
     Args:
-        file: its name, for messages.
-        size: how many characters it has.
-        rescale: how far from one a row may sum up to be divided by its sum; None refuses all that was not just rounded.
+        file: the name of the file, for messages.
+        size: the number of characters of the file.
+        rescale: the largest difference between the sum of a row and one for which it is divided by its sum; None
+            accepts rounding only.
     """
 
     def __init__(self, file: str, size: int = 0, rescale: float | None = None) -> None:
@@ -114,12 +117,12 @@ class Builder:
         self._expanded = 0
 
     def error(self, line: int | None, text: str) -> NetworkFileError:
-        """The error for something in this file."""
+        """Return the error for something in this file."""
         where = self.file if line is None else f"{self.file}, line {line}"
         return NetworkFileError(f"{where}: {text}", line)
 
     def numbers(self, text: str, line: int) -> list[float]:
-        """The numbers of a list, separated by blanks or commas."""
+        """Return the numbers of a list that is separated by blanks or commas."""
         words = text.replace(",", " ").split()
         found, wrong = as_numbers(words)
         if wrong is not None:
@@ -127,32 +130,36 @@ class Builder:
         return found
 
     def no_number(self, word: str, line: int) -> NetworkFileError:
-        """The error for a word that is no number."""
-        return self.error(line, f"{shown(word)} is no number. Probabilities are written like 0.25 or 2.5e-1.")
+        """Return the error for a word that is not a number."""
+        return self.error(line, f"{short_repr(word)} is no number. Probabilities are written like 0.25 or 2.5e-1.")
 
     # Variables
 
     def add_variable(self, name: str, states: Sequence[str], line: int | None) -> None:
-        """A variable and the labels of its states."""
+        """Add a variable and the labels of its states."""
         if not name.strip():
             raise self.error(line, "a variable has no name. Give it one.")
         if name in self.states:
             first = self._lines[name]
-            raise self.error(line, f"variable {shown(name)} is there twice, first in line {first}. Rename one of them.")
+            raise self.error(
+                line, f"variable {short_repr(name)} is there twice, first in line {first}. Rename one of them."
+            )
         if not states:
-            raise self.error(line, f"variable {shown(name)} has no states. It needs at least one.")
+            raise self.error(line, f"variable {short_repr(name)} has no states. It needs at least one.")
         if len(set(states)) < len(states):
             twice = next(label for label, count in Counter(states).items() if count > 1)
-            raise self.error(line, f"variable {shown(name)} has the state {shown(twice)} twice. Rename one of them.")
+            raise self.error(
+                line, f"variable {short_repr(name)} has the state {short_repr(twice)} twice. Rename one of them."
+            )
         self.states[name] = tuple(states)
         self._lines[name] = line
 
     def add_property(self, name: str, key: str, value: str) -> None:
-        """Something else that was said of a variable, or of the network, "", which is carried along."""
+        """Add a property of a variable, or of the network for the name "", which is passed through."""
         self._properties.setdefault(name, {})[key] = value
 
     def use_names(self, names: Mapping[str, str], labels: Mapping[str, Mapping[str, str]]) -> None:
-        """Give variables, and states of each of them, the names that those of the file stand for."""
+        """Rename variables and their states from the identifiers in the file to the names they stand for."""
         states, lines = self.states, self._lines
         self.states, self._lines = {}, {}
         for name, old in states.items():
@@ -167,34 +174,34 @@ class Builder:
     # Tables
 
     def sizes(self, scope: Sequence[str], line: int | None, what: str) -> list[int]:
-        """The numbers of states of variables, which are all there, and each once."""
+        """Return the numbers of states of the variables of a scope; an error for unknown or repeated ones."""
         for name in scope:
             if name not in self.states:
-                # near names are sought among some of them only: hostile ones could be long and many
+                # similar names are searched among a few short ones only, which bounds the time for malicious files
                 known = [legible(other[:100]) for other in islice(self.states, 2000)]
                 near = unknown_name("variable", name[:100], known)
-                raise self.error(line, f"{what} names {shown(name)}, which is not declared. {near}")
+                raise self.error(line, f"{what} names {short_repr(name)}, which is not declared. {near}")
         if len(set(scope)) < len(scope):
             twice = next(name for name, count in Counter(scope).items() if count > 1)
-            raise self.error(line, f"{what} names {shown(twice)} twice. Each variable of a table is named once.")
+            raise self.error(line, f"{what} names {short_repr(twice)} twice. Each variable of a table is named once.")
         if len(scope) > MOST_AXES:
             raise self.error(line, f"{what} joins {len(scope)} variables; the most is {MOST_AXES}.")
         return [len(self.states[name]) for name in scope]
 
     def product(self, sizes: Iterable[int]) -> int:
-        """How many values a table has; beyond 10^18 only that they are more."""
+        """Return the product of the sizes, capped at 10^18."""
         total = 1
         for size in sizes:
             total = min(total * size, 10**18)
         return total
 
     def expand(self, count: int, line: int, what: str) -> None:
-        """Ask for a table of values of which the file holds only a few."""
+        """Count the values of a table that the file abbreviates, and raise an error beyond the limit."""
         self._expanded = min(self._expanded + count, 10**18)
         if self._expanded > self._room:
             raise self.error(
                 line,
-                f"{what} stands for {counted(count)} values that the file does not hold; in a file of this size all "
+                f"{what} stands for {count_text(count)} values that the file does not hold; in a file of this size all "
                 f"such tables together may have {self._room:,}. Write the table out, or give the variable fewer "
                 "parents.",
             )
@@ -207,16 +214,16 @@ class Builder:
         line: int | None,
         line_of_row: Callable[[int], int] | None = None,
     ) -> None:
-        """The table of a child given its parents, the first parent slowest, the child fastest.
+        """Add the table of a child given its parents; the first parent varies slowest, the child fastest.
 
         Args:
-            child: whose table it is.
-            parents: in the order of the table.
-            values: all of them, in one row.
-            line: where the table begins.
-            line_of_row: where a row of it is, if the format writes them apart.
+            child: the name of the child.
+            parents: the names of the parents, in the order of the table.
+            values: all values as one vector.
+            line: the line on which the table begins.
+            line_of_row: returns the line of a row, if the format has the rows on separate lines.
         """
-        what = f"the table of {shown(child)}"
+        what = f"the table of {short_repr(child)}"
         scope = (*parents, child)
         sizes = self.sizes(scope, line, what)
         if child in self._tables:
@@ -224,9 +231,9 @@ class Builder:
             raise self.error(line, f"{what} is there twice{first}. Remove one of them.")
         array = self._array(scope, sizes, values, line, what, directed=True)
         self._tables[child] = line
-        self._factors.append(Factor(scope, self._summed(array, parents, what, line, line_of_row)))
+        self._factors.append(Factor(scope, self._with_row_sums(array, parents, what, line, line_of_row)))
 
-    def _summed(
+    def _with_row_sums(
         self,
         array: np.ndarray,
         parents: Sequence[str],
@@ -234,17 +241,17 @@ class Builder:
         line: int | None,
         line_of_row: Callable[[int], int] | None,
     ) -> np.ndarray:
-        """A table whose rows sum to one: as it is where it was just rounded, else divided by its sums."""
+        """Return a table whose rows sum to one: as it is within rounding, else divided by the sums."""
         rows = array.reshape(-1, array.shape[-1])
         with np.errstate(over="ignore"):
             sums = rows.sum(axis=1)
         distances = np.abs(sums - 1)
-        off = np.flatnonzero(~(distances <= ROW_SUM_TOLERANCE))
+        off = np.flatnonzero(~(distances <= ROUNDING_TOLERANCE))
         if not len(off):
             return array
         can = np.isfinite(sums[off]) & (sums[off] > 0)
-        bound = ROW_SUM_TOLERANCE if self._rescale is None else self._rescale
-        bad = off[~(can & (distances[off] <= bound + 1e-9))]  # 0.99 misses one by a little more than 0.01
+        bound = ROUNDING_TOLERANCE if self._rescale is None else self._rescale
+        bad = off[~(can & (distances[off] <= bound + 1e-9))]  # in floating point 1 - 0.99 is a little more than 0.01
         first = int(bad[0] if len(bad) else off[0])
         of = f" for {self._configuration(parents, array.shape[:-1], first)}" if parents else ""
         at = line_of_row(first) if line_of_row is not None else line
@@ -263,13 +270,13 @@ class Builder:
         return result
 
     def function(self, child: str, parents: Sequence[str], codes: Sequence[int], line: int) -> np.ndarray:
-        """The values of a table that says for each case of the parents which state the child has."""
-        what = f"the table of {shown(child)}"
+        """Return the values of a table that gives for each configuration of the parents the state of the child."""
+        what = f"the table of {short_repr(child)}"
         *sizes, width = self.sizes((*parents, child), line, what)
         cases = self.product(sizes)
         if len(codes) != cases:
             raise self.error(
-                line, f"{what} has {len(codes):,} resulting states; its parents have {counted(cases)} cases."
+                line, f"{what} has {len(codes):,} resulting states; its parents have {count_text(cases)} cases."
             )
         self.expand(cases * width, line, what)
         values = np.zeros((cases, width))
@@ -277,8 +284,8 @@ class Builder:
         return values.ravel()
 
     def add_factor(self, scope: Sequence[str], values: Sequence[float] | np.ndarray, line: int | None) -> None:
-        """A table over some variables, the first slowest; of any numbers that are not negative."""
-        what = f"the factor of {shortened(map(shown, scope), 4) or 'no variable'}"
+        """Add a table of non-negative numbers over some variables, the first of which varies slowest."""
+        what = f"the factor of {shortened(map(short_repr, scope), 4) or 'no variable'}"
         sizes = self.sizes(scope, line, what)
         self._factors.append(Factor(tuple(scope), self._array(scope, sizes, values, line, what)))
 
@@ -291,11 +298,14 @@ class Builder:
         what: str,
         directed: bool = False,
     ) -> np.ndarray:
+        """Return the values as a read-only array; an error for a wrong number of values or invalid ones."""
         expected = self.product(sizes)
         if len(values) != expected:
-            how = " × ".join(f"{size} of {shown(name)}" for name, size in islice(zip(scope, sizes, strict=True), 8))
+            how = " × ".join(
+                f"{size} of {short_repr(name)}" for name, size in islice(zip(scope, sizes, strict=True), 8)
+            )
             how = f"the product of the states, {how}{' × ...' if len(sizes) > 8 else ''}" if sizes else "a constant"
-            raise self.error(line, f"{what} has {len(values):,} values instead of {counted(expected)} ({how}).")
+            raise self.error(line, f"{what} has {len(values):,} values instead of {count_text(expected)} ({how}).")
         array = np.asarray(values, dtype=np.float64)
         wrong = ~(np.isfinite(array) & (array >= 0))
         if directed and self._rescale is not None and wrong.any():
@@ -318,37 +328,41 @@ class Builder:
         return shortened((f"{legible(name)}={legible(self.states[name][int(code)])}" for name, code in pairs), 6)[:300]
 
     def configuration(self, parents: Sequence[str], row: int, line: int) -> str:
-        """The states of the parents in a row of a table, as people read them."""
+        """Return the states of the parents in a row of a table, as text."""
         return self._configuration(parents, self.sizes(parents, line, "the table"), row)
 
-    # The whole
+    # Finishing
 
     def finish(self, name: str = "", directed: bool = True) -> Document:
-        """The document, once all is there: each variable has its table, and none is its own ancestor."""
+        """Return the document; an error if a variable has no table or is its own ancestor."""
         if not self.states:
             raise self.error(1, "there are no variables. Is it complete, and is it the right file?")
         if directed:
             for variable, line in self._lines.items():
                 if variable not in self._tables:
-                    raise self.error(line, f"variable {shown(variable)} has no table. Is the file complete?")
+                    raise self.error(line, f"variable {short_repr(variable)} has no table. Is the file complete?")
             self._check_cycles()
             places = {variable: place for place, variable in enumerate(self.states)}
             self._factors.sort(key=lambda factor: places[factor.scope[-1]])
-        self._tell()
+        self._warn_of_changes()
         factors = tuple(self._factors)
         return Document(self.states, factors, directed, name, self._properties)
 
-    def _tell(self) -> None:
-        """Warn of what was mended."""
+    def _warn_of_changes(self) -> None:
+        """Warn of numbers that were changed: negative ones, and rows that were divided by their sums."""
         if self._raised:
-            warn(f"{self.file}: numbers below zero were taken for zero. {_some(self._raised)}", RescaledTableWarning)
+            warn(
+                f"{self.file}: numbers below zero were taken for zero. {_first_notes(self._raised)}",
+                RescaledTableWarning,
+            )
         if self._rescaled:
             warn(
-                f"{self.file}: rows that do not sum to 1 were divided by their sum. {_some(self._rescaled)}",
+                f"{self.file}: rows that do not sum to 1 were divided by their sum. {_first_notes(self._rescaled)}",
                 RescaledTableWarning,
             )
 
     def _check_cycles(self) -> None:
+        """Raise an error that names a directed cycle, if there is one."""
         parents = {factor.scope[-1]: factor.scope[:-1] for factor in self._factors}
         children: dict[str, list[str]] = {name: [] for name in parents}
         waiting = {name: len(above) for name, above in parents.items()}
@@ -367,10 +381,10 @@ class Builder:
             return
         path: dict[str, None] = {}
         name = next(iter(waiting))
-        while name not in path:  # each that waits has a parent that waits, so this comes back to where it was
+        while name not in path:  # each remaining variable has a remaining parent, so following parents ends in a cycle
             path[name] = None
             name = next(parent for parent in parents[name] if parent in waiting)
         cycle = list(path)[list(path).index(name) :][::-1]
-        arrows = " -> ".join(map(shown, [cycle[-1], *cycle][:12])) + (" -> ..." if len(cycle) > 11 else "")
+        arrows = " -> ".join(map(short_repr, [cycle[-1], *cycle][:12])) + (" -> ..." if len(cycle) > 11 else "")
         line = self._tables[cycle[0]]
         raise self.error(line, f"the network has a cycle: {arrows}. Remove one of its arrows.")

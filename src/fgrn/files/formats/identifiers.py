@@ -1,7 +1,7 @@
-"""Names for a format that has only identifiers, and a note beside them of what they stand for.
+"""Identifiers for names, for formats that accept only identifiers, and a note that maps them back to the names.
 
-Where a name or a label is no identifier, the file has one like it, and the note says what was meant: a text in JSON,
-{"x0_4": "0-4"}. Whoever renames the identifier in another program makes the note void, and keeps the new name.
+If a name or a label is not an identifier, the file has a similar identifier, and a note in JSON gives the original:
+{"x0_4": "0-4"}. If the identifier is renamed in another program, the note no longer applies and the new name is kept.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ _OTHERS = re.compile(r"[^A-Za-z0-9]+")
 
 
 def is_identifier(text: str) -> bool:
-    """Whether a text is letters, digits and underscores, and begins with a letter."""
+    """Return whether a text consists of letters, digits and underscores, and begins with a letter."""
     return bool(_IDENTIFIER.fullmatch(text))
 
 
 def identifiers(texts: Iterable[str]) -> dict[str, str]:
-    """An identifier for each text, different for each: itself where it is one, or else one like it."""
+    """Return a distinct identifier for each text: the text itself if it is one, else a similar one."""
     found = {text: text if is_identifier(text) else "" for text in texts}
     taken = set(found.values())
     numbers: dict[str, int] = {}
     for text, known in found.items():
         if known:
             continue
-        stem = identifier = _like(text)
+        stem = identifier = _similar_identifier(text)
         while identifier in taken:
             numbers[stem] = numbers.get(stem, 1) + 1
             identifier = f"{stem}_{numbers[stem]}"
@@ -37,21 +37,21 @@ def identifiers(texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _like(text: str) -> str:
-    """An identifier as like a text as can be: letters without their accents, and an underscore for all else."""
+def _similar_identifier(text: str) -> str:
+    """Return an identifier similar to a text: letters without accents, underscores for all else."""
     letters = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode("ascii")
     stem = _OTHERS.sub("_", letters).strip("_")
     return stem if is_identifier(stem) else f"x{stem}"
 
 
-def note(meant: Mapping[str, str]) -> str:
-    """What the identifiers of some texts stand for, as one line; nothing where all stand for themselves."""
+def note_of(meant: Mapping[str, str]) -> str:
+    """Return the note that maps identifiers back to the texts; empty if all texts are identifiers."""
     others = {identifier: text for text, identifier in meant.items() if identifier != text}
     return json.dumps(others) if others else ""
 
 
-def noted(text: str) -> dict[str, str] | None:
-    """What a note says; None if the text is no note."""
+def read_note(text: str) -> dict[str, str] | None:
+    """Return the mapping in a note; None if the text is not a note."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""XML as the formats need it: elements that know their line, by the standard library's expat; no entities."""
+"""XML parser for the formats: elements with line numbers, by expat of the standard library; entities are refused."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from xml.sax.saxutils import escape
 
 from .builder import Builder
 
-DEEPEST = 100
-"""Most elements within each other."""
+DEEPEST_ELEMENT = 100
+"""The deepest nesting of elements."""
 
 _BLANK = {ord(letter): " " for letter in map(chr, range(33, 127))}
 _DECLARATION = re.compile(r"\s*<\?xml\s[^<>]*\?>")
@@ -21,7 +21,7 @@ _DECLARED = re.compile(r"\s*<\?xml[^>]*?\bencoding\s*=\s*[\"']([A-Za-z0-9._-]+)[
 
 @dataclass(slots=True)
 class Element:
-    """One element: what is between its tags as text, without that of its children."""
+    """An XML element; its text does not include that of its children."""
 
     tag: str
     attributes: dict[str, str]
@@ -31,62 +31,66 @@ class Element:
 
     @property
     def text(self) -> str:
-        """Its text, trimmed."""
+        """The text of the element, without blanks around it."""
         return "".join(self.pieces).strip()
 
     def all(self, *tags: str) -> Iterator[Element]:
-        """The children of these kinds."""
+        """Return the children with one of these tags."""
         return (child for child in self.children if child.tag in tags)
 
     def first(self, tag: str) -> Element | None:
-        """The first child of a kind."""
+        """Return the first child with a tag, or None."""
         return next(self.all(tag), None)
 
 
 def declared_encoding(start: str) -> str | None:
-    """The encoding that the first line of an XML text declares."""
+    """Return the encoding that the first line of an XML text declares, or None."""
     match = _DECLARED.match(start)
     return match[1] if match else None
 
 
-def parsed(text: str, builder: Builder, root: str, upper: bool = False) -> Element:
-    """The root element of an XML text.
+def parse_xml(text: str, builder: Builder, root: str, upper: bool = False) -> Element:
+    """Return the root element of an XML text.
 
     Args:
         text: the whole file.
-        builder: whose errors are raised.
-        root: what its tag must be.
-        upper: whether tags are compared in capital letters.
+        builder: makes the errors.
+        root: the required tag of the root.
+        upper: whether to convert tags to capital letters.
     """
-    if (declaration := _DECLARATION.match(text)) is not None:  # some files have blanks before it, which XML forbids
+    if (
+        declaration := _DECLARATION.match(text)
+    ) is not None:  # some files have blanks before the declaration, which XML forbids
         text = declaration[0].translate(_BLANK) + text[declaration.end() :]
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
     found: list[Element] = []
     above: list[Element] = []
 
-    def opened(tag: str, attributes: dict[str, str]) -> None:
-        if len(above) >= DEEPEST:
-            raise builder.error(parser.CurrentLineNumber, f"more than {DEEPEST} elements are within each other.")
+    def start_element(tag: str, attributes: dict[str, str]) -> None:
+        if len(above) >= DEEPEST_ELEMENT:
+            raise builder.error(
+                parser.CurrentLineNumber, f"more than {DEEPEST_ELEMENT} elements are within each other."
+            )
         element = Element(tag.upper() if upper else tag, attributes, parser.CurrentLineNumber)
         (above[-1].children if above else found).append(element)
         above.append(element)
 
-    def closed(_: str) -> None:
+    def end_element(_: str) -> None:
         above.pop()
 
-    def said(data: str) -> None:
+    def add_text(data: str) -> None:
         if above:
             above[-1].pieces.append(data)
 
-    def refused(*_: object) -> NoReturn:
+    def refuse_entity(*_: object) -> NoReturn:
         raise builder.error(parser.CurrentLineNumber, "it declares an entity, which fgrn does not read. Write it out.")
 
-    parser.StartElementHandler = opened
-    parser.EndElementHandler = closed
-    parser.CharacterDataHandler = said
-    parser.CommentHandler = lambda _: said(" ")  # numbers on both sides of a comment are two
-    parser.EntityDeclHandler = refused
+    parser.StartElementHandler = start_element
+    parser.EndElementHandler = end_element
+    parser.CharacterDataHandler = add_text
+    parser.CommentHandler = lambda _: add_text(" ")  # a comment separates numbers
+    parser.EntityDeclHandler = refuse_entity
     try:
         # surrogates cannot be encoded; a decoded file has none
         parser.Parse(text.encode("utf-8", errors="replace"), True)
@@ -99,6 +103,6 @@ def parsed(text: str, builder: Builder, root: str, upper: bool = False) -> Eleme
     return found[0]
 
 
-def written(tag: str, text: str, indent: int) -> str:
-    """An element with nothing but text."""
+def text_element(tag: str, text: str, indent: int) -> str:
+    """Return an XML element that contains only text."""
     return f"{'  ' * indent}<{tag}>{escape(text)}</{tag}>"

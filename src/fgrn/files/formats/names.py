@@ -1,4 +1,4 @@
-"""What a format can carry: names and labels are checked before anything is written, properties may be left out."""
+"""Checks that a format can represent the names and labels of a document, and helpers to write properties."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Callable
 
 from ...bayes.document import Document
 from ...core.exceptions import NetworkFileError
-from ..container import shown
+from ..container import short_repr
 
 _UNPRINTABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text has no control characters nor halves of characters, which no format can carry."""
+    """Return whether a text has no control characters and no lone surrogates, which no format can represent."""
     if text.isascii() and text.isprintable():
         return True
     return not _UNPRINTABLE.search(text) and all(unicodedata.category(letter) != "Cc" for letter in text)
 
 
 def check_directed(document: Document, format: str) -> None:
-    """Only Bayesian networks go into most formats."""
+    """Raise NetworkFileError unless the document is a Bayesian network, as most formats require."""
     if not document.directed:
         raise NetworkFileError(
             f"{format} holds Bayesian networks only, and this one has factors without a direction. "
@@ -30,12 +30,12 @@ def check_directed(document: Document, format: str) -> None:
 
 
 def check_title(document: Document, format: str, title: Callable[[str], bool] = is_plain) -> None:
-    """The name of the network is one that the format can carry."""
+    """Raise NetworkFileError if the format cannot represent the name of the network."""
     if not (is_plain(document.name) and title(document.name)):
-        raise NetworkFileError(f"{format} cannot carry the name {shown(document.name)} of the network. Change it.")
+        raise NetworkFileError(f"{format} cannot carry the name {short_repr(document.name)} of the network. Change it.")
 
 
-def check_names(
+def check_representable(
     document: Document,
     format: str,
     name: Callable[[str], bool],
@@ -44,30 +44,31 @@ def check_names(
     instead: str,
     title: Callable[[str], bool] = is_plain,
 ) -> None:
-    """Every name and every label is one that the format can carry.
+    """Raise NetworkFileError if the format cannot represent a name or a label.
 
     Args:
-        document: what is to be written.
-        format: its name, for messages.
-        name: whether the format can carry this name of a variable.
+        document: the network to be written.
+        format: the name of the format, for messages.
+        name: returns whether the format can represent the name of a variable.
         label: the same for the label of a state.
-        rule: what names or labels are in this format.
-        instead: which formats can carry it.
-        title: the same for the name of the network.
+        rule: the rule for names and labels of this format, for messages.
+        instead: the formats that can represent it, for messages.
+        title: the same as `name` for the name of the network.
     """
     check_title(document, format, title)
     for variable, labels in document.states.items():
         if not (is_plain(variable) and name(variable)):
-            raise NetworkFileError(f"{format} cannot carry the name {shown(variable)}: {rule}. Rename it{instead}.")
+            raise NetworkFileError(
+                f"{format} cannot carry the name {short_repr(variable)}: {rule}. Rename it{instead}."
+            )
         for one in labels:
             if not (is_plain(one) and label(one)):
-                raise NetworkFileError(
-                    f"{format} cannot carry {shown(one)}, a state of {shown(variable)}: {rule}. Rename it{instead}."
-                )
+                state = f"{short_repr(one)}, a state of {short_repr(variable)}"
+                raise NetworkFileError(f"{format} cannot carry {state}: {rule}. Rename it{instead}.")
 
 
 def split_property(text: str) -> tuple[str, str]:
-    """Key and value of a property that is written as one text."""
+    """Return key and value of a property that is written as one text."""
     text = text.strip()
     key, sign, value = text.partition("=")
     if not sign:
@@ -76,11 +77,11 @@ def split_property(text: str) -> tuple[str, str]:
 
 
 def joined_property(key: str, value: str) -> str | None:
-    """A property as one text, if key and value come back from it."""
+    """Return a property as one text; None if key and value cannot be recovered from it."""
     text = f"{key} = {value}"
     return text if split_property(text) == (key, value) else None
 
 
 def numbers_text(values: list[float], separator: str = " ") -> str:
-    """Numbers that are read back bit for bit."""
+    """Return numbers as text that is read back bit for bit."""
     return separator.join(map(repr, values))

@@ -1,15 +1,14 @@
-r"""Hugin NET: blocks of attributes, for the network, for each node, and for each potential.
+r"""Hugin NET: blocks of attributes for the network, for each node, and for each potential.
 
     net { node_size = (80 40); }
     node smoke { states = ("yes" "no"); label = "Smokes?"; position = (25 275); }
     potential ( lung | smoke ) { data = ((0.1 0.9)(0.01 0.99)); }   % the child fastest
 
-Attributes that fgrn does not need are kept as properties: a text without its quotation marks, all else as it is
-written. In a text \" stands for a quotation mark and \\ for a backslash. A potential without data has ones
-everywhere, as in Hugin, which is uniform.
+Attributes that fgrn does not use are kept as properties: a quoted text without its quotation marks, others as written.
+In a quoted text \" is a quotation mark and \\ a backslash. A potential without data is uniform, as in Hugin.
 
-In an OOBN file all this stands within `class name { ... }`, beside the attributes of the network. A class without
-instances of others is read like any network; it is never written.
+In an OOBN file all this is inside `class name { ... }`, with the attributes of the network. A class without instances
+of other classes is read like any network; classes are not written.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...bayes.document import Document
-from ..container import shown
+from ..container import short_repr
 from .builder import RESCALE, Builder
-from .names import check_directed, check_names, is_plain, numbers_text
+from .names import check_directed, check_representable, is_plain, numbers_text
 from .tokens import PERCENT, SLASHES, Span, Token, Tokens
 
 _COMMENTS = (PERCENT, rf"(?<!:){SLASHES}")
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LIST = re.compile(r'\((?:[\s0-9.eE+()-]|"(?:[^"\\]|\\.)*")*\)', re.S)
 _OTHER_KINDS = {
@@ -42,23 +41,23 @@ _SEVERAL = "more follows the class, and fgrn reads one class without instances. 
 _RESERVED = frozenset({"net", "node", "discrete", "potential", *_OTHER_KINDS} - {"instance"})
 
 
-def _attributes(tokens: Tokens) -> dict[str, Span]:
-    """A block of attributes in braces, each up to its semicolon."""
+def _read_attributes(tokens: Tokens) -> dict[str, Span]:
+    """Return the attributes in a block in braces, each up to its semicolon."""
     tokens.take("{")
     found: dict[str, Span] = {}
     while tokens.next.text != "}":
-        _attribute(tokens, tokens.take("word").text, found)
+        _read_attribute(tokens, tokens.take("word").text, found)
     tokens.take("}")
     return found
 
 
-def _attribute(tokens: Tokens, name: str, found: dict[str, Span]) -> None:
+def _read_attribute(tokens: Tokens, name: str, found: dict[str, Span]) -> None:
     found[name] = tokens.statement(tokens.take("=").place + 1)
     tokens.take(";")
 
 
-def _value(tokens: Tokens, attribute: Span) -> str:
-    """An attribute as a property."""
+def _property_text(tokens: Tokens, attribute: Span) -> str:
+    """Return an attribute as the text of a property."""
     parts = list(tokens.tokens(attribute))
     if len(parts) == 1 and parts[0].kind == "text":
         return parts[0].name
@@ -66,21 +65,21 @@ def _value(tokens: Tokens, attribute: Span) -> str:
 
 
 def parse(text: str, file: str, rescale: float | None = RESCALE) -> Document:
-    """The network in a NET text, or in an OOBN text of one class that has no instances of others."""
+    """Return the network in a NET text, or in an OOBN text of one class without instances of other classes."""
     builder = Builder(file, len(text), rescale)
     found = _Blocks(Tokens(text, builder, "{}()=;|", *_COMMENTS))
     for key, attribute in found.own.items():
         if key != "name":
-            builder.add_property("", key, _value(found.tokens, attribute))
+            builder.add_property("", key, _property_text(found.tokens, attribute))
     for token, attributes in found.nodes:
-        _node(builder, found.tokens, token, attributes)
+        _read_node(builder, found.tokens, token, attributes)
     for scope, attributes in found.potentials:
-        _potential(builder, found.tokens, scope, attributes)
-    return builder.finish(_value(found.tokens, found.own["name"]) if "name" in found.own else found.name)
+        _read_potential(builder, found.tokens, scope, attributes)
+    return builder.finish(_property_text(found.tokens, found.own["name"]) if "name" in found.own else found.name)
 
 
 class _Blocks:
-    """The blocks of a file, in its order: they may name what comes only later."""
+    """The blocks of a file in its order, collected first because they may refer to later ones."""
 
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
@@ -98,7 +97,7 @@ class _Blocks:
         while tokens.next.text != "}":
             word = tokens.take("word")
             if tokens.next.text == "=":
-                _attribute(tokens, word.text, self.own)
+                _read_attribute(tokens, word.text, self.own)
             else:
                 self._block(word)
         tokens.take("}")
@@ -109,22 +108,24 @@ class _Blocks:
         tokens = self.tokens
         line = tokens.line(word.place)
         if word.text == "net":
-            self.own |= _attributes(tokens)
+            self.own |= _read_attributes(tokens)
         elif word.text == "potential":
-            self.potentials.append((_scope(tokens), _attributes(tokens)))
+            self.potentials.append((_read_scope(tokens), _read_attributes(tokens)))
         elif word.text in ("node", "discrete"):
             if word.text == "discrete":
                 tokens.take("node")
-            self.nodes.append((tokens.take("word", "text"), _attributes(tokens)))
+            self.nodes.append((tokens.take("word", "text"), _read_attributes(tokens)))
         elif word.text in _OTHER_KINDS:
             what = _OTHER_KINDS[word.text]
             raise tokens.builder.error(line, f"here is {what}; only discrete nodes and their potentials are read.")
         else:
-            raise tokens.builder.error(line, f"found {shown(word.text)} where net, node or potential was expected.")
+            raise tokens.builder.error(
+                line, f"found {short_repr(word.text)} where net, node or potential was expected."
+            )
 
 
-def _scope(tokens: Tokens) -> list[Token]:
-    """The variables of a potential: the child, then its parents."""
+def _read_scope(tokens: Tokens) -> list[Token]:
+    """Return the variables of a potential: the child, then its parents."""
     opening = tokens.take("(")
     found: list[Token] = []
     bar = False
@@ -144,20 +145,20 @@ def _scope(tokens: Tokens) -> list[Token]:
     return found
 
 
-def _node(builder: Builder, tokens: Tokens, token: Token, attributes: dict[str, Span]) -> None:
+def _read_node(builder: Builder, tokens: Tokens, token: Token, attributes: dict[str, Span]) -> None:
     line = tokens.line(token.place)
     states = attributes.pop("states", None)
     if states is None:
-        raise builder.error(line, f'node {shown(token.name)} has no states. It needs states = ("..." "...");')
+        raise builder.error(line, f'node {short_repr(token.name)} has no states. It needs states = ("..." "...");')
     builder.add_variable(token.name, [one.name for one in tokens.tokens(states) if one.kind != "sign"], line)
     for key, attribute in attributes.items():
-        builder.add_property(token.name, key, _value(tokens, attribute))
+        builder.add_property(token.name, key, _property_text(tokens, attribute))
 
 
-def _potential(builder: Builder, tokens: Tokens, scope: list[Token], attributes: dict[str, Span]) -> None:
+def _read_potential(builder: Builder, tokens: Tokens, scope: list[Token], attributes: dict[str, Span]) -> None:
     line = tokens.line(scope[0].place)
     child, *parents = (token.name for token in scope)
-    what = f"the table of {shown(child)}"
+    what = f"the table of {short_repr(child)}"
     data = attributes.get("data")
     if data is None:
         if any(key.startswith("model") for key in attributes):
@@ -175,16 +176,16 @@ def _potential(builder: Builder, tokens: Tokens, scope: list[Token], attributes:
 
 
 def serialise(document: Document) -> str:
-    """A document as a NET text."""
+    """Return a document as a NET text."""
     check_directed(document, "Hugin NET")
     rule = "names are letters, digits and underscores, do not begin with a digit and are no words of the format"
-    check_names(document, "Hugin NET", _is_name, lambda _: True, rule, ", or write XMLBIF (.xml) or BIF (.bif)")
+    check_representable(document, "Hugin NET", _is_name, lambda _: True, rule, ", or write XMLBIF (.xml) or BIF (.bif)")
     lines = ["net", "{"]
-    lines += [f"  name = {_quoted(document.name)};"] if document.name else []
-    lines += [*_properties(document, "", "name"), "}"]
+    lines += [f"  name = {_quoted_text(document.name)};"] if document.name else []
+    lines += [*_write_properties(document, "", "name"), "}"]
     for name, labels in document.states.items():
-        lines += ["", f"node {name}", "{", f"  states = ({' '.join(map(_quoted, labels))});"]
-        lines += [*_properties(document, name, "states"), "}"]
+        lines += ["", f"node {name}", "{", f"  states = ({' '.join(map(_quoted_text, labels))});"]
+        lines += [*_write_properties(document, name, "states"), "}"]
     for factor in document.factors:
         *parents, child = factor.scope
         scope = f"{child} | {' '.join(parents)}" if parents else child
@@ -193,7 +194,7 @@ def serialise(document: Document) -> str:
 
 
 def _nested(values: np.ndarray) -> str:
-    """A table with a pair of parentheses for each of its rows, and for each state of each parent."""
+    """Return a table with parentheses around each row, and around the rows of each state of each parent."""
     rows = [f"({numbers_text(row)})" for row in values.reshape(-1, values.shape[-1]).tolist()]
     glue = "\n          "
     for size in values.shape[-2::-1]:
@@ -202,16 +203,16 @@ def _nested(values: np.ndarray) -> str:
 
 
 def _is_name(name: str) -> bool:
-    return bool(_IDENTIFIER.fullmatch(name)) and name not in _RESERVED
+    return bool(_NET_NAME.fullmatch(name)) and name not in _RESERVED
 
 
-def _quoted(text: str) -> str:
+def _quoted_text(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
-def _properties(document: Document, name: str, taken: str) -> Iterator[str]:
+def _write_properties(document: Document, name: str, taken: str) -> Iterator[str]:
     for key, value in document.properties.get(name, {}).items():
-        if key != taken and _IDENTIFIER.fullmatch(key) and is_plain(value):
+        if key != taken and _NET_NAME.fullmatch(key) and is_plain(value):
             bare = _NUMBER.fullmatch(value) or _LIST.fullmatch(value)
-            yield f"  {key} = {value if bare else _quoted(value)};"
+            yield f"  {key} = {value if bare else _quoted_text(value)};"

@@ -1,4 +1,4 @@
-"""A table that a file gives row by row, in any order, each with the states of the parents; a default fills the rest."""
+"""A table that a file gives row by row, in any order, each with the states of the parents, and maybe a default row."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..container import shown
+from ..container import short_repr
 from .builder import Builder
 
 
-class Rows:
-    """The rows of one table, collected.
+class TableRows:
+    """Collects the rows of one table.
 
     Args:
-        builder: the document they are for.
-        child: whose table it is.
-        parents: in the order of the table.
-        line: where the table begins.
+        builder: the document under construction.
+        child: the name of the child.
+        parents: the names of the parents, in the order of the table.
+        line: the line on which the table begins.
     """
 
     def __init__(self, builder: Builder, child: str, parents: Sequence[str], line: int) -> None:
-        self.what = f"the table of {shown(child)}"
+        self.what = f"the table of {short_repr(child)}"
         *self._sizes, self._width = builder.sizes((*parents, child), line, self.what)
         self._builder, self._child, self._line = builder, child, line
         self.parents = parents
@@ -29,7 +29,7 @@ class Rows:
         self._default: tuple[list[float], int] | None = None
 
     def add(self, codes: Sequence[int], numbers: str, line: int, written: str) -> None:
-        """A row: the code of each parent's state, its numbers, and how the file writes the states, for messages."""
+        """Add a row: the codes of the parents' states, its numbers, and how the file writes the states."""
         place = 0
         for code, size in zip(codes, self._sizes, strict=True):
             place = place * size + code
@@ -38,7 +38,7 @@ class Rows:
         self._found[place] = (self._row(numbers, line), line)
 
     def fill(self, numbers: str, line: int) -> None:
-        """The row of all cases that have none of their own."""
+        """Set the default, which is used for all rows that the file does not give."""
         self._default = (self._row(numbers, line), line)
 
     def _row(self, numbers: str, line: int) -> list[float]:
@@ -49,7 +49,7 @@ class Rows:
         return values
 
     def finish(self) -> None:
-        """Hand the table over, once all rows are there."""
+        """Add the table to the document; an error if rows are missing and there is no default."""
         builder, found = self._builder, self._found
         total = builder.product(self._sizes)
         if len(found) < total and self._default is None:
@@ -71,9 +71,9 @@ class Rows:
         builder.add_table(self._child, self.parents, values.ravel(), self._line, line_of)
 
 
-def code_of(builder: Builder, what: str, parent: str, codes: Mapping[str, int], label: str, line: int) -> int:
-    """The code of a parent's state, by its label."""
+def code_of_label(builder: Builder, what: str, parent: str, codes: Mapping[str, int], label: str, line: int) -> int:
+    """Return the code of a parent's state, by its label."""
     if label not in codes:
-        known = ", ".join(map(shown, builder.states[parent][:8]))
-        raise builder.error(line, f"{what}: {shown(label)} is no state of {shown(parent)} (known: {known}).")
+        known = ", ".join(map(short_repr, builder.states[parent][:8]))
+        raise builder.error(line, f"{what}: {short_repr(label)} is no state of {short_repr(parent)} (known: {known}).")
     return codes[label]

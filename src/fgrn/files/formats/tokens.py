@@ -1,4 +1,4 @@
-"""The tokens of formats that are made of blocks in braces and of statements that end in a semicolon."""
+"""Tokens of formats that consist of blocks in braces and of statements that end in a semicolon."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from ..container import shown
+from ..container import short_repr
 from .builder import Builder
 
 PERCENT = r"%[^\n]*"
 SLASHES = r"//[^\n]*"
 STARS = r"/\*(?:.*?\*/|.*\Z)"
-"""Comments: from a sign to the end of its line, or up to the sign that closes it."""
+"""Patterns of comments: up to the end of the line, or up to the closing sign."""
 
 _TEXT = r'"(?:[^"\\]|\\.)*+"'
-_ESCAPED = re.compile(r'\\(["\\])')
+_ESCAPED_QUOTE = re.compile(r'\\(["\\])')
 
 
 class Token(NamedTuple):
-    """One token: its kind (text, sign, word or end), how it is written, and where."""
+    """A token: its kind (text, sign, word or end), its text as written, and its position in the file."""
 
     kind: str
     text: str
@@ -28,30 +28,30 @@ class Token(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it says: a text without its quotation marks."""
+        """The content of the token: a quoted text without its quotation marks."""
         return unquoted(self.text) if self.kind == "text" else self.text
 
 
 class Span(NamedTuple):
-    """A part of the text, from one place to another."""
+    """A part of the text, from one position to another."""
 
     begin: int
     end: int
 
 
 def unquoted(text: str) -> str:
-    """A text without its quotation marks; a backslash before one, or before another, is dropped."""
-    return _ESCAPED.sub(r"\1", text[1:-1])
+    """Return a text without its quotation marks; a backslash escapes a quotation mark or a backslash."""
+    return _ESCAPED_QUOTE.sub(r"\1", text[1:-1])
 
 
 class Tokens:
-    """The tokens of a text, taken one by one.
+    """The tokens of a text, which are consumed one by one.
 
     Args:
         text: the whole file.
-        builder: whose errors are raised.
+        builder: makes the errors.
         signs: the characters that are tokens by themselves.
-        comments: what is passed over, as regular expressions.
+        comments: the regular expressions of comments, which are skipped.
     """
 
     def __init__(self, text: str, builder: Builder, signs: str, *comments: str) -> None:
@@ -69,7 +69,7 @@ class Tokens:
         self.next = self._after(0)
 
     def line(self, place: int) -> int:
-        """The line of a place in the text."""
+        """Return the line of a position in the text."""
         return bisect_left(self._breaks, place) + 1
 
     def _after(self, place: int) -> Token:
@@ -78,11 +78,11 @@ class Tokens:
         return Token("end", "", len(self.text))
 
     def tokens(self, span: Span) -> Iterator[Token]:
-        """The tokens of a part of the text."""
+        """Yield the tokens of a part of the text."""
         place = span.begin
         while place < span.end:
             match = self._token.match(self.text, place, span.end)
-            if match is None:  # only a quotation mark begins something without end
+            if match is None:  # no token matches only after a quotation mark that is not closed
                 raise self.builder.error(self.line(place), "a text begins here and has no end. Close it with '\"'.")
             if match.lastgroup != "blank":
                 yield Token(str(match.lastgroup), match[0], place)
@@ -91,7 +91,7 @@ class Tokens:
             place = match.end()
 
     def take(self, *wanted: str) -> Token:
-        """The next token, which is of this kind or text; nothing wanted takes all but the end."""
+        """Consume and return the next token; an error unless it has one of these kinds or texts, if any are given."""
         token = self.next
         if token.kind == "end" or (wanted and token.kind not in wanted and token.text not in wanted):
             raise self.unexpected(*wanted)
@@ -99,15 +99,15 @@ class Tokens:
         return token
 
     def unexpected(self, *wanted: str) -> Exception:
-        """The error for the next token, where others were wanted."""
+        """Return the error for the next token, where others were expected."""
         token = self.next
-        found = f"found {shown(token.text)}" if token.text else "the file ends"
+        found = f"found {short_repr(token.text)}" if token.text else "the file ends"
         hint = "" if token.text else " Is it complete?"
         words = " or ".join("a name" if one == "word" else repr(one) for one in wanted) or "something else"
         return self.builder.error(self.line(token.place), f"{found} where {words} was expected.{hint}")
 
     def statement(self, begin: int | None = None) -> Span:
-        """What stands here, as a whole, before the next semicolon or brace that is in no text and no comment."""
+        """Consume and return the part up to the next semicolon or brace outside quoted texts and comments."""
         start = self.next.place if begin is None else begin
         match = self._statement.match(self.text, start)
         end = match.end() if match else start
@@ -115,7 +115,7 @@ class Tokens:
         return Span(start, end)
 
     def said(self, span: Span) -> str:
-        """A part of the text, with a blank in place of each comment and of what breaks a line of it."""
+        """Return a part of the text, with a blank in place of each comment; line breaks are kept."""
 
         def blank(match: re.Match[str]) -> str:
             return "\n" * match[0].count("\n") + " " if match["comment"] else match[0]
@@ -123,7 +123,10 @@ class Tokens:
         return self._comment.sub(blank, self.text[span.begin : span.end])
 
     def numbers(self, span: Span, words: Mapping[str, float] | None = None) -> tuple[list[float], int]:
-        """The numbers of a list with any parentheses and commas, some of which are words, and the line of the first."""
+        """Return the numbers of a list with any parentheses and commas, and the line of the first.
+
+        Some words may stand for numbers.
+        """
         raw = self.said(span).replace("(", " ").replace(")", " ")
         for word, value in (words or {}).items():
             raw = raw.replace(word, repr(value))

@@ -24,16 +24,16 @@ import numpy as np
 
 from ..._version import __version__
 from ...core.exceptions import FgrnError, FgrnWarning, LearningError, TableFileError, first_line, unknown_name, warn
-from ...core.progress import Told
-from ...flow.counts import Counts, InMemory, Way
+from ...core.progress import ProgressReporter
+from ...flow.counts import CountingMethod, Counts, InMemory
 from ...flow.evidence import Variables
 from ...flow.tally import Tally
 from ...tables import frames
 from ...tables.distinct import Distinct
 from ...tables.encoded import Spread
-from ...tables.parquet import parted, shares_of
-from ...tables.stream import Part, Stream, stream_of
-from ...tables.table_file import called
+from ...tables.parquet import parts_of, row_groups_of
+from ...tables.stream import Stream, StreamPart, stream_of
+from ...tables.table_file import name_in_errors
 from .. import checkpoints
 from ..encoding import BySchema, Coding, CodingFor, check_rows
 from . import pieces
@@ -50,9 +50,9 @@ MOMENT, LOOK, PATIENCE = 0.02, 5.0, 60.0
 # What workers do
 
 
-def _read(work: Callable[..., Any], part: Part, frame: Any, *others: Any) -> Any:
+def _read(work: Callable[..., Any], part: StreamPart, frame: Any, *others: Any) -> Any:
     """Work on a part of a table, where it is read."""
-    return work(part._replace(frame=frame, cache=worker_folder(), told=[]), *others)
+    return work(part._replace(frame=frame, cache=worker_folder(), notes=[]), *others)
 
 
 def worker_folder() -> str | None:
@@ -174,7 +174,9 @@ class Cluster:
             items = [self.client.submit(add, *group, key=_key(add.__name__)) for group in groups]
         return items[0]
 
-    def finish(self, futures: Sequence[Any], names: Sequence[str], what: str = "", told: Told | None = None) -> None:
+    def finish(
+        self, futures: Sequence[Any], names: Sequence[str], what: str = "", told: ProgressReporter | None = None
+    ) -> None:
         """Wait for all of them; one that fails is an error, by its name."""
         from distributed import as_completed
 
@@ -261,7 +263,7 @@ def _key(what: str) -> str:
 class There:
     """Rows that are read by the workers of a cluster: see `streams.Rows`."""
 
-    def __init__(self, data: Any, executor: Any, told: Told | None = None) -> None:
+    def __init__(self, data: Any, executor: Any, told: ProgressReporter | None = None) -> None:
         self.cluster, self._told = Cluster(executor), told
         if told is not None:
             told.note(f"{self.cluster!r}")
@@ -271,7 +273,7 @@ class There:
             self._frames = list(data.to_delayed())
             self._stream = Stream(iter(()))
             self._called = "This Dask dataframe"
-            parts = [Part(f"partition {n}", tuple(names), (), None, None, []) for n in range(len(self._frames))]
+            parts = [StreamPart(f"partition {n}", tuple(names), (), None, None, []) for n in range(len(self._frames))]
         elif isinstance(data, (str, os.PathLike)) or (isinstance(data, Stream) and data.is_files):
             self._stream = stream_of(data)
             self._called = self._stream.called
@@ -285,7 +287,7 @@ class There:
         self._parts = parts
         self._names = [part.called for part in parts]
 
-    def _file_parts(self, stream: Stream) -> list[Part]:
+    def _file_parts(self, stream: Stream) -> list[StreamPart]:
         """Parts of the files, as a worker finds them."""
         with self.cluster.asked():
             names, shares = self.cluster.result(self.cluster.client.submit(_shares, stream, key=_key("list")))
@@ -294,14 +296,14 @@ class There:
         stream.check_dropped(names)
         chosen = stream.chosen(names)
         found = []
-        for part in parted(shares):
+        for part in parts_of(shares):
             first, last = part[0], part[-1]
-            text = f"{called(first.file)}, rows {first.first:,} to {first.first + first.rows - 1:,}"
-            text = text if len(part) == 1 else f"{called(first.file)} to {called(last.file)}"
-            found.append(Part(text, chosen, tuple(part), None, None, []))
+            text = f"{name_in_errors(first.file)}, rows {first.first:,} to {first.first + first.rows - 1:,}"
+            text = text if len(part) == 1 else f"{name_in_errors(first.file)} to {name_in_errors(last.file)}"
+            found.append(StreamPart(text, chosen, tuple(part), None, None, []))
         return found
 
-    def _tasks(self) -> list[tuple[Part, Any]]:
+    def _tasks(self) -> list[tuple[StreamPart, Any]]:
         given = self._frames or [None] * len(self._parts)
         return list(zip(self._parts, given, strict=True))
 
@@ -356,7 +358,7 @@ class There:
 
 def _shares(stream: Stream) -> Any:
     try:
-        return shares_of(stream.files, stream.format)
+        return row_groups_of(stream.files, stream.format)
     except TableFileError as error:
         found = error
     raise TableFileError(f"{found} (So a worker of the cluster says.)")
@@ -406,9 +408,9 @@ class Counting:
     rows: int
 
     @property
-    def way(self) -> Way:
+    def method(self) -> CountingMethod:
         """See `EStep`. Each worker goes about it by the rows it has."""
-        return Way(f"(on {len(self.held):,} pieces of the table at workers) any", self.rows, self.rows)
+        return CountingMethod(f"(on {len(self.held):,} pieces of the table at workers) any", self.rows, self.rows)
 
     def count(self, values: np.ndarray) -> Counts:
         """See `EStep`."""

@@ -18,8 +18,8 @@ from ...flow.tally import Tally
 from ...tables.disk import Disk
 from ...tables.distinct import Distinct
 from ...tables.encoded import Recorded
-from ...tables.stream import Part, Stream
-from ...tables.table_file import called
+from ...tables.stream import Stream, StreamPart
+from ...tables.table_file import name_in_errors
 from .. import checkpoints
 from ..encoding import BySchema, Coding, distinct_values, located, record
 
@@ -85,19 +85,19 @@ class Held:
 
 
 @contextmanager
-def _naming(part: Part) -> Iterator[None]:
+def _naming(part: StreamPart) -> Iterator[None]:
     """Errors of a part tell which it is."""
     try:
         yield
         return
     except FgrnError as error:
         found = error
-    names = (part.called, *(called(share.file) for share in part.shares))
+    names = (part.called, *(name_in_errors(share.file) for share in part.shares))
     told = str(found) if any(name in str(found) for name in names) else f"{part.called}: {found}"
     raise type(found)(told)  # bare: what lies behind an error may be something that cannot be sent
 
 
-def summary(part: Part, stream: Stream, weights: str | None) -> dict[str, Distinct]:
+def summary(part: StreamPart, stream: Stream, weights: str | None) -> dict[str, Distinct]:
     """The different values of all columns of a part."""
     with _naming(part):
         found = distinct_values(stream.part(part), weights)
@@ -115,7 +115,7 @@ def joined(*summaries: dict[str, Distinct]) -> dict[str, Distinct]:
     return found
 
 
-def piece(part: Part, stream: Stream, weights: str | None, coding: Coding, without_zero: bool) -> Piece:
+def piece(part: StreamPart, stream: Stream, weights: str | None, coding: Coding, without_zero: bool) -> Piece:
     """The codes of a part."""
     if isinstance(coding.code, BySchema):  # it counts what is no level, and other threads have the same one
         coding = coding._replace(code=coding.code.fresh())
@@ -126,7 +126,7 @@ def piece(part: Part, stream: Stream, weights: str | None, coding: Coding, witho
     complete = all((column.codes >= 0).all() for column in table.values())
     if table.disk is not None:
         table.disk.release()
-    return Piece(table, Facts(table.rows, table.weight, complete, rows.left_out, strange, part.told))
+    return Piece(table, Facts(table.rows, table.weight, complete, rows.left_out, strange, part.notes))
 
 
 def facts(piece: Piece) -> Facts:

@@ -17,6 +17,7 @@ import fgrn
 from fgrn import LatentClassifier, LatentClassModel, Schema, TableWarning
 from fgrn.cli import main
 from fgrn.core.labels import MISSING
+from fgrn.tables import table_file
 
 WORK = {"work": ["state", "?", "private", "?"] * 5, "sex": ["f", "m"] * 10}
 
@@ -34,10 +35,40 @@ def test_a_file_and_a_frame_have_the_same_missing_values(tmp_path: Path) -> None
     frame = pd.read_csv(path, keep_default_na=False)
     with pytest.warns(TableWarning, match=r"column 'work': '\?' in 10 rows.*missing_values=\(\)"):
         in_memory = small().fit(frame)
-    from_file = small().fit(str(path))
+    with pytest.warns(TableWarning, match=r"column 'work': '\?' in 10 rows.*missing_values=\(\)") as told:
+        from_file = small().fit(str(path))
+    assert [one.category for one in told].count(TableWarning) == 1
     assert in_memory.schema_.states == from_file.schema_.states == {"work": ["private", "state"], "sex": ["f", "m"]}
     assert np.allclose(in_memory.network_.table("work"), from_file.network_.table("work"))
     assert np.array_equal(in_memory.predict(frame), in_memory.predict(frame.replace("?", None)))
+
+
+def test_words_for_missing_in_files_are_told_once_by_everything_that_learns(tmp_path: Path) -> None:
+    path = tmp_path / "work.csv"
+    lines = ["work,sex,note", *("?,f,NA", "state,m,", "N/A,f,x", "private,m,y") * 5]
+    path.write_text("\n".join(lines) + "\n")
+    text = r"column 'work': '\?', 'N/A' in 10 rows; column 'note': 'NA' in 5 rows"
+    rows = fgrn.Stream(path)
+    with pytest.warns(TableWarning, match=text) as told:
+        small().fit(rows)
+        small().fit(rows)
+    assert [one.category for one in told].count(TableWarning) == 1
+    assert {name: dict(words) for name, words in rows.missing_words.items()} == {
+        "work": {"?": 5, "N/A": 5},
+        "note": {"NA": 5},
+    }
+    with pytest.warns(TableWarning, match=text):
+        small().partial_fit(str(path))
+    with pytest.warns(TableWarning, match=text):
+        fgrn.BayesianNetwork.from_data([("sex", "work")], str(path))
+    with pytest.warns(TableWarning, match=text):
+        table_file.read(path)
+    with pytest.warns(TableWarning, match=r"column 'work': '\?', 'N/A' in 10 rows\. To keep"):
+        fgrn.lvm({"work": ["private", "state"], "sex": ["f", "m"]}, hidden=2).learn(fgrn.Stream(path, drop=["note"]))
+    given = fgrn.Stream(path, missing=MISSING)  # given words are no surprise
+    assert table_file.read(path, missing=MISSING)["work"].null_count == 10
+    assert small().fit(given).schema_.states["work"] == ["private", "state"]
+    assert small(missing_values=()).fit(str(path)).schema_.states["work"] == ["?", "N/A", "private", "state"]
 
 
 @pytest.mark.parametrize("word", [*MISSING, " ?", "NA "])

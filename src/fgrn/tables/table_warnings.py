@@ -1,0 +1,142 @@
+"""Warnings about tables to learn from: words taken as missing values, a first row taken as names, invalid text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Any
+
+from ..core.exceptions import SchemaError, TableWarning, counted, shortened, warn
+from ..core.labels import is_missing_word, is_number, is_text
+from . import frames
+from .columns import Column, checked_dictionary, row_of
+from .distinct import Distinct
+
+MOST_LISTED = 3
+"""The most columns that one warning lists."""
+
+
+def warn_of_missing_words(words: Mapping[str, Mapping[Any, int | None]]) -> None:
+    """Warn which words were taken as missing values, in how many rows, and how to keep them as levels.
+
+    Args:
+        words: by column the words, and the number of rows of each, None if not known.
+    """
+    parts = []
+    for name, rows in words.items():
+        known = [count for count in rows.values() if count is not None]
+        where = f" in {counted(sum(known), 'row')}" if known else ""
+        parts.append(f"column {name!r}: {shortened([repr(word) for word in rows], 4)}{where}")
+    if parts:
+        more = [counted(len(parts) - MOST_LISTED, "more column")] if len(parts) > MOST_LISTED else []
+        warn(
+            f"Words taken as missing values: {'; '.join([*parts[:MOST_LISTED], *more])}. To keep them as levels, set "
+            "missing=() (of an estimator, missing_values=()).",
+            TableWarning,
+        )
+
+
+def words_as_missing(found: Mapping[str, Column], values: Mapping[str, Any]) -> dict[str, dict[Any, int | None]]:
+    """Return by column the words taken as missing values, and the number of rows of each, None if not known.
+
+    Args:
+        found: the columns of the schema.
+        values: the same columns as they were read.
+    """
+    words: dict[str, dict[Any, int | None]] = {}
+    for name, column in found.items():
+        if column.missing:
+            rows: dict[Any, int] = {}
+            if not isinstance(values[name], Distinct):
+                apart = checked_dictionary(values[name], name)
+                rows = dict(zip(apart.values, apart.counts.tolist(), strict=True))
+            words[name] = {word: rows.get(word) for word in column.missing}
+    return words
+
+
+def words_among_numbers(counts: Mapping[Any, float]) -> list[str]:
+    """Return the values that are not numbers if they are at most 5 % of a column of numbers, else none.
+
+    Args:
+        counts: the distinct values of a column, and how often each occurs.
+    """
+    words = [value for value in counts if isinstance(value, str) and not is_number(value)]
+    few = 20 * sum(counts[word] for word in words) <= sum(counts.values())
+    return words if few and len(counts) > len(words) + 1 else []
+
+
+def warn_of_missing_classes(name: str, found: Mapping[Any, int]) -> None:
+    """Warn which words of the class column were taken as missing values, and how to keep them."""
+    warn(
+        f"Class {name!r}: {shortened([repr(word) for word in found], 4)} in {counted(sum(found.values()), 'row')} "
+        "taken as missing. To keep it as a class, set missing_values=().",
+        TableWarning,
+    )
+
+
+def count_missing_words(values: Any, column: Column) -> dict[Any, int]:
+    """Return the words of a column that were taken as missing values, and how often each occurs."""
+    if frames.is_numbers(values):
+        return {}
+    apart = checked_dictionary(values, column.name)
+    counts = zip(apart.values, apart.counts.tolist(), strict=True)
+    return {word: n for word, n in counts if n and is_missing_word(word) and column.is_missing(word)}
+
+
+def warn_of_names_like_values(columns: Iterable[Column]) -> None:
+    """Warn if the names of the columns look like a row of the table."""
+    known = list(columns)
+    if names_are_values(known):
+        warn(
+            f"The names of the columns look like a row: each is a value of its own column "
+            f"({shortened([column.name for column in known], 4)}). If the first line of the table is a row, read it "
+            "with header=False (pandas: header=None).",
+            TableWarning,
+        )
+
+
+def names_are_values(columns: Iterable[Column]) -> bool:
+    """Return whether the name of every column looks like one of its values, as if a row was read as names."""
+    known = [column for column in columns if column.levels]
+    numbers = [int(column.name) for column in known if column.name.strip().isdecimal()]
+    # names such as 1, 2, 3, ... or years are not values
+    numbered = len(numbers) == len(known) and len({b - a for a, b in pairwise(numbers)}) <= 1
+    return len(known) > 1 and not numbered and all(map(_is_value_of_itself, known))
+
+
+def _is_value_of_itself(column: Column) -> bool:
+    """Return whether the name of a column is one of its values, also without the ".1" pandas appends."""
+    shorter = column.name.rpartition(".")[0] or column.name
+    return is_missing_word(column.name) or _is_value(column, column.name) or _is_value(column, shorter)
+
+
+def _is_value(column: Column, name: str) -> bool:
+    if not column.is_numeric:
+        _, unseen = column.codes([name])
+        return not unseen
+    if not column.is_binned:
+        numbers = [float(level) for level in column.levels]
+        return is_number(name) and min(numbers) <= float(name) <= max(numbers)
+    low, high = column.edges[0], column.edges[-1]
+    margin = 1.5 * (high - low) or abs(low)  # nearly all values are that close to the edges
+    return is_number(name) and low - margin <= float(name) <= high + margin
+
+
+def check_text(column: frames.DictionaryColumn, name: str, rows: bool) -> None:
+    """Raise SchemaError for words that no file can hold; the error names the row if `rows` is true."""
+    for place, value in enumerate(column.values):
+        if isinstance(value, str) and not is_text(value):
+            raise _no_text(f"Row {row_of(column, place)}, {name!r}" if rows else f"Column {name!r}", value)
+
+
+def check_column_name(name: str) -> None:
+    """Raise SchemaError if the name of a column is not valid text."""
+    if not is_text(name):
+        raise _no_text("The name of a column", name)
+
+
+def _no_text(where: str, value: str) -> SchemaError:
+    """Return the error for a string with a lone surrogate."""
+    return SchemaError(
+        f"{where}: {value!r} is no text, for it holds half of a pair of surrogates, which no file can. Replace it."
+    )
