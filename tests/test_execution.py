@@ -15,7 +15,7 @@ from fgrn.engines.reference import Reference
 from fgrn.flow.counts import CountingMethod
 from fgrn.learning.execution import Execution
 
-KERNELS = ("star", "star_messages", "tree", "clusters", "scan", "recount")
+KERNELS = ("star", "star_messages", "tree", "cliques", "scan", "recount")
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ LEARNT = {
     "soft leaves": (lambda: fgrn.lvm(STATES, hidden=4), {"Y0": [[0.2, 0.3, 0.5]] * 60}, "tree", {"tree"}),
     "product space": (lambda: fgrn.dica(STATES, hidden=[2, 2]), {}, "star", {"star"}),
     "tree": (lambda: fgrn.stack(STATES, hidden=[3, 2], groups=3), {}, "tree", {"tree"}),
-    "junction tree": (cliques, {}, "lanes", {"clusters"}),
+    "junction tree": (cliques, {}, "lanes", {"cliques"}),
     "chain": (lambda: fgrn.hmm(STATES, hidden=3), {}, "scan and star", {"scan", "star", "star_messages"}),
 }  # fmt: skip
 
@@ -77,7 +77,7 @@ ASKED = {
     "a leaf of a star": (lambda: fgrn.lvm(STATES, hidden=4), "Y0", {"star_messages"}),
     "the hidden variable of a star": (lambda: fgrn.lvm(STATES, hidden=4), "S", {"star_messages"}),
     "a leaf of a tree": (lambda: fgrn.stack(STATES, hidden=[3, 2], groups=3), "Y0", {"tree"}),
-    "a junction tree": (cliques, "Y0", {"clusters"}),
+    "a junction tree": (cliques, "Y0", {"cliques"}),
     "a chain": (lambda: fgrn.hmm(STATES, hidden=3), "Y0", {"scan", "star_messages", "tree"}),
 }
 

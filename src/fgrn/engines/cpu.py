@@ -18,7 +18,7 @@ import numpy as np
 
 from . import kernels, wide
 from .blocks import blocks_of_rows, thread_count
-from .kernels.arguments import StarRows, StarWork
+from .kernels.arguments import ChainRows, ChainTables, KnownRows, StarRows, StarWork, Tapes
 from .linear import Loaded
 from .packs import Known, aligned_zeros, kernel_array, known_entries, padded
 from .protocol import Engine
@@ -89,12 +89,10 @@ def _scan_block(
     prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray, weights: np.ndarray, out: Scan
 ) -> None:
     rows, states = local.shape
-    past, future, around, likelihood, first, steps = out
-    kernels.scan(
-        rows, np.uint64(states), kernel_array(prior), kernel_array(table).ravel(), kernel_array(table.T).ravel(),
-        kernel_array(local).ravel(), kernel_array(begins, np.bool_), kernel_array(weights), past.ravel(),
-        future.ravel(), around.ravel(), likelihood, first, steps.ravel(), np.empty(states), np.empty(states),
-    )  # fmt: skip
+    tables = ChainTables(kernel_array(prior), kernel_array(table).ravel(), kernel_array(table.T).ravel())
+    sequences = ChainRows(kernel_array(local).ravel(), kernel_array(begins, np.bool_), kernel_array(weights))
+    flat = Scan(*(array.ravel() for array in out))
+    kernels.scan(rows, np.uint64(states), tables, sequences, flat, np.empty(states), np.empty(states))
 
 
 class Prepared:
@@ -133,7 +131,7 @@ class Prepared:
         without = -1 if tape.is_star else None if self.ray is None else self.ray.prior
         self.packing = tape.packing(plan, program, without)
         self.kernel = "lanes" if lanes else "star" if tape.is_star else "ray" if self.ray is not None else "tree"
-        self.places = self._shown_places()
+        self.tapes = Tapes(tape.sweep, tape.count, self._shown_places())
         self.width = 0 if program.for_counts else int(plan.cardinality[program.shown].sum())
         self.block = int(np.clip(BLOCK_BYTES // max(1, 8 * self.tape.width), 8, 256))
         # counts of packs, posteriors, and inner tables
@@ -204,6 +202,11 @@ class Prepared:
             found = found if disk is None else Known(*map(disk.kept, found))
             self._known[rows.start] = found
         return found
+
+    def known_rows(self, rows: slice) -> KnownRows:
+        """What is known in a block of rows."""
+        codes, soft = self.evidence.codes[rows], self.evidence.soft[rows]
+        return KnownRows(*self.known(rows), kernel_array(codes, np.int32), kernel_array(soft))
 
     @contextmanager
     def star_work(self) -> Iterator[StarWork]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from . import kernels
+from .kernels.arguments import HeldMessages
 from .protocol import Buffers, RowCounts
 
 if TYPE_CHECKING:
@@ -52,10 +53,11 @@ def counts_from_messages(
     cells = np.zeros(plan.layout.size)  # tables transposed, without the factor of the table itself
     doubtful = messages.doubtful.copy()
     count, longest = len(weights), int(plan.cardinality.max(initial=1))
+    held = HeldMessages(messages.into.ravel(), messages.back.ravel(), messages.belief.ravel(), messages.known)
     kernels.recount(
-        _places(plan), _sources(plan), count, np.uint64(plan.states), transposed, messages.into.ravel(),
-        messages.back.ravel(), messages.belief.ravel(), messages.known, np.array(weights, dtype=np.float64),
-        expect, doubtful, np.empty((count, len(plan.siso_table))), cells, np.empty(longest),
+        _places(plan), _sources(plan), count, np.uint64(plan.states), transposed, held,
+        np.array(weights, dtype=np.float64), expect, doubtful, np.empty((count, len(plan.siso_table))), cells,
+        np.empty(longest),
     )  # fmt: skip
     counts = np.zeros(plan.layout.size)
     for number, (rows, columns) in enumerate(plan.layout.table_shapes):

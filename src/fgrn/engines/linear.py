@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import kernels, wide
 from .blocks import in_order, put_together, sum_of_blocks
 from .cycles import TableMessages, counts_from_messages, table_messages, transposed_tables
-from .kernels.arguments import StarTables
+from .kernels.arguments import RowBooks, ShownMessages, StarTables, Tables, Totals, Work
 from .kernels.basics import FAINT
-from .packs import aligned_zeros, kernel_array, load_joint, padded
+from .packs import aligned_zeros, load_joint, padded
 from .protocol import PARTS, Buffers, RowCounts
 from .protocol import Loaded as AnyLoaded
 from .stars import Ray
@@ -46,22 +46,11 @@ class Loaded:
             else transposed_tables(self.prepared.plan, self.values)
         )
 
-    def _tables(self) -> tuple[Any, ...]:
+    @cached_property
+    def tables(self) -> Tables:
+        """The parameters as the kernels of trees and junction trees take them."""
         tables, shifts, deep, _ = self.joint
-        return np.uint64(self.prepared.tape.width), deep, self.with_products, self.transposed, tables, shifts
-
-    def _evidence(self, rows: slice) -> tuple[np.ndarray, ...]:
-        """What is known in some rows: entries and their bounds, index vectors, codes, distributions."""
-        mine = self.prepared
-        codes, soft = kernel_array(mine.evidence.codes[rows], np.int32), kernel_array(mine.evidence.soft[rows])
-        return *mine.known(rows), mine.maps, codes, soft
-
-    def _room(self) -> tuple[np.ndarray, ...]:
-        """Work arrays for the products inside Diverters."""
-        tape = self.prepared.tape
-        products = (tape.most_targets + 1) * tape.largest_space
-        longest = max(padded(tape.largest_space), tape.largest_message)
-        return np.empty(products), np.empty(products, dtype=np.int64), aligned_zeros(longest)
+        return Tables(self.with_products, self.transposed, tables, shifts, deep, self.prepared.maps)
 
     def propagate(self, parts: Collection[str]) -> Buffers:
         """See `fgrn.engines.Loaded`."""
@@ -110,18 +99,27 @@ class Loaded:
         counts: tuple[np.ndarray, ...] = (NOTHING, NOTHING, NOTHING),
     ) -> tuple[Buffers, np.ndarray]:
         """Run the tape on some rows, and count if there are weights: what it shows, and which rows are doubtful."""
-        mine, tape = self.prepared, self.prepared.tape
+        mine, tape, places = self.prepared, self.prepared.tape, self.prepared.tapes.places
         count, edges, width = rows.stop - rows.start, mine.plan.edges, mine.width
-        forward, backward = (np.empty((count, width if len(mine.places) else 0)) for _ in range(2))
+        forward, backward = (np.empty((count, width if len(places) else 0)) for _ in range(2))
         marginal = np.empty((count, width))
-        known_forward, known_backward = np.zeros((2, count if len(mine.places) else 0, edges), dtype=np.bool_)
+        known_forward, known_backward = np.zeros((2, count if len(places) else 0, edges), dtype=np.bool_)
         scale, rest, margin = np.zeros(count), np.ones(count), np.full(count, np.inf)
         doubtful = np.full(count, self.is_deep)
+        products = (tape.most_targets + 1) * tape.largest_space
+        longest = max(padded(tape.largest_space), tape.largest_message)
         kernels.tree(
-            tape.sweep, tape.count, mine.places, count, block, *self._tables(), *self._evidence(rows), read, write,
-            known_in, known_out, scale, rest, margin, doubtful, *self._room(), np.uint64(width), forward.ravel(),
-            backward.ravel(), marginal.ravel(), edges, known_forward, known_backward, np.empty(block), weights, expect,
-            *counts,
+            mine.tapes, count, block, self.tables, mine.known_rows(rows),
+            Work(
+                np.uint64(tape.width), read, write, known_in, known_out, np.empty(products),
+                np.empty(products, dtype=np.int64), aligned_zeros(longest), np.empty(block),
+            ),
+            RowBooks(scale, rest, margin, doubtful),
+            ShownMessages(
+                np.uint64(width), edges, forward.ravel(), backward.ravel(), marginal.ravel(), known_forward,
+                known_backward,
+            ),
+            Totals(weights, expect, *counts),
         )  # fmt: skip
         scale += np.log(rest)
         return Buffers(forward, backward, marginal, known_forward, known_backward, scale), doubtful

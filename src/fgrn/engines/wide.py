@@ -1,4 +1,4 @@
-"""Junction trees of small cliques, many rows side by side: see `kernels.clusters`. Doubtful rows are done singly."""
+"""Junction trees of small cliques, many rows side by side: see `kernels.cliques`. Doubtful rows are done singly."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import kernels
+from .kernels.arguments import Lanes, RowBooks, Totals
 from .packs import aligned_zeros
 from .protocol import Buffers, RowCounts
 
@@ -77,17 +78,17 @@ def _run_lanes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Marginals into the room for them, or posteriors added to theirs; the log-likelihoods, and which are doubtful."""
     mine, tape, lanes = loaded.prepared, loaded.prepared.tape, loaded.prepared.lanes
-    codes = np.require(mine.evidence.codes[rows], np.int32, ["C", "W"])
-    soft = np.require(mine.evidence.soft[rows], np.float64, ["C", "W"])
-    count = len(codes)
+    count = rows.stop - rows.start
     scale, rest, doubtful = np.zeros(count), np.ones(count), np.full(count, loaded.is_deep)
     if not loaded.is_deep:
-        kernels.clusters(
-            tape.sweep, tape.count, count, np.uint64(lanes), loaded.with_products, mine.maps, codes, soft,
-            aligned_zeros(tape.width * lanes), np.zeros(tape.known_width, dtype=np.bool_),
-            np.ones(tape.known_width * lanes), scale, rest, doubtful,
-            aligned_zeros((tape.largest_space + tape.largest_end + 2) * lanes), np.empty(lanes), np.empty(lanes),
-            np.uint64(marginal.shape[1]), marginal.ravel(), weights, np.zeros(lanes), posteriors,
+        work = Lanes(
+            np.uint64(lanes), aligned_zeros(tape.width * lanes), np.zeros(tape.known_width, dtype=np.bool_),
+            np.ones(tape.known_width * lanes), aligned_zeros((tape.largest_space + tape.largest_end + 2) * lanes),
+            np.empty(lanes), np.empty(lanes), np.zeros(lanes),
+        )  # fmt: skip
+        kernels.cliques(
+            mine.tapes, count, loaded.tables, mine.known_rows(rows), work, RowBooks(scale, rest, NOTHING, doubtful),
+            np.uint64(marginal.shape[1]), marginal.ravel(), Totals(weights, True, NOTHING, posteriors, NOTHING),
         )  # fmt: skip
     scale += np.log(rest)
     return scale, doubtful

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 from numba import njit
 
 from .cache import KernelCache
 from .vectors import copied, dot, increased, least_positive, scaled, set_all, summed
+from .versions import check_numba
 
 # Operations. A record on the tape is: operation, length of what follows, operands.
 CONSTANT, BOUNDARY, FORWARD, BACKWARD, LEAVES, DIVERT, POSTERIOR, MEET = range(8)
@@ -20,6 +22,8 @@ FACTOR, PRODUCT = range(2)
 # The role of a Diverter whose posterior is made: messages lead on from it, root, or neither.
 PASSING, ROOT, ALONE = range(3)
 LEG_LENGTH, TARGET_LENGTH, ONWARD_LENGTH, BELIEF_LENGTH = 6, 9, 5, 3
+
+check_numba(numba.__version__)
 
 # Division by zero gives infinity, as in NumPy, rather than an exception nobody could handle in a loop over rows. No
 # kernel makes an array: without the runtime for that nobody counts references, which would take half of the time.

@@ -9,14 +9,14 @@ from .vectors import copied, crossed, dot, increased, multiplied, scaled, set_al
 
 
 @kernel
-def scan(
-    rows, states, prior, table, transposed, local, begins, weights, past, future, around, norms, first, steps, here,
-    ahead,
-):  # fmt: skip
+def scan(rows, states, tables, sequences, out, here, ahead):
     """Along sequences of rows, to and fro; see `Scan`. What follows an impossible row, of norm 0, is not looked at.
 
     What is handed on from row to row is not normalised, which would take longer than all the rest, but kept in bounds.
     """
+    prior, table, transposed = tables.prior, tables.table, tables.transposed
+    local, begins, weights = sequences.local, sequences.begins, sequences.weights
+    past, future, around, norms, first, steps = out
     before = 1.0  # the sum of what was handed on
     ended, whole = False, True
     for r in range(rows):

@@ -9,13 +9,12 @@ from .vectors import dot, increased, set_all
 
 
 @kernel
-def recount(
-    sisos, sources, rows, width, transposed, into, back, belief, known, weights, expect, doubtful, norms, cells, x
-):
+def recount(sisos, sources, rows, width, transposed, messages, weights, expect, doubtful, norms, cells, x):
     """Expected counts from messages that are held; see `cycles`. A doubtful row adds nothing.
 
     What is added for a SISO is f b^T / norm, transposed, which meets the table when all rows are in.
     """
+    into, back, belief, known = messages.into, messages.back, messages.belief, messages.known
     for r in range(rows):
         if weights[r] == 0.0 or doubtful[r]:
             continue

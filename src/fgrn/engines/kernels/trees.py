@@ -29,11 +29,12 @@ from .vectors import copied, times
 
 
 @once
-def sweep_block(
-    tape, first, rows, width, deep, values, transposed, joint, shifts, entries, bounds, maps, codes, soft, read, write,
-    known_in, known_out, scale, rest, margin, doubtful, mantissa, exponent, scratch,
-):  # fmt: skip
+def sweep_block(tape, first, rows, tables, evidence, work, books):
     """Run a tape of messages on rows `first` to `first + rows`, which are the first rows of the workspaces."""
+    values, transposed, maps, codes, soft = tables.values, tables.transposed, tables.maps, evidence.codes, evidence.soft
+    width, read, write, known_in, known_out = work.width, work.read, work.write, work.known_in, work.known_out
+    mantissa, exponent, scratch = work.mantissa, work.exponent, work.scratch
+    scale, rest, margin, doubtful = books.scale, books.rest, books.margin, books.doubtful
     at = np.int64(0)
     while at < len(tape):
         operation, length = tape[at], np.int64(tape[at + 1])
@@ -54,8 +55,8 @@ def sweep_block(
             )  # fmt: skip
         elif operation == LEAVES:
             leaves(
-                tape, at, first, rows, width, deep, joint, shifts, entries, bounds, write, known_out, scale, margin,
-                doubtful, mantissa, exponent, scratch,
+                tape, at, first, rows, width, tables.deep, tables.joint, tables.shifts, evidence.entries,
+                evidence.bounds, write, known_out, scale, margin, doubtful, mantissa, exponent, scratch,
             )  # fmt: skip
         elif operation == DIVERT:
             divert(
@@ -68,76 +69,73 @@ def sweep_block(
 
 
 @once
-def show(
-    places, first, rows, width, work, known, margin, doubtful, out_width, forward, backward, marginal, edges,
-    known_forward, known_backward,
-):  # fmt: skip
+def show(places, first, rows, work, books, shown):
     """Copy out what is shown, and make marginals; `places` has (forward, backward, target, count) for each edge."""
+    forward, backward, marginal, edges = shown.forward, shown.backward, shown.marginal, shown.edges
     for r in range(rows):
-        base, out_base = np.uint64(r) * width, np.uint64(first + r) * out_width
+        base, out_base = np.uint64(r) * work.width, np.uint64(first + r) * shown.width
         for k in range(len(places)):
             target, count = out_base + places[k, 2], places[k, 3]
-            copied(work, base + places[k, 0], forward, target, count)
-            copied(work, base + places[k, 1], backward, target, count)
+            copied(work.write, base + places[k, 0], forward, target, count)
+            copied(work.write, base + places[k, 1], backward, target, count)
             copied(forward, target, marginal, target, count)
             times(marginal, target, backward, target, count)
-            check(first + r, normalise(marginal, target, count), margin, doubtful)
+            check(first + r, normalise(marginal, target, count), books.margin, books.doubtful)
         for edge in range(edges):
-            known_forward[first + r, edge] = known[r, edge]
-            known_backward[first + r, edge] = known[r, edges + edge]
+            shown.known_forward[first + r, edge] = work.known_out[r, edge]
+            shown.known_backward[first + r, edge] = work.known_out[r, edges + edge]
+
+
+@once
+def count_block(tape, first, rows, tables, evidence, work, books, out_width, marginal, totals):
+    """Run a tape of posteriors and counts on rows whose messages are in the workspaces.
+
+    What can vanish is computed before anything is added, so that a doubtful row adds nothing.
+    """
+    values, maps, codes, soft = tables.values, tables.maps, evidence.codes, evidence.soft
+    width, messages, known, sure, scratch = work.width, work.write, work.known_out, work.sure, work.scratch
+    margin, doubtful = books.margin, books.doubtful
+    for stage in range(2 if len(totals.weights) else 1):
+        if stage == 1:
+            for r in range(rows):
+                sure[r] = 0.0 if doubtful[first + r] else totals.weights[first + r]
+        at = np.int64(0)
+        while at < len(tape):
+            operation, length = tape[at], np.int64(tape[at + 1])
+            at += 2
+            if stage == 0:
+                if operation == POSTERIOR:
+                    posterior_of(
+                        tape, at, first, rows, width, values, maps, codes, soft, messages, known, books.scale,
+                        books.rest, margin, doubtful, work.mantissa, work.exponent, scratch, out_width, marginal,
+                    )  # fmt: skip
+                elif operation == JOINT_NORM:
+                    joint_norm(tape, at, first, rows, width, values, codes, soft, messages, margin, doubtful, scratch)
+            elif operation == SCATTER:
+                scatter(
+                    tape, at, first, rows, width, evidence.entries, evidence.bounds, messages, sure, totals.joint,
+                    totals.posteriors, scratch,
+                )  # fmt: skip
+            elif operation == JOINT_ADD:
+                joint_add(
+                    tape, at, first, rows, width, codes, soft, messages, known, sure, totals.expect, scratch,
+                    totals.inner,
+                )  # fmt: skip
+            elif operation == LONE_SOURCE:
+                lone_source(tape, at, rows, width, messages, sure, totals.inner)
+            at += length
 
 
 @kernel
-def tree(
-    sweep_tape, count_tape, places, total, block, width, deep, values, transposed, joint, shifts, entries, bounds,
-    maps, codes, soft, read, write, known_in, known_out, scale, rest, margin, doubtful, mantissa, exponent, scratch,
-    out_width, forward, backward, marginal, edges, known_forward, known_backward, sure, weights, expect, joint_counts,
-    posteriors, inner_counts,
-):  # fmt: skip
+def tree(tapes, total, block, tables, evidence, work, books, shown, totals):
     """Run the tapes on all rows, in blocks that stay in the cache: messages that are shown, or expected counts.
 
-    One kernel for all that is not a star, since every other one would compile the sweeps again. What can vanish is
-    computed before anything is added, so that a doubtful row adds nothing.
+    One kernel for all that is not a star, since every other one would compile the sweeps again.
     """
     for first in range(0, total, block):
         rows = min(block, total - first)
-        sweep_block(
-            sweep_tape, first, rows, width, deep, values, transposed, joint, shifts, entries, bounds, maps, codes, soft,
-            read, write, known_in, known_out, scale, rest, margin, doubtful, mantissa, exponent, scratch,
-        )  # fmt: skip
-        if len(places):
-            show(
-                places, first, rows, width, write, known_out, margin, doubtful, out_width, forward, backward, marginal,
-                edges, known_forward, known_backward,
-            )  # fmt: skip
-        for stage in range(0 if not len(count_tape) else 2 if len(weights) else 1):
-            if stage == 1:
-                for r in range(rows):
-                    sure[r] = 0.0 if doubtful[first + r] else weights[first + r]
-            at = np.int64(0)
-            while at < len(count_tape):
-                operation, length = count_tape[at], np.int64(count_tape[at + 1])
-                at += 2
-                if stage == 0:
-                    if operation == POSTERIOR:
-                        posterior_of(
-                            count_tape, at, first, rows, width, values, maps, codes, soft, write, known_out, scale,
-                            rest, margin, doubtful, mantissa, exponent, scratch, out_width, marginal,
-                        )  # fmt: skip
-                    elif operation == JOINT_NORM:
-                        joint_norm(
-                            count_tape, at, first, rows, width, values, codes, soft, write, margin, doubtful, scratch
-                        )
-                elif operation == SCATTER:
-                    scatter(
-                        count_tape, at, first, rows, width, entries, bounds, write, sure, joint_counts, posteriors,
-                        scratch,
-                    )  # fmt: skip
-                elif operation == JOINT_ADD:
-                    joint_add(
-                        count_tape, at, first, rows, width, codes, soft, write, known_out, sure, expect, scratch,
-                        inner_counts,
-                    )  # fmt: skip
-                elif operation == LONE_SOURCE:
-                    lone_source(count_tape, at, rows, width, write, sure, inner_counts)
-                at += length
+        sweep_block(tapes.sweep, first, rows, tables, evidence, work, books)
+        if len(tapes.places):
+            show(tapes.places, first, rows, work, books, shown)
+        if len(tapes.counting):
+            count_block(tapes.counting, first, rows, tables, evidence, work, books, shown.width, shown.marginal, totals)

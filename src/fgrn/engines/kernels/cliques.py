@@ -1,4 +1,4 @@
-"""Trees of clusters: many rows at a time, side by side, so that one step of the tape does for all of them.
+"""Junction trees: many rows at a time, side by side, so that one step of the tape does for all of them.
 
 A message lies state by state, each with all rows of a block (its lanes) next to each other. Nothing careful is done
 here: a row in which a product might lose a state is doubtful, and done again one by one. Records are as in `products`.
@@ -227,39 +227,39 @@ def wide_scatter(tape, at, lanes, work, sure, posteriors):
 
 
 @kernel
-def clusters(
-    sweep_tape, count_tape, total, lanes, values, maps, codes, soft, work, known, least, scale, rest, doubtful, x,
-    norms, bounds, out_width, marginal, weights, sure, posteriors,
-):  # fmt: skip
-    """Run the tapes of a tree of clusters on all rows, so many at a time, side by side; a doubtful row adds nothing."""
-    for first in range(0, total, np.int64(lanes)):
-        rows = min(np.int64(lanes), total - first)
+def cliques(tapes, total, tables, evidence, lanes, books, out_width, marginal, totals):
+    """Run the tapes of a junction tree on all rows, `lanes.lanes` side by side; a doubtful row adds nothing."""
+    values, maps, codes, soft = tables.values, tables.maps, evidence.codes, evidence.soft
+    count, messages, known, x, norms = lanes.lanes, lanes.messages, lanes.known, lanes.product, lanes.norms
+    scale, rest, doubtful = books.scale, books.rest, books.doubtful
+    for first in range(0, total, np.int64(count)):
+        rows = min(np.int64(count), total - first)
         at = np.int64(0)
-        while at < len(sweep_tape):
-            operation, length = sweep_tape[at], np.int64(sweep_tape[at + 1])
+        while at < len(tapes.sweep):
+            operation, length = tapes.sweep[at], np.int64(tapes.sweep[at + 1])
             at += 2
             if operation == BOUNDARY:
-                wide_boundary(sweep_tape, at, first, rows, lanes, codes, soft, work, known, least)
+                wide_boundary(tapes.sweep, at, first, rows, count, codes, soft, messages, known, lanes.least)
             elif operation == DIVERT:
                 wide_divert(
-                    sweep_tape, at, first, rows, lanes, values, maps, work, known, least, scale, rest, doubtful, x,
-                    norms, bounds,
+                    tapes.sweep, at, first, rows, count, values, maps, messages, known, lanes.least, scale, rest,
+                    doubtful, x, norms, lanes.bounds,
                 )  # fmt: skip
             at += length
-        for stage in range(2 if len(weights) else 1):
+        for stage in range(2 if len(totals.weights) else 1):
             if stage == 1:
-                set_all(sure, ZERO, 0.0, lanes)
+                set_all(lanes.sure, ZERO, 0.0, count)
                 for r in range(rows):
-                    sure[r] = 0.0 if doubtful[first + r] else weights[first + r]
+                    lanes.sure[r] = 0.0 if doubtful[first + r] else totals.weights[first + r]
             at = np.int64(0)
-            while at < len(count_tape):
-                operation, length = count_tape[at], np.int64(count_tape[at + 1])
+            while at < len(tapes.counting):
+                operation, length = tapes.counting[at], np.int64(tapes.counting[at + 1])
                 at += 2
                 if stage == 0 and operation == POSTERIOR:
                     wide_posterior(
-                        count_tape, at, first, rows, lanes, values, maps, work, known, scale, rest, doubtful, x, norms,
-                        out_width, marginal,
+                        tapes.counting, at, first, rows, count, values, maps, messages, known, scale, rest, doubtful, x,
+                        norms, out_width, marginal,
                     )  # fmt: skip
                 elif stage == 1 and operation == SCATTER:
-                    wide_scatter(count_tape, at, lanes, work, sure, posteriors)
+                    wide_scatter(tapes.counting, at, count, messages, lanes.sure, totals.posteriors)
                 at += length
