@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import fgrn
 from fgrn import engines
 from fgrn.engines import kernels, registry
 from fgrn.engines.reference import Reference
+from fgrn.flow import em
 from fgrn.flow.counts import CountingMethod
 from fgrn.learning.execution import Execution
 
@@ -110,6 +113,49 @@ def test_what_was_decided_is_told() -> None:
     assert cliques().learn(complete, smoothing=0.1).execution == "counting of known values: 3 rows, 1 thread"
     blocks = Execution.of("cpu", CountingMethod("tree", 1000, 300, 8), 1000)
     assert str(blocks) == "tree kernel of the cpu engine: 1,000 rows in blocks of at most 300, 4 threads"
+
+
+# Random starts at the same time
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cycles", [1, 3])
+def test_starts_run_at_once_give_the_same_bits(cycles: int, tmp_path: Path) -> None:
+    data, nets = rows(400), [fgrn.lvm(STATES, hidden=4) for _ in range(3)]
+    options: dict[str, Any] = {"epochs": 15, "starts": 6, "cycles": cycles, "engine": "cpu", "seed": 3}
+    calls: list[tuple[int, int]] = []
+    histories = [
+        nets[0].learn(data, **options, threads=3),
+        nets[1].learn(data, **options, threads=3, watch=lambda start, epoch, _: calls.append((start, epoch))),
+        nets[2].learn(data, **options, threads=3, checkpoint=tmp_path / "run.ckpt", every=4),
+    ]
+    assert nets[0] == nets[1] == nets[2]
+    assert [history.execution.rpartition(": ")[2] for history in histories] == [
+        "400 rows, 3 starts at once, 1 thread each",
+        "400 rows, 1 thread",
+        "400 rows, 3 starts at once, 1 thread each",
+    ]
+    assert calls == sorted(calls)
+    assert all(np.array_equal(histories[0].starts, other.starts) for other in histories[1:])
+    again = fgrn.lvm(STATES, hidden=4)
+    again.learn(data, **options, threads=3, checkpoint=tmp_path / "run.ckpt", resume=True)
+    assert again == nets[0]
+
+
+@pytest.mark.slow
+def test_an_error_in_a_start_is_that_of_the_first_and_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = em.updated
+    parameters: set[int] = set()
+
+    def failing(*given: Any, **options: Any) -> Any:
+        parameters.add(threading.get_ident())
+        if len(parameters) == 2:
+            raise ValueError("of one start")
+        return counted(*given, **options)
+
+    monkeypatch.setattr(em, "updated", failing)
+    with pytest.raises(ValueError, match="of one start"):
+        fgrn.lvm(STATES, hidden=4).learn(rows(400), epochs=100_000, starts=2, threads=2, engine="cpu")
 
 
 # Engines by name

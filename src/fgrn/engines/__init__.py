@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .blocks import blocks_of_rows, thread_count
+from .blocks import blocks_of_rows, in_order, thread_count
 from .protocol import (
     BACKWARD,
     DIVERT,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BACKWARD", "DIVERT", "FORWARD", "PARTS", "SOURCE", "Buffers", "Engine", "Loaded", "LogScan", "Prepared",
     "RowCounts", "Scan", "Scanner", "able", "best_path", "blocks_of_rows", "distribution", "engine_names", "get",
-    "log_scan", "log_sum", "logarithm", "register", "thread_count",
+    "in_order", "log_scan", "log_sum", "logarithm", "register", "thread_count",
 ]  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
 from threading import Condition
@@ -34,7 +34,7 @@ def blocks_of_rows(rows: int, size: int) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(ends) if b > a]
 
 
-def in_order(threads: int | None, work: Callable[[slice], Any], blocks: list[slice]) -> Iterator[Any]:
+def in_order(threads: int | None, work: Callable[[Any], Any], blocks: Sequence[Any]) -> Iterator[Any]:
     """The results of the work on each block, in order, made by several threads; None for one on every processor.
 
     Who asks works too, while nothing can be handed over. If blocks fail, the error is that of the first of them: blocks
@@ -157,7 +157,7 @@ class _Outcome(NamedTuple):
 class _Queue:
     """Blocks to be worked on, and results to be handed over, of which only so many may wait."""
 
-    def __init__(self, work: Callable[[slice], Any], blocks: list[slice], ahead: int) -> None:
+    def __init__(self, work: Callable[[Any], Any], blocks: Sequence[Any], ahead: int) -> None:
         self.work, self.blocks, self.ahead = work, blocks, ahead
         self.done: dict[int, _Outcome] = {}
         self.taken = self.handed = 0

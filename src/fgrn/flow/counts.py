@@ -42,12 +42,16 @@ class Counts:
 
 
 class CountingMethod(NamedTuple):
-    """How an E-step goes about it: which kernel, how many rows in an epoch and in a block, on how many threads."""
+    """How an E-step goes about it: which kernel, how many rows in an epoch and in a block, on how many threads.
+
+    `shareable`: whether several threads may count at the same time, each under parameters of its own.
+    """
 
     kernel: str
     rows: int
     rows_at_once: int
     threads: int = 1
+    shareable: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +99,9 @@ class InMemory:
     def method(self) -> CountingMethod:
         """See `EStep`."""
         prepared = self._counting
-        return CountingMethod(prepared.kernel, self._rows[0].rows, prepared.rows_at_once, prepared.threads)
+        return CountingMethod(
+            prepared.kernel, self._rows[0].rows, prepared.rows_at_once, prepared.threads, shareable=True
+        )
 
     def rest(self) -> None:
         """Give back what is kept from one time to the next for speed alone."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from threading import Event, RLock
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from ..core import settings
 from ..core.arrays import frozen
 from ..core.exceptions import ImpossibleEvidence, LearningError, shortened
+from ..engines import in_order
 from ..plan.plan import Layout
 from .acceleration import Extrapolation
 from .counts import CountingMethod, Counts
@@ -246,27 +248,47 @@ def learn(
     smoothing: Smoothing,
     watch: Watcher | None = None,
     keeper: Keeper | None = None,
+    starts_at_once: int = 1,
 ) -> tuple[Parameters, History]:
-    """Several starts, the best kept. The first goes on from the parameters as they are."""
+    """Several starts, the best kept. The first goes on from the parameters as they are.
+
+    Some may be run at once, on threads; the results are the same, and the calls of `watch` and `keeper` mixed.
+    """
     if watch is not None and not callable(watch):
         raise LearningError(f"'watch' must be a function of (start, epoch, log-likelihood). Got {watch!r} instead.")
     starts: list[Start] = []
     if keeper is not None:
         parameters, starts = keeper.begun(spec, parameters, rule)
-    for number in range(rule.starts):
-        begun = random_start(spec, parameters, rule.seed, number, again=number > 0)
-        if number == len(starts):
-            starts.append(Start(begun))
-        for start in _epochs(estep, spec, (parameters, begun), starts[number], rule, smoothing, number, watch):
+    one_at_a_time, has_failed = RLock(), Event()
+
+    def watched(number: int, epoch: int, per_row: float) -> object:
+        with one_at_a_time:
+            return has_failed.is_set() or (watch is not None and watch(number, epoch, per_row))
+
+    def kept(number: int, start: Start, ended: bool = False) -> None:
+        with one_at_a_time:
             starts[number] = start
             if keeper is not None:
-                keeper.keep(starts)
-        if rule.starts > 1 and starts[number].final is None:  # the last update is not in the history yet
-            values = starts[number].parameters.values
-            final = estep.count(values).log_likelihood + smoothing.log_prior(spec, values)
-            starts[number] = replace(starts[number], final=final)
-            if keeper is not None:
-                keeper.keep(starts, ended=True)
+                keeper.keep(starts, ended)
+
+    def run(number: int) -> None:
+        with one_at_a_time:  # starts are taken in order
+            begun = random_start(spec, parameters, rule.seed, number, again=number > 0)
+            if number == len(starts):
+                starts.append(Start(begun))
+        try:
+            for start in _epochs(estep, spec, (parameters, begun), starts[number], rule, smoothing, number, watched):
+                kept(number, start)
+            if rule.starts > 1 and starts[number].final is None:  # the last update is not in the history yet
+                values = starts[number].parameters.values
+                final = estep.count(values).log_likelihood + smoothing.log_prior(spec, values)
+                kept(number, replace(starts[number], final=final), ended=True)
+        except BaseException:
+            has_failed.set()  # the others need not go on
+            raise
+
+    for _ in in_order(starts_at_once, run, range(rule.starts)):
+        pass
     finals = [start.final for start in starts] if rule.starts > 1 else []
     best = int(np.argmax(np.array(finals, dtype=np.float64))) if finals else 0
     return outcome(starts, best, finals, spec.layout)

@@ -246,7 +246,7 @@ class Chained:
     def method(self) -> CountingMethod:
         """See `EStep`."""
         inner = self._rows[0].method
-        return inner._replace(kernel=f"scan and {inner.kernel}")
+        return inner._replace(kernel=f"scan and {inner.kernel}", shareable=False)
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """A chain has but one cycle."""

@@ -38,6 +38,7 @@ class Execution:
     rows           how many rows there were, and `rows_counted` in an epoch: fewer if equal ones were merged
     rows_at_once   how many rows made a block
     threads        how many threads shared the blocks, at most
+    starts_at_once how many random starts were run at the same time
     """
 
     engine: str | None
@@ -46,19 +47,25 @@ class Execution:
     rows_counted: int
     rows_at_once: int
     threads: int
+    starts_at_once: int = 1
 
     @classmethod
-    def of(cls, engine: str | None, method: CountingMethod, rows: int) -> Execution:
-        """As an E-step went about so many rows."""
+    def of(cls, engine: str | None, method: CountingMethod, rows: int, starts_at_once: int = 1) -> Execution:
+        """As an E-step goes about so many rows."""
         blocks = -(-method.rows // max(method.rows_at_once, 1))
         threads = max(1, min(method.threads, blocks))
-        return cls(engine, method.kernel, rows, method.rows, min(method.rows_at_once, method.rows), threads)
+        return cls(
+            engine, method.kernel, rows, method.rows, min(method.rows_at_once, method.rows), threads, starts_at_once
+        )
 
     def __str__(self) -> str:
         how = f"{self.kernel} kernel of the {self.engine} engine" if self.engine else self.kernel
         merged = f", merged to {self.rows_counted:,} different ones" if self.rows_counted < self.rows else ""
         at_once = f" in blocks of at most {self.rows_at_once:,}" if self.rows_at_once < self.rows_counted else ""
-        return f"{how}: {counted(self.rows, 'row')}{merged}{at_once}, {counted(self.threads, 'thread')}"
+        threads = counted(self.threads, "thread")
+        if self.starts_at_once > 1:
+            threads = f"{self.starts_at_once:,} starts at once, {threads} each"
+        return f"{how}: {counted(self.rows, 'row')}{merged}{at_once}, {threads}"
 
 
 def engine_for(name: str, plan: Plan, rows: int) -> engines.Engine:
@@ -66,6 +73,16 @@ def engine_for(name: str, plan: Plan, rows: int) -> engines.Engine:
     if name == "auto":
         name = "cpu" if rows * plan.work >= SMALL_WORK else "reference"
     return engines.get(name)
+
+
+def starts_at_once(method: CountingMethod, rule: Rule, watch: object) -> int:
+    """How many random starts are run at the same time: as many as there are threads, if one leaves the others idle.
+
+    A function of the user's is told of one start after the other.
+    """
+    has_one_block = method.rows <= method.rows_at_once
+    in_any_order = watch is None or getattr(watch, "in_any_order", False)
+    return min(rule.starts, method.threads) if method.shareable and has_one_block and in_any_order else 1
 
 
 def merging(merge: bool | None, rule: Rule, evidence: Evidence) -> bool | None:

@@ -174,13 +174,14 @@ class Learning:
                 self, self._structure(plan), spec, checkpoints.of_table(data, encoded, rows.weights), rule,
                 smoothing=smoothing, holes=holes, hold=hold, engine=rows.engine.name, merge=rows.merge,
             )  # fmt: skip
-            learn = partial(em.learn, batch or estep, spec, self._parameters, rule, smooth, watch, keeper)
+            at_once = execution.starts_at_once(estep.method, rule, watch)
+            learn = partial(em.learn, batch or estep, spec, self._parameters, rule, smooth, watch, keeper, at_once)
             learnt = learn() if keeper is None else keeper.finished(learn)
         self._parameters, history = learnt
         if batch is not None:
             batch.close()
         self._counted = None if online is None else (self._parameters, replace(online))
-        how = execution.Execution.of(rows.engine.name, estep.method, encoded.rows)
+        how = execution.Execution.of(rows.engine.name, estep.method, encoded.rows, at_once)
         history = replace(history, execution=str(how))
         run = {"engine": rows.engine.name, "merge": rows.merge, "kernel": how.kernel}
         self._trained += (em.training_record(history, encoded.rows, rule, smoothing, holes, run),)

@@ -20,7 +20,7 @@ def check_numba(version: str) -> None:
         return
     oldest, newest = (".".join(map(str, one)) for one in (OLDEST, NEWEST))
     warn(
-        f"The kernels of the CPU engine are tested with numba {oldest} to {newest}, and this is numba {version}: they may "
-        f'fail to compile. Install a version between these, or use engine="reference", which needs no numba.',
+        f"The kernels of the CPU engine are tested with numba {oldest} to {newest}, and this is numba {version}: they "
+        f'may fail to compile. Install a version between these, or use engine="reference", which needs no numba.',
         FgrnWarning,
     )
