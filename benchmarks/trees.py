@@ -88,7 +88,7 @@ def markov(quick: bool) -> Iterator[Result]:
             yield Result(f"HMM, {name}", what, took, peer, f"hmmlearn, {implementation}", None if quick else goal)
 
 
-def _started(block: fgrn.graph.blocks.BraceBlock, tables: dict[str, np.ndarray]) -> fgrn.graph.blocks.BraceBlock:
+def _started(block: fgrn.graph.blocks.Block, tables: dict[str, np.ndarray]) -> fgrn.graph.blocks.Block:
     if isinstance(block, fgrn.Source):
         return fgrn.Source(block.variable, tables[block.variable.name])
     if isinstance(block, fgrn.SISO):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from fgrn.bayes.document import Document, Factor
+from fgrn.bayes.document import Document, WrittenTable
 
 HOSTILE = [
     "network", "variable", "probability", "table", "default", "type", "discrete", "property", "node", "net", "data",
@@ -53,7 +53,7 @@ def documents(draw: Any, names: Any = WORDS, labels: Any = WORDS, directed: bool
     for place, child in enumerate(order):
         parents = draw(st.lists(st.sampled_from(order[:place]), max_size=3, unique=True)) if place else []
         scope = (*parents, child)
-        factors[child] = Factor(scope, table(draw, [len(states[name]) for name in scope], directed))
+        factors[child] = WrittenTable(scope, table(draw, [len(states[name]) for name in scope], directed))
     properties = draw(
         st.dictionaries(
             st.sampled_from(["", *variables]),
@@ -78,7 +78,7 @@ def example() -> Document:
     for scope, values in tables.items():
         array = np.array(values)
         array.setflags(write=False)
-        factors.append(Factor(scope, array))
+        factors.append(WrittenTable(scope, array))
     states = {"smoke": ("yes", "no"), "lung": ("a", "b", "c"), "xray": ("bad", "good")}
     properties = {"smoke": {"position": "(25 275)", "label": "Smokes?"}, "": {"author": "somebody"}}
     return Document(states, tuple(factors), True, "chest", properties)

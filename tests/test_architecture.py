@@ -68,14 +68,11 @@ SAME_NAME = {
     "write": "public: fgrn.io.table_file.write",
     "prototypes": "public: fgrn.plots.prototypes; and the command",
     "explain": "the command, and what it runs",
-    "Factor": "public: fgrn.Factor, fgrn.document.Factor",
 }
 """Functions and classes of one name in several modules that mean the same, or are public under that name."""
 
 SAME_NAME_STILL = (
-    "_joined", "_known", "_parted", "_plain", "_read", "_restored", "_run", "_states", "_told",
-    "_words", "added", "counted", "digest", "drawn", "recorded", "rows_of", "shown",
-    "summary", "weighted", "whole",
+    "_known", "_told", "whole",
 )  # fmt: skip
 """Names that mean different things in different modules, and are still to be changed. Add none."""
 

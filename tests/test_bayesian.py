@@ -1,4 +1,4 @@
-"""Models of any shape against the enumeration of their joint states, and what their users can get wrong."""
+"""Bayesian and Markov networks of any shape against enumeration of their joint states, and errors of users."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from fgrn import (
     WiringError,
 )
 from fgrn.bayes import realisation
-from fgrn.bayes.junction_tree import cluster_tree
+from fgrn.bayes.junction_tree import junction_tree
 from fgrn.engines import engine_names, wide
 from fgrn.files import container, factored_file, model_file
 
@@ -91,8 +91,8 @@ def test_rows_side_by_side_are_those_one_by_one(rows: int, monkeypatch: pytest.M
                 np.testing.assert_allclose(learnt.table(name), other.table(name), atol=1e-10)
 
 
-def test_rows_in_doubt_are_done_one_by_one() -> None:
-    """Tables so extreme that plain products would lose states, among rows that are harmless."""
+def test_rows_that_underflow_are_computed_one_by_one() -> None:
+    """Tables so extreme that linear products would underflow, in a block with ordinary rows."""
     draw = np.random.default_rng(0)
     names = [f"v{k}" for k in range(12)]
     tables = {}
@@ -227,7 +227,7 @@ def test_loops_are_exact_where_there_are_none_and_say_when_they_did_not_settle(s
         assert np.isfinite(found.marginal(name)).all()
 
 
-def test_what_is_hard_for_messages_in_loops_is_told() -> None:
+def test_difficult_loopy_propagation_gives_a_warning() -> None:
     frustrated = [(("a", "b"), [[1, 9], [9, 1]]), (("b", "c"), [[1, 9], [9, 1]]), (("c", "a"), [[1, 9], [9, 1]])]
     model = MarkovNetwork({"a": 2, "b": 2, "c": 2}, [*frustrated, (("a",), [1, 2])])
     with pytest.warns(fgrn.ConvergenceWarning, match="had not come to rest"):
@@ -264,7 +264,7 @@ def test_states_can_be_ruled_out() -> None:
 def one_step(
     model: BayesianNetwork, rows: list[dict[str, Any]], weights: np.ndarray, smoothing: float
 ) -> dict[str, Any]:
-    """The tables after one step of EM, by enumeration, and the log-likelihood before it."""
+    """Return the tables after one step of EM, by enumeration, and the log-likelihood before it."""
     names = list(model.names)
     counts = {name: np.full([model.variable(v).cardinality for v in model.scope(name)], smoothing) for name in names}
     likelihood = 0.0
@@ -531,20 +531,20 @@ def test_clusters_hold_every_scope_and_keep_every_variable_together(seed: int) -
     scopes = [
         [str(n) for n in draw.permutation(names)[: int(draw.integers(1, 4))]] for _ in range(int(draw.integers(15)))
     ]
-    tree = cluster_tree(sizes, scopes)
-    assert len(tree.edges) == len(tree.clusters) - 1
-    assert len(tree.outwards(0)) == len(tree.clusters)
+    tree = junction_tree(sizes, scopes)
+    assert len(tree.edges) == len(tree.cliques) - 1
+    assert len(tree.outwards(0)) == len(tree.cliques)
     for scope in scopes:
-        assert set(scope) <= set(tree.clusters[tree.holding(scope)])
+        assert set(scope) <= set(tree.cliques[tree.holding(scope)])
     for name in names:  # as many clusters as joints and one more: connected
-        holding = sum(name in cluster for cluster in tree.clusters)
+        holding = sum(name in cluster for cluster in tree.cliques)
         assert sum(name in shared for _, _, shared in tree.edges) == holding - 1
     for a, b, shared in tree.edges:
-        assert set(shared) == set(tree.clusters[a]) & set(tree.clusters[b])
+        assert set(shared) == set(tree.cliques[a]) & set(tree.cliques[b])
 
 
 def test_the_limits_are_those_of_the_module() -> None:
-    assert realisation.LARGEST_CLUSTER <= fgrn.graph.blocks.PRODUCT_SPACE_LIMIT
+    assert realisation.LARGEST_CLIQUE <= fgrn.graph.blocks.PRODUCT_SPACE_LIMIT
 
 
 # What a review found
@@ -587,7 +587,7 @@ def test_counts_of_tied_factors_are_expected_of_all_of_them() -> None:
 
 
 @given(seed=seeds)
-def test_an_embedding_is_what_the_evidence_says(seed: int) -> None:
+def test_an_embedding_is_the_backward_message(seed: int) -> None:
     model, draw = bayesian_network(seed), np.random.default_rng(seed)
     row = random_row(model, draw)
     axis = int(draw.integers(len(model.names)))
@@ -641,7 +641,7 @@ def test_many_samples_of_a_long_chain_take_little_room() -> None:
     assert (given_end["x298"] == 1).mean() == pytest.approx(expected[1], abs=0.06)
 
 
-def test_one_tiny_cell_does_not_send_every_row_to_the_judge() -> None:
+def test_one_tiny_cell_does_not_send_every_row_to_the_reference_engine() -> None:
     model = chain(6, 3)
     tables = {name: model.table(name).copy() for name in model.names}
     tables["x3"][0] = [1e-170, 0.5, 0.5]

@@ -1,4 +1,4 @@
-"""The oracle against sums done by hand, against a plainer enumeration, and against what must always hold."""
+"""The oracle against sums by hand, against a simpler enumeration, and against identities."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_tied_frozen_and_supported_tables() -> None:
 @slow
 @given(st.one_of(networks_with_evidence(networks(largest=200)), networks_with_evidence(loopy_networks())))
 def test_against_a_plainer_enumeration(case: tuple[SmallNetwork, Evidence]) -> None:
-    """All states of all variables, one assignment after the other, for networks where that is bearable."""
+    """Loop over all states of all variables, for networks small enough for that."""
     network, evidence = case
     if np.prod([float(one.cardinality) for one in network.variables.values()]) > 5_000:
         return

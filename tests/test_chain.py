@@ -1,4 +1,4 @@
-"""Chains against the same model unrolled, a plain Network: messages, likelihood, epochs, and what is refused."""
+"""Chains against the same model unrolled as a Network: messages, likelihood, epochs, and errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ engines = pytest.mark.parametrize("engine", ENGINES)
 
 
 def started(net: Network, tables: dict[str, np.ndarray]) -> list:
-    """The blocks with given tables, by the first part of the names of their outputs."""
+    """Return the blocks with given tables, by the first part of the names of their outputs."""
     blocks: list = []
     for block in net.blocks:
         if isinstance(block, Source):
@@ -42,7 +42,7 @@ def started(net: Network, tables: dict[str, np.ndarray]) -> list:
 def both(
     rng: np.random.Generator, lengths: list[int], zeros: bool = False
 ) -> tuple[Chain, Network, dict[str, list], dict[str, list]]:
-    """A chain and the same unrolled, with data in the form of each: holes, distributions, evidence on hidden steps."""
+    """Return a chain and the unrolled network, with data for each, which have all kinds of evidence."""
     hidden, states = int(rng.integers(1, 5)), [int(n) for n in rng.integers(2, 4, 2)]
     tables = {"prior": rng.dirichlet(np.ones(hidden)), "S": rng.dirichlet(np.ones(hidden), hidden)}
     tables |= {name: rng.dirichlet(np.ones(n), hidden) for name, n in zip("XY", states, strict=True)}
@@ -104,7 +104,7 @@ def test_the_messages_of_a_chain_are_those_of_the_steps_unrolled(engine: str, se
 def test_an_epoch_of_a_chain_is_one_of_the_steps_unrolled(
     engine: str, seed: int, lengths: list[int], holes: str
 ) -> None:
-    """With all steps of all sequences there; what lies beyond the end of a shorter one is not counted by a chain."""
+    """The unrolled steps beyond the end of a shorter sequence are not counted."""
     rng = np.random.default_rng(seed)
     chain, unrolled, long, wide = both(rng, [max(lengths)] * len(lengths))
     shares = rng.choice([0.5, 1.0, 2.0], len(lengths))
@@ -319,8 +319,8 @@ def test_the_likeliest_path_is_that_of_hmmlearn() -> None:
 
 
 @engines
-def test_a_state_that_was_given_up_for_lost_comes_back(engine: str) -> None:
-    """Sequences that never change their state: thousands of rows for one, then more for the other."""
+def test_a_state_whose_probability_underflows_for_many_rows_is_recovered(engine: str) -> None:
+    """Sequences without transitions: thousands of rows for one state, then more for the other."""
     emission = np.array([[0.9, 0.1], [0.1, 0.9]])
     chain = Chain(started(fgrn.hmm({"X": 2}, 2), {"prior": [0.5, 0.5], "S": np.eye(2), "X": emission}), ("S next", "S"))
     values = np.array([0] * 600 + [1] * 900)
@@ -365,7 +365,7 @@ def test_rows_that_are_sure_of_themselves_and_contradict_each_other(engine: str,
 
 @engines
 def test_a_sequence_that_underflows_hides_no_other(engine: str) -> None:
-    """One that seems impossible at first, beside one that loses the state that its last row needs."""
+    """One sequence underflows at first, beside one that loses the state its last row needs."""
     table = np.array([[1 - 1e-200, 0, 1e-200], [0, 1, 0], [0, 0, 1]])
     emission = np.array([[1 - 2e-10, 1e-10, 1e-10], [1e-8, 1 - 2e-8, 1e-8], [1e-8, 1e-8, 1 - 2e-8]])
     emission[0] = [1.0, 0.0, 0.0]

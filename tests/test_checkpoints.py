@@ -1,4 +1,4 @@
-"""Learning that is interrupted and resumed ends in the same parameters, bit for bit, as if nothing had happened."""
+"""Learning that is interrupted and resumed gives the same parameters, bit for bit, as an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ from strategies import Evidence, SmallNetwork, networks, networks_with_evidence
 
 import fgrn
 from fgrn import BayesianNetwork, CheckpointError, CheckpointWarning, LearningError, Network, cli
+from fgrn.core.digests import digest
 from fgrn.engines import engine_names
 from fgrn.files import checkpoint_file, container
+from fgrn.flow.evidence import encode
 from fgrn.graph.blocks import Diverter
 from fgrn.learning import execution
-from fgrn.learning.learn import checkpoints
 
 ENGINES = engine_names()
 
@@ -43,11 +44,11 @@ OPTIONS: dict[str, Any] = {"epochs": 6, "starts": 2, "smoothing": 0.1, "engine":
 
 
 class Interrupted(Exception):
-    """What happens to learning here."""
+    """Raised to interrupt learning."""
 
 
 def interrupting(after: int) -> Callable[..., None]:
-    """A watcher that interrupts after some epochs."""
+    """Return a watcher that interrupts after some epochs."""
     seen = 0
 
     def watch(*_: Any) -> None:
@@ -69,7 +70,7 @@ def lvm() -> Network:
 
 
 def resumed(make: Callable[[], Any], learn: Callable[..., Any], path: Path, after: int = 1, every: int = 1) -> Any:
-    """Interrupt again and again; what came out in the end, and how often it was interrupted."""
+    """Interrupt and resume until done; returns the result and the number of interruptions."""
     for count in range(10_000):
         model = make()
         try:
@@ -234,7 +235,7 @@ def test_estimators_go_on(estimator: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("estimator", ESTIMATORS[:5], ids=lambda one: f"{type(one).__name__}-{one.n_epochs}")
 @pytest.mark.parametrize("asked_after", [0, 3, 9, 14])
 def test_estimators_that_were_stopped_go_on(estimator: Any, asked_after: int, tmp_path: Path) -> None:
-    """As Ctrl-C stops them: whoever asks once they were told to end is told so again."""
+    """As after Ctrl-C: the stop condition stays true after it was true once."""
     X, y = table(), table(1)["Y0"]
     plain = clone(estimator).fit(X, y)
     place = fgrn.Checkpoint(tmp_path / "run.ckpt", resume=True)
@@ -334,7 +335,7 @@ def killed_again_and_again(case, folder):
         if status:
             kills += 1
             torn += any(path.suffix == ".part" for path in folder.iterdir())
-            found, over = checkpoint_file.read(place)  # whenever it was: the file is whole
+            found, over = checkpoint_file.read_checkpoint(place)  # whenever it was: the file is whole
             stages.add((over, *((len(stage.starts), sum(s.epochs for s in stage.starts)) for stage in found)))
     assert result.read_bytes() == expected, case
     result.unlink()
@@ -462,7 +463,7 @@ def test_what_was_stopped_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_start_that_was_stopped_stays_so_if_the_run_was_killed(tmp_path: Path) -> None:
-    """A watcher that ends each start by a rule of its own has the last word, however often it is interrupted."""
+    """A watcher stops each start by a rule of its own, whatever the interruptions."""
 
     def early(start: int, epoch: int, _: float) -> bool:
         return epoch == 2 + start
@@ -618,14 +619,28 @@ def test_settings_are_checked(tmp_path: Path) -> None:
 def test_a_digest_sees_every_change_and_nothing_else(seed: int, places: set[int]) -> None:
     values = np.random.default_rng(seed).integers(0, 100, (300, 3)).astype(np.int16)
     same = np.asfortranarray(values)
-    assert checkpoints.digest(same) == checkpoints.digest(np.array(same, order="F"))
+    assert digest(same) == digest(np.array(same, order="F"))
     other = same.copy(order="F")
     for place in places:
         other[place % 300, place // 300] += 1
-    assert checkpoints.digest(other) != checkpoints.digest(same)
-    assert checkpoints.digest(same[:, :2], same[:, 2:]) != checkpoints.digest(same[:, :1], same[:, 1:])
-    assert checkpoints.digest(np.array(1.0)) != checkpoints.digest(np.array(2.0))
-    assert checkpoints.digest(np.broadcast_to(np.ones(1), 70)) == checkpoints.digest(np.ones(70))
+    assert digest(other) != digest(same)
+    assert digest(same[:, :2], same[:, 2:]) != digest(same[:, :1], same[:, 1:])
+    assert digest(np.array(1.0)) != digest(np.array(2.0))
+    assert digest(np.broadcast_to(np.ones(1), 70)) == digest(np.ones(70))
+
+
+def test_digests_of_rows_are_those_of_earlier_versions() -> None:
+    """A checkpoint that was written before is compared with them."""
+    net = fgrn.lvm({"Y1": 3, "Y2": ["a", "b"], "Y3": 2}, hidden=2)
+    data = {"Y2": ["a", None, "b", "b"], "Y1": [[0.2, 0.3, 0.5], [2, 0, 0], None, 1]}
+    found = encode(net._plan(), data, [1, 2, 0.5, 0]).digests()
+    assert found == {
+        "rows": 4,
+        "names": "e8ded4ad5248ea22d82c6af214549fc8",
+        "values": "c7ede6c171ed343ebd95dcf43c6cee9a",
+        "weights": "88afcf457ed90386523ecc011d638b66",
+    }
+    assert encode(net._plan(), data).digests()["weights"] == "3e5f5b3078b7a4b3d938786e53b1271e"
 
 
 # Files
@@ -666,7 +681,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_holds_the_model_so_far(begun: Path, tmp_path: Path) -> None:
-    """That of four epochs, after which it was interrupted; in the end, that which is kept."""
+    """The model after the four epochs before the interruption; at the end, the final model."""
     plain, again = lvm(), lvm()
     plain.learn(table(), **{**OPTIONS, "epochs": 4, "starts": 1})
     found = fgrn.load(begun)
@@ -685,7 +700,7 @@ def test_other_models_are_not_in_a_checkpoint(make: Callable[[], Any], tmp_path:
 
 
 def forged(place: Path, change: Callable[[dict[str, Any], dict[str, np.ndarray]], None]) -> None:
-    """Rewrite a checkpoint with other contents and a checksum that is right."""
+    """Rewrite a checkpoint with other contents and a correct checksum."""
     raw = place.read_bytes()
     length = int.from_bytes(raw[:8], "little")
     document = json.loads(json.loads(raw[8 : 8 + length])["__metadata__"]["fgrn"])
@@ -759,7 +774,7 @@ def filled_with(value: float) -> Callable[[np.ndarray], np.ndarray]:
         set_tensor("0/0/rest", lambda array: np.zeros(3)),
     ],
 )
-def test_what_somebody_made_up_is_refused(change: Callable[..., None], begun: Path) -> None:
+def test_a_made_up_checkpoint_is_refused(change: Callable[..., None], begun: Path) -> None:
     forged(begun, change)
     with pytest.raises(CheckpointError, match=r"run\.ckpt"):
         lvm().learn(table(), **OPTIONS, checkpoint=begun, resume=True)
@@ -776,7 +791,7 @@ def test_the_same_run_writes_the_same_bytes(tmp_path: Path) -> None:
 
 
 def failing(number: int, after: int = 0) -> Callable[[int], None]:
-    """An fsync that fails with an error of the system after some calls."""
+    """Return an fsync that fails with an error of the operating system after some calls."""
     calls = 0
     plain = os.fsync
 
@@ -910,7 +925,7 @@ def test_a_command_that_is_killed_is_resumed(people: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_learning_from_disk_is_resumed(kind: str, tmp_path: Path) -> None:
-    """What the rows are about does not depend on where they are kept in this process."""
+    """The identity of the rows does not depend on where they are stored."""
     frame = pd.DataFrame(table())
     place = tmp_path / f"rows.{kind}"
     frame.to_parquet(place) if kind == "parquet" else frame.to_csv(place, index=False)
@@ -927,7 +942,7 @@ def test_learning_from_disk_is_resumed(kind: str, tmp_path: Path) -> None:
 
 
 def test_what_was_learnt_is_on_the_disk_when_learning_fails(tmp_path: Path) -> None:
-    """Also the epochs after the last time it was written."""
+    """Including the epochs after the last regular write."""
     place, net = tmp_path / "run.ckpt", fgrn.lvm(STATES, hidden=2)
     with pytest.raises(Interrupted):
         net.learn(table(), epochs=20, checkpoint=place, every=1000, watch=interrupting(7))

@@ -1,4 +1,4 @@
-"""The command line, as people call it: what it prints, writes, refuses, and how it ends."""
+"""The command line as users call it: output, files, errors and exit codes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fgrn.tables import table_file
 
 
 def rows(count: int = 200, seed: int = 0) -> dict[str, list[Any]]:
-    """People who buy, or not, told by their colour and their age; some say nothing."""
+    """Return people who buy or not, which depends on colour and age; with missing values."""
     rng = np.random.default_rng(seed)
     buys = rng.random(count) < 0.5
     colour = np.where(rng.random(count) < np.where(buys, 0.9, 0.2), "red", "blue").tolist()
@@ -321,7 +321,7 @@ def test_a_column_of_lists_is_named(tmp_path: Path, capsys: Any) -> None:
     assert "'a'" in said(capsys, "fit", path, "-o", tmp_path / "m.fgrn", status=1)
 
 
-def test_what_nobody_thought_of_is_no_traceback(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_an_unexpected_error_prints_no_traceback(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise ArithmeticError("seven")
 

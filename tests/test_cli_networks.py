@@ -1,4 +1,4 @@
-"""Networks of other programs on the command line: asked, converted, inspected and drawn."""
+"""Network files of other programs on the command line: query, convert, inspect and draw."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learning on a cluster: real worker processes, the same result as on one machine, and what goes wrong there."""
+"""Learning on a cluster of worker processes gives the result of one machine; failures of workers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from time import monotonic, sleep
@@ -29,8 +30,8 @@ from random_models import bayesian_network
 import fgrn
 from fgrn import LearningError, Stream, TableFileError, cli
 from fgrn.engines import engine_names
-from fgrn.learning.remote.cluster import Cluster, There
-from fgrn.learning.remote.pieces import Held, Piece
+from fgrn.learning.remote.cluster import Cluster, RemoteRows
+from fgrn.learning.remote.pieces import Piece, PieceEStep
 from fgrn.tables import parquet as shares
 from fgrn.tables.distinct import Distinct
 
@@ -84,7 +85,7 @@ def until(happens: Callable[[], bool]) -> None:
 
 
 def table(rows: int = ROWS, seed: int = 0) -> pd.DataFrame:
-    """Words, few numbers, many numbers, weights, and holes in all but the last."""
+    """Return columns of words, few numbers, many numbers and weights; all but the last with missing values."""
     rng = np.random.default_rng(seed)
     group = rng.integers(0, 2, rows)
     frame = pd.DataFrame(
@@ -109,7 +110,7 @@ def network() -> fgrn.Network:
 
 
 def in_files(frame: pd.DataFrame, folder: Path, sizes: list[int], group: int = 97) -> Path:
-    """The rows in files of these sizes, the last with what is left."""
+    """Write the rows to files of the given sizes, the rest to the last."""
     folder.mkdir()
     cuts = [0, *np.cumsum(sizes).tolist(), len(frame)]
     for number, (first, last) in enumerate(pairwise(cuts)):
@@ -212,7 +213,7 @@ def test_an_estimator_learns_the_same(kind: str, client: Client, tmp_path: Path)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("holes", [0.0, 0.2])
 def test_a_bayesian_network_learns_the_same(seed: int, holes: float, client: Client, tmp_path: Path) -> None:
-    """From rows in which everything is known by a count, from others by messages in a tree of clusters."""
+    """Complete rows are counted, others need messages in a junction tree."""
     drawn = bayesian_network(seed + 3, zeros=False)
     rows = pd.DataFrame(drawn.sample(400, seed=seed))
     frame = rows.mask(np.random.default_rng(seed).random(rows.shape) < holes)
@@ -257,7 +258,7 @@ def test_the_number_of_workers_does_not_change_a_bit(client: Client, tmp_path: P
 @pytest.mark.parametrize("chunks", [1, 5])
 def test_a_schema_is_found_by_the_workers(chunks: int, client: Client) -> None:
     frame = table().assign(size=pd.Categorical(["s", "m", "l"] * 300, ["s", "m", "l", "xl"], ordered=True))
-    found = There(dd.from_pandas(frame, npartitions=chunks), client).distinct("weight")
+    found = RemoteRows(dd.from_pandas(frame, npartitions=chunks), client).distinct("weight")
     weights = frame["weight"].to_numpy()
     known = frame[weights > 0].drop(columns="weight")
     assert fgrn.Schema.infer(found) == fgrn.Schema.infer(known, weights=weights[weights > 0])
@@ -267,7 +268,7 @@ def test_a_schema_is_found_by_the_workers(chunks: int, client: Client) -> None:
 
 
 def die_in(count: int) -> None:
-    """Let the worker this runs on be killed when it begins to count its rows for the `count`-th time from now on."""
+    """Kill the worker when it begins its `count`-th E-step from now on."""
     from fgrn.flow.counts import InMemory
 
     calls, plain = 0, InMemory.count
@@ -283,7 +284,7 @@ def die_in(count: int) -> None:
 
 
 def test_a_worker_that_is_killed_in_an_epoch_changes_nothing(client: Client, mortal: Client, tmp_path: Path) -> None:
-    """While it counts some of its rows; they are read again by others."""
+    """The worker is killed in its E-step; others read its rows again."""
     folder = in_files(plain(2000), tmp_path / "p", [900, 1100], 100)
     for source, count in ((folder, 1), (dd.read_parquet(folder, split_row_groups=True), 3)):
         options: dict[str, Any] = {"epochs": 5, "smoothing": 0.1, "engine": "reference"}
@@ -317,7 +318,7 @@ def test_a_worker_that_is_killed_while_it_reads_changes_nothing(mortal: Client, 
 
 
 def dying_once(frame: pd.DataFrame, once: str, partition_info: Any = None) -> pd.DataFrame:
-    """Some rows; the first worker that reads a certain part of them is killed."""
+    """Return the rows; the first worker that reads partition 2 is killed."""
     if partition_info and partition_info["number"] == 2 and not Path(once).exists():
         Path(once).touch()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -363,8 +364,10 @@ def test_a_cluster_that_goes_away_is_an_error_and_the_network_is_as_it_was(tmp_p
     assert fgrn.load(place).variables == net.variables
 
 
-def test_a_result_that_is_lost_when_it_is_there_is_made_again(mortal: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its worker dies between the end of an epoch and the moment the sum is taken."""
+def test_a_result_that_is_lost_after_it_was_computed_is_computed_again(
+    mortal: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker dies after the epoch, before the sum is fetched."""
     from distributed import wait
 
     spread = dd.from_pandas(plain(), npartitions=4)
@@ -400,8 +403,8 @@ def test_a_cluster_whose_workers_are_all_gone_is_an_error_after_a_while(monkeypa
             network().learn(dd.from_pandas(plain(), npartitions=2), epochs=5, executor=client, watch=watch)
 
 
-def test_workers_put_nothing_away_that_is_on_disk_already(tmp_path: Path) -> None:
-    """The codes are larger than the memory they may take; nothing is spilled, and nothing claims to be in memory."""
+def test_workers_do_not_spill_rows_that_are_on_disk_already(tmp_path: Path) -> None:
+    """The codes exceed the memory limit, but nothing is spilled or counted as memory."""
     rows = 60_000
     rng = np.random.default_rng(0)
     wide = pd.DataFrame({f"x{k}": rng.integers(0, 3, rows).astype(np.int8) for k in range(60)})
@@ -432,7 +435,7 @@ def held_room() -> int:
     return sum(array.nbytes for one in gc.get_objects() if isinstance(one, Prepared) for array in one.spare)
 
 
-def test_what_nobody_waits_for_is_cancelled(client: Client) -> None:
+def test_tasks_that_are_no_longer_needed_are_cancelled(client: Client) -> None:
     frame = dd.from_pandas(plain(), npartitions=30)
     bad = frame.map_partitions(slow_but_for_the_first, partition_info=None, meta=frame._meta)
     with pytest.raises(TableFileError, match="partition 0 cannot be read"):
@@ -527,8 +530,10 @@ def test_a_value_in_a_file_is_named_with_its_row_in_that_file(client: Client, tm
     assert net.trained[-1]["rows"] == ROWS - 1
 
 
-def test_a_relative_path_is_that_of_who_asks(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not that of the workers, which have a folder of their own."""
+def test_a_relative_path_is_relative_to_the_folder_of_the_caller(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not to that of the workers."""
     in_files(plain(), tmp_path / "here", [300])
     monkeypatch.chdir(tmp_path)
     for source in ("here", "here/*.parquet", Stream(["here/00.parquet", "here/01.parquet"])):
@@ -745,49 +750,48 @@ def test_progress_tells_where_the_dashboard_is(client: Client, capsys: pytest.Ca
         def __call__(self, what: str, done: int, total: int) -> None:
             told.append((what, done, total))
 
-    There(dd.from_pandas(plain(), npartitions=3), client, Teller()).distinct(None)
+    RemoteRows(dd.from_pandas(plain(), npartitions=3), client, Teller()).distinct(None)
     done = [number for what, number, total in told[1:] if (what, total) == ("looking at columns", 3)]
     assert done == sorted(set(done))
     assert done[-1] == 3
 
 
 def test_pieces_can_be_moved(client: Client) -> None:
-    """Workers hand them on, or put them away when memory is short."""
+    """Workers may send them to others, or spill them when memory is short."""
     net = network()
-    found = There(dd.from_pandas(table()[["word", "few", "mixed", "weight"]], npartitions=2), client)
+    found = RemoteRows(dd.from_pandas(table()[["word", "few", "mixed", "weight"]], npartitions=2), client)
     from fgrn.learning.encoding import _by_variables
 
-    spread = found.recorded("weight", lambda names: _by_variables(net._plan(()), names))
-    piece: Piece = spread.pieces[0].result()
+    spread = found.encoded("weight", lambda names: _by_variables(net._plan(()), names)).on(net._plan(()))
+    piece: Piece = spread.futures[0].result()
     again: Piece = pickle.loads(pickle.dumps(piece))
     assert np.array_equal(again.table.codes, piece.table.codes)
     assert again.table.codes.flags.f_contiguous
     assert np.array_equal(again.table.row_weights, piece.table.row_weights)
-    assert again.table.place_of(3) == "row 3 of partition 0"
-    held: Held = spread.estep(_template(net), net._plan(())).held[0].result()
-    moved: Held = pickle.loads(pickle.dumps(held))
-    expected = held.rows.count(net._parameters.values)
-    assert np.array_equal(moved.rows.count(net._parameters.values).values, expected.values)
+    assert again.table.origin_of(3) == "row 3 of partition 0"
+    made: PieceEStep = spread.estep(_over_rows(net)).esteps[0].result()
+    moved: PieceEStep = pickle.loads(pickle.dumps(made))
+    expected = made.estep.count(net._parameters.values)
+    assert np.array_equal(moved.estep.count(net._parameters.values).values, expected.values)
 
 
-def _template(net: fgrn.Network) -> Any:
+def _over_rows(net: fgrn.Network) -> Any:
     from fgrn.engines import get
-    from fgrn.flow.counts import InMemory
     from fgrn.flow.evidence import encode
-    from fgrn.plan.schedule import Programs, special_edges
+    from fgrn.learning.learn import estep_over
 
     plan = net._plan(())
-    evidence = encode(plan, plain()[:5])
-    programs = Programs(plan, special_edges(plan, evidence.edges(), evidence.soft_edges()))
-    return InMemory(get("cpu"), plan, programs, evidence, np.ones(5), True, hold=False, merge=False)
+    programs = net._programs_for(plan, (), encode(plan, plain()[:5]))
+    make = net._estep(get("cpu"), plan, programs, expect=True, hold=False, merge=False)
+    return partial(estep_over, make, None)
 
 
 @given(
     rows=st.lists(st.one_of(st.sampled_from(["a", "b", None]), st.integers(0, 5), st.floats(0, 3)), min_size=1),
     cuts=st.lists(st.integers(0, 100), max_size=4),
 )
-def test_what_parts_have_seen_joined_is_what_all_rows_show(rows: list[Any], cuts: list[int]) -> None:
-    """Of words and numbers in any mixture: also where a part has numbers only."""
+def test_distinct_values_of_parts_joined_are_those_of_all_rows(rows: list[Any], cuts: list[int]) -> None:
+    """For any mixture of words and numbers, also if a part has numbers only."""
     whole, joined = Distinct("x"), Distinct("x")
     ends = sorted({0, len(rows), *(cut % (len(rows) + 1) for cut in cuts)})
     for first, last in pairwise(ends):

@@ -1,4 +1,4 @@
-"""Models that are saved, loaded and taught on: as if they had never been away, and smoothed once only."""
+"""Models that are saved, loaded and learn on give the result of uninterrupted learning, smoothed only once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def name_of(estimator: Any) -> str:
 
 
 def table(rows: int = 240, seed: int = 0) -> tuple[pd.DataFrame, list[str], np.ndarray]:
-    """Some columns with holes, a class that depends on them, and weights."""
+    """Return columns with missing values, a class that depends on them, and weights."""
     rng = np.random.default_rng(seed)
     state = rng.integers(0, 3, rows)
     frame = pd.DataFrame(
@@ -77,7 +77,7 @@ def assert_same(one: Any, other: Any) -> None:
 @pytest.mark.parametrize("first", ["fit", "partial_fit"])
 @pytest.mark.parametrize(("weighted", "size"), [(False, None), (True, 60.0)])
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=name_of)
-def test_a_model_that_was_saved_goes_on_as_one_that_was_not(
+def test_a_saved_and_loaded_model_continues_learning_like_the_original(
     estimator: Any, first: str, weighted: bool, size: float | None, tmp_path: Path
 ) -> None:
     stayed = taught(clone(estimator).set_params(effective_size=size), first, slice(0, 80), weighted)
@@ -124,7 +124,7 @@ def test_a_network_keeps_what_was_counted_in_batches(kind: str, way: str, tmp_pa
 
 
 def test_counts_of_other_tables_are_not_kept() -> None:
-    """What was counted belongs to the tables that were made of it."""
+    """Running counts belong to the tables that were made from them."""
     rows = {"a": [0, 1, 1, 1], "b": [0, 1, 1, 0]}
     net = fgrn.lvm({"a": 2, "b": 2}, hidden=2)
     state = net.online()
@@ -183,7 +183,7 @@ def test_altered_counts_are_refused(change: str, tmp_path: Path) -> None:
     elif counts is not None:
         next(iter(more.values()))[1] = counts
     path = tmp_path / "m.fgrn"
-    path.write_bytes(model_file.packed({**document, **record}, {**tensors, **more}))
+    path.write_bytes(model_file.container_bytes({**document, **record}, {**tensors, **more}))
     with pytest.raises(ModelFileError, match=r"m\.fgrn"):
         fgrn.load(path)
 
@@ -192,7 +192,7 @@ def test_altered_counts_are_refused(change: str, tmp_path: Path) -> None:
 
 
 def nothing_new(model: Any, how_often: int = 5) -> Any:
-    """Rows without any weight to speak of."""
+    """Continue learning with rows of negligible weight; returns the model."""
     frame, answer, _ = table(12, seed=5)
     options: dict[str, Any] = {"sample_weight": np.full(12, 1e-15)}
     if hasattr(model, "classes_"):
@@ -204,7 +204,7 @@ def nothing_new(model: Any, how_often: int = 5) -> Any:
 
 @pytest.mark.parametrize("smoothing", [0.01, 2.0])
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=name_of)
-def test_going_on_without_news_changes_nothing(estimator: Any, smoothing: float, tmp_path: Path) -> None:
+def test_continuing_with_rows_of_no_weight_changes_nothing(estimator: Any, smoothing: float, tmp_path: Path) -> None:
     fitted = taught(clone(estimator).set_params(smoothing=smoothing), "fit", slice(0, 100))
     before = fitted.network_._parameters.values
     loaded = again(fitted, tmp_path / "m.fgrn")
@@ -212,8 +212,8 @@ def test_going_on_without_news_changes_nothing(estimator: Any, smoothing: float,
         np.testing.assert_allclose(model.network_._parameters.values, before, atol=1e-7)
 
 
-def test_rows_of_which_nothing_is_known_change_nothing() -> None:
-    """Where nothing is forgotten, they are counted as the model expects them: the tables stay."""
+def test_rows_of_missing_values_change_nothing() -> None:
+    """Without forgetting, they are counted as the model expects them, so the tables stay."""
     model = taught(fgrn.NaiveBayesClassifier(**{**QUICK, "n_epochs": 200}, tol=0.0), "fit", slice(0, 100))
     before = model.network_._parameters.values
     for _ in range(10):
@@ -221,7 +221,7 @@ def test_rows_of_which_nothing_is_known_change_nothing() -> None:
     np.testing.assert_allclose(model.network_._parameters.values, before, atol=1e-9)
 
 
-def test_naive_bayes_fitted_and_taught_on_is_that_of_all_rows(tmp_path: Path) -> None:
+def test_naive_bayes_after_fit_and_partial_fit_is_that_of_all_rows(tmp_path: Path) -> None:
     frame, answer, weights = table()
     frame = frame.fillna("mid")
     for sizes in (np.ones(240), weights):
@@ -240,12 +240,12 @@ def test_naive_bayes_fitted_and_taught_on_is_that_of_all_rows(tmp_path: Path) ->
 
 
 def without_counts(model: Any, place: Path) -> Any:
-    """A model from a file as it was before running counts were in it."""
+    """Return a model as loaded from a file without running counts."""
     place.write_bytes(
-        model_file.packed(
+        model_file.container_bytes(
             {
                 **(parts := model_file.network_parts(model.network_, model.network_._parameters))[0],
-                "estimator": model_file.described(model),
+                "estimator": model_file.estimator_record(model),
             },
             parts[1],
         )
@@ -255,10 +255,10 @@ def without_counts(model: Any, place: Path) -> Any:
 
 @pytest.mark.parametrize("size", [None, 60.0])
 @pytest.mark.parametrize("estimator", ESTIMATORS[:3], ids=name_of)
-def test_a_file_without_counts_goes_on_from_what_its_tables_say(
+def test_a_model_without_running_counts_continues_from_its_tables(
     estimator: Any, size: float | None, tmp_path: Path
 ) -> None:
-    """Rows whose values are all known: then counts follow from tables, and nothing is smoothed twice."""
+    """With complete rows counts follow from the tables, and are not smoothed twice."""
     model = clone(estimator).set_params(effective_size=size, smoothing=1.0)
     model = taught(taught(model, "partial_fit", slice(0, 100)), "partial_fit", slice(100, 160))
     old = without_counts(model, tmp_path / "m.fgrn")
@@ -270,7 +270,7 @@ def test_a_file_without_counts_goes_on_from_what_its_tables_say(
     np.testing.assert_allclose(old.network_._parameters.values, model.network_._parameters.values, atol=1e-9)
 
 
-def test_the_file_of_the_first_version_is_taught_on() -> None:
+def test_a_model_file_of_the_first_version_continues_learning() -> None:
     model = fgrn.load(Path(__file__).parent / "data" / "version-1-estimator.fgrn")
     before = model.network_._parameters.values
     model.partial_fit({"colour": ["red"], "age": [3.0], "works": [True]}, y=["yes"], sample_weight=[1e-15])
@@ -283,7 +283,9 @@ def test_the_file_of_the_first_version_is_taught_on() -> None:
     st.floats(0.01, 5),
     st.sampled_from([1.0, 5.0]),
 )
-def test_tables_stand_for_rows_with_their_smoothing(seed: int, kind: str, smoothing: float, off: float) -> None:
+def test_counts_derived_from_tables_give_the_same_tables_when_smoothed_again(
+    seed: int, kind: str, smoothing: float, off: float
+) -> None:
     """Whatever the network, and however many rows are said to be behind it: smoothed again, they are what they were."""
     rng = np.random.default_rng(seed)
     states = {"a": 3, "b": 2, "c": 2}

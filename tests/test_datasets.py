@@ -1,4 +1,4 @@
-"""Tables by name: what they hold, where files are looked for, which files are refused. Nothing is downloaded."""
+"""Example tables by name: their contents, the folders that are searched, and files that are refused; no downloads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAPER = ("breast-cancer", "mammographic", "contraceptive")
 
 @pytest.fixture(autouse=True)
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No folder of this machine is looked at, and the network is out of reach."""
+    """Hide all folders of this machine and the network."""
 
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("a test tried to reach the network")
@@ -41,7 +41,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def forged(monkeypatch: pytest.MonkeyPatch) -> datasets._ArchiveTable:
-    """A table of three rows, known as if the archive had it."""
+    """Register a table of three rows as if it were in the archive."""
     table = datasets._ArchiveTable(
         "three rows",
         "forged/forged.data",
@@ -59,7 +59,7 @@ def offline(url: str) -> bytes:
 
 
 class Archive:
-    """Answers as the archive does, and remembers what it was asked."""
+    """Answers like the archive, and records its requests."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -158,8 +158,8 @@ def test_the_survey_looks_like_one() -> None:
     assert 0 < max(holes.values()) < 0.05
 
 
-def test_who_refuses_to_name_an_income_is_not_chance() -> None:
-    """Of the incomes that are named, fewer are very high than the groups have."""
+def test_incomes_are_not_missing_at_random() -> None:
+    """Fewer of the given incomes are very high than in the groups."""
     named = [income for income in datasets.load("survey").columns["income"] if income is not None]
     sizes = np.array(list(datasets._GROUPS.values())) / sum(datasets._GROUPS.values())
     expected = sizes @ np.array(datasets._QUESTIONS["income"]["very high"]) / 100
@@ -173,7 +173,7 @@ def test_the_answers_of_a_group_are_shares_of_a_hundred() -> None:
 
 
 def test_the_survey_has_four_groups() -> None:
-    """The numbers of hidden states beside four explain rows that were kept back less well."""
+    """Other numbers of hidden states than four have a lower held-out likelihood."""
     table = datasets.load("survey")
     columns = {name: column for name, column in table.columns.items() if name != "age"}
     held = np.arange(table.rows) % 3 == 0
@@ -225,10 +225,10 @@ def test_a_file_is_found(
     assert datasets.load("forged", tmp_path / "given", fetch=offline).rows == 3
 
 
-def test_places_come_in_their_order(
+def test_folders_are_searched_in_order(
     forged: datasets._ArchiveTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A forgery in every place: the first one is refused, then, without it, the next."""
+    """A wrong file in every folder: the first is an error; without it, the next one."""
     folders = [written(place(tmp_path, monkeypatch), b"x" * 10) for place in PLACES.values()]
     for folder in folders:
         with pytest.raises(TableFileError, match=re.escape(str(folder / "forged.data"))):
@@ -249,7 +249,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(forged: datasets._Archiv
     assert datasets.load("forged", fetch=Archive(FORGED)).rows == 3
 
 
-def test_somebody_without_a_home_needs_a_folder_or_a_network(
+def test_a_user_without_a_home_folder_needs_a_folder_or_a_download(
     forged: datasets._ArchiveTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def homeless() -> Path:
@@ -332,7 +332,9 @@ def test_downloads_stay_on_https(monkeypatch: pytest.MonkeyPatch) -> None:
             datasets.download(url)
 
 
-def test_an_answer_that_is_none(monkeypatch: pytest.MonkeyPatch, forged: datasets._ArchiveTable) -> None:
+def test_an_answer_that_is_not_http_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, forged: datasets._ArchiveTable
+) -> None:
     def broken(url: str) -> Answer:
         raise BadStatusLine("gibberish")
 

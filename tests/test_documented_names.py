@@ -1,4 +1,4 @@
-"""Every name that the documentation mentions is there: what `code` in its sentences and tables names is looked up."""
+"""Every name in `code` of the documentation exists."""
 
 from __future__ import annotations
 

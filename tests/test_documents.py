@@ -1,4 +1,4 @@
-"""What the README shows runs, and the demonstration does what it says."""
+"""The examples of the README run, and the demonstration gives its results."""
 
 from __future__ import annotations
 

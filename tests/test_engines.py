@@ -1,4 +1,4 @@
-"""The CPU engine against the reference where plain numbers end: tiny cells, thousands of leaves, votes that turn."""
+"""The CPU engine against the reference engine where linear numbers underflow: tiny cells, thousands of leaves."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def test_cells_of_any_size_hard_and_soft(seed: int, leaves: int, depth: int, cyc
 
 
 @pytest.mark.parametrize(("hard", "soft"), [(347, 355), (200, 700), (700, 200), (1000, 1003), (3000, 0)])
-def test_votes_that_turn_after_hundreds_of_leaves(hard: int, soft: int) -> None:
-    """The state that loses among the hard leaves by more than a plain number can say wins by the soft ones."""
+def test_a_state_that_hundreds_of_leaves_made_tiny_can_win_by_others(hard: int, soft: int) -> None:
+    """Hard evidence underflows for one state, and soft evidence makes it the most probable."""
     table = np.array([[0.9, 0.1], [0.1, 0.9]])
     net = star([table] * (hard + soft), np.array([0.5, 0.5]))
     data: Columns = {f"Y{i}": [0] for i in range(hard)}
@@ -126,7 +126,7 @@ def _groups(votes: tuple[int, int, int]) -> list[list[str]]:
 
 
 def packing_networks(rng: np.random.Generator) -> Network:
-    """A network whose Diverters have leaves enough to pack, of one of the ready-made kinds."""
+    """Draw a ready-made network whose Diverters have enough leaves to pack."""
     observed = {f"Y{i}": int(rng.integers(2, 6)) for i in range(int(rng.integers(3, 14)))}
     hidden = int(rng.integers(1, 40))
     names = list(observed)
@@ -142,7 +142,7 @@ def packing_networks(rng: np.random.Generator) -> Network:
 
 
 @given(seed=st.integers(0, 2**32 - 1), share=st.sampled_from([0.0, 0.1, 0.5, 0.9]), weighted=st.booleans())
-def test_packed_leaves_count_what_the_judge_counts(seed: int, share: float, weighted: bool) -> None:
+def test_packed_leaves_give_the_counts_of_the_reference_engine(seed: int, share: float, weighted: bool) -> None:
     rng = np.random.default_rng(seed)
     net = packing_networks(rng)
     values = random_start(net._spec, net._parameters, int(rng.integers(1000)), 0, again=True).values
@@ -172,8 +172,10 @@ def test_packed_leaves_count_what_the_judge_counts(seed: int, share: float, weig
     rows=st.sampled_from([5, 300]),
     kept=st.sampled_from(["Y0", "S0", "S", "both"]),
 )
-def test_one_ray_of_a_star_is_what_the_judge_sees(seed: int, depth: int, rows: int, kept: str) -> None:
-    """The messages of a leaf that nothing is known of, or of the hidden variable, with cells of any size and zeros."""
+def test_messages_of_one_leaf_of_a_star_are_those_of_the_reference_engine(
+    seed: int, depth: int, rows: int, kept: str
+) -> None:
+    """For an unobserved leaf or the hidden variable, with cells of any size and zeros."""
     rng = np.random.default_rng(seed)
     hidden, leaves = int(rng.integers(1, 25)), int(rng.integers(2, 12))
     tables = []
@@ -224,7 +226,7 @@ def test_no_zero_is_made_up_by_what_rounding_hides() -> None:
 def test_many_blocks_are_counted_the_same_to_the_bit_on_any_number_of_threads(
     holes: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rooms of counts that are used again, weights that are shared, entries that are kept: all between threads."""
+    """Threads share reused count buffers, weights and cached entries."""
     monkeypatch.setattr(cpu, "COUNTED_CELLS", 2**12)
     monkeypatch.setattr(cpu, "VISITS", 0)
     monkeypatch.setattr(cpu, "COUNTED_BLOCKS", 10**9)
@@ -343,7 +345,7 @@ def test_damping_does_not_pass_for_rest() -> None:
 
 
 def test_ten_million_rows_lose_nothing() -> None:
-    """Counts of 10^7 rows against exact ones, by rational numbers that a few kinds of row make possible."""
+    """Counts of 10^7 rows against exact rational ones, as there are only a few kinds of rows."""
     rng = np.random.default_rng(0)
     rows, kinds = 10_000_000, 50
     patterns = rng.integers(0, 3, (kinds, 4)).astype(np.int8)

@@ -1,4 +1,4 @@
-"""Estimators in model files that somebody altered: each a clear refusal, and nothing else."""
+"""Altered estimators in model files are refused with a clear error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The estimators as scikit-learn sees them, and as people with tables do."""
+"""The estimators in scikit-learn, and with tables of users."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_further_checks_of_scikit_learn(estimator: Any, check: str) -> None:
 
 
 def survey(rows: int = 300, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
-    """People of two kinds, and how they answer; some do not."""
+    """Return the answers of two groups of people, with missing values."""
     rng = np.random.default_rng(seed)
     kind = rng.integers(0, 2, rows)
     frame = pd.DataFrame(
@@ -104,7 +104,7 @@ def survey(rows: int = 300, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=name_of)
-def test_any_table_goes_in_and_says_the_same(estimator: Any) -> None:
+def test_every_kind_of_table_gives_the_same_result(estimator: Any) -> None:
     frame, answer = survey()
     plain = frame.astype({"size": object})
     mapping = {name: [None if pd.isna(v) else v for v in plain[name]] for name in plain}
@@ -296,7 +296,7 @@ def test_samples_look_like_what_was_learnt() -> None:
     assert np.mean(clusters == 1) == pytest.approx(model.weights_[1], abs=0.04)
 
 
-def test_online_learning_reaches_what_a_whole_table_teaches() -> None:
+def test_online_learning_reaches_the_result_of_the_whole_table() -> None:
     frame, answer = survey(4000, seed=7)
     frame = frame.drop(columns="children")
     whole = LatentClassifier(n_hidden=2, n_epochs=100, random_state=0).fit(frame, answer)
@@ -468,7 +468,7 @@ def test_batches_of_naive_bayes_add_up_to_the_whole_table() -> None:
 
 
 def test_the_seed_matters_little_by_default(shared_data: Any) -> None:
-    """Single starts of some seeds end far below the others; the best of a few does not."""
+    """Single initialisations of some seeds end far below others; the best of several does not."""
     folder = shared_data / "tables"
     if not folder.is_dir():
         pytest.skip("the larger tables are not among the shared data")
@@ -484,7 +484,7 @@ def test_the_seed_matters_little_by_default(shared_data: Any) -> None:
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=name_of)
 def test_a_fit_that_fails_leaves_the_model_as_it_was(estimator: Any) -> None:
-    """Whether the table cannot be read or learning stops in the middle, in memory and from disk."""
+    """If the table cannot be read or learning fails, in memory and from disk."""
     frame, answer = survey(60)
     model = clone(estimator).fit(frame, answer)
     before, tables = dict(vars(model)), model.network_._parameters

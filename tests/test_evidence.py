@@ -1,4 +1,4 @@
-"""Any table becomes the same messages, what cannot be evidence is refused in words, and tables come back complete."""
+"""Every kind of table gives the same evidence; invalid evidence gives clear errors; completion keeps the kind."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_the_same_is_learnt_from_every_way_to_write_a_column(way: str) -> None:
     ids=repr,
 )
 @pytest.mark.parametrize("name", ROWS)
-def test_whatever_stands_for_nothing_is_unknown(unknown: Any, name: str) -> None:
+def test_all_kinds_of_missing_values_are_recognised(unknown: Any, name: str) -> None:
     column = filled(ROWS[name], unknown)
     array = np.empty(len(column), dtype=object)
     array[:] = column
@@ -314,7 +314,7 @@ def test_a_batch_of_arrow_is_a_table_or_is_refused_in_words() -> None:
         assert "RecordBatch" in str(error)
 
 
-def test_categories_that_nobody_uses_do_not_matter() -> None:
+def test_unused_categories_do_not_matter() -> None:
     levels = ["never", "yes", "no"]
     assert_same_messages({"Y": pd.Series(pd.Categorical(WORDS, levels))}, {"Y": WORDS})
     with pytest.raises(EvidenceError, match="Row 1, 'Y': 'never' is not one of its states"):
@@ -763,7 +763,7 @@ def code_of(name: str, value: Any) -> int:
 
 
 def seen_from_outside(column: Any) -> tuple[Any, ...]:
-    """All that can be told of a column without an address in memory."""
+    """Return all that can be observed of a column, except memory addresses."""
     if isinstance(column, str) or not hasattr(column, "__len__") or getattr(column, "shape", None) == ():
         return type(column), repr(column)
     kind = getattr(column, "dtype", getattr(column, "type", None))
@@ -945,8 +945,8 @@ def test_a_column_of_arrow_keeps_its_type_and_what_was_known(name: str, kind: pa
     ],
     ids=["pandas", "pandas floats", "polars", "polars backwards", "arrow"],
 )  # fmt: skip
-def test_a_column_of_numbers_that_speaks_in_codes_is_answered_in_codes(table: Any) -> None:
-    """A label would not fit in: the column could not stay a column of numbers."""
+def test_a_numeric_column_of_codes_is_completed_with_codes(table: Any) -> None:
+    """With a label it could not stay a numeric column."""
     values = listed(NET.complete(table)["Y"])
     assert values == [code_of("Y", label) for label in likeliest(table)["Y"]]
 
@@ -1062,3 +1062,37 @@ def test_codes_take_as_few_bytes_as_will_do() -> None:
         encoded = encode(plan, {"X": np.array([states - 1, np.nan])})
         assert encoded.codes.dtype == kind
         assert encoded.codes[:, 0].tolist() == [states - 1, -1]
+
+
+# Tables that are encoded
+
+
+def test_an_encoded_table_says_the_same_of_another_network() -> None:
+    """Its columns are found by name, with their distributions, their weights and the order of its rows."""
+    data = {"Y": ["a", None, "b"], "X": [[0.2, 0.3, 0.5], [1, 0, 0], 2], "Z": [1, 0, None]}
+    first = fgrn.lvm({"X": 3, "Y": ["a", "b"], "Z": 2}, hidden=2)
+    other = fgrn.naive_bayes({"Z": 2, "W": 2, "Y": ["a", "b"], "X": 3}, class_variable="W")
+    table = encode(first._plan(), data, [1, 2, 0.5])
+    moved, direct = table.on(other._plan()), encode(other._plan(), data, [1, 2, 0.5])
+    assert moved.digests() == direct.digests()
+    assert moved.weight == table.weight == 3.5
+    assert moved.soft_edges() == {other._plan().edge("X")}
+    for name in other._plan().names:
+        edge = other._plan().edge(name)
+        states = len(other._plan().labels[edge])
+        assert np.array_equal(moved.weights(edge, states), direct.weights(edge, states))
+    with pytest.raises(fgrn.EvidenceError, match="Column 'Z' is not a variable of this network"):
+        table.on(fgrn.lvm({"X": 3, "Y": ["a", "b"]}, hidden=2)._plan())
+
+
+def test_weights_go_with_an_encoded_table() -> None:
+    data, weights = {"X": [0, 1, 2, 0], "Y": [1, 0, None, 1]}, [1, 2, 0.5, 0]
+    nets = [fgrn.lvm({"X": 3, "Y": 2}, hidden=2) for _ in range(2)]
+    table = encode(nets[0]._plan(), data, weights)
+    assert (table.place, table.rows, table.is_weighted) == ("memory", 4, True)
+    nets[0].learn(table, epochs=3)
+    nets[1].learn(data, epochs=3, weights=weights)
+    assert nets[0] == nets[1]
+    assert nets[0].trained == nets[1].trained
+    assert np.array_equal(table.take(np.array([3, 1])).row_weights, [0, 2])
+    assert not encode(nets[0]._plan(), data).is_weighted

@@ -1,4 +1,4 @@
-"""Networks in the formats of other programs: what each of them means, and what is said of a mistake."""
+"""Network files of other programs: their meaning, and errors with line numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from documents import example
 
 from fgrn import SISO, Network, Source, Variable
-from fgrn.bayes.document import Document, Factor
+from fgrn.bayes.document import Document, WrittenTable
 from fgrn.core.exceptions import FgrnError, NetworkFileError
 from fgrn.files.formats import FORMATS, bif, net, read_document, read_evidence, uai, write_document, xdsl, xmlbif
 
@@ -66,7 +66,7 @@ probability ( b | c ) {
 """
 
 
-def table_of(document: Document, child: str) -> Factor:
+def table_of(document: Document, child: str) -> WrittenTable:
     return next(factor for factor in document.factors if factor.scope[-1] == child)
 
 
@@ -134,7 +134,7 @@ def test_a_comment_may_be_glued_to_any_word(comment: str) -> None:
 
 
 def test_two_slashes_in_a_label_at_the_end_of_a_line_begin_no_comment() -> None:
-    """Taken for a comment, they would take the comma along, and what is left would make sense."""
+    """Read as a comment they would remove the comma, and the rest would be valid."""
     end = "}; }\nprobability ( a ) { table 0.5, 0.5; }"
     for states, labels in (
         ("p//q,\n r", ("p//q", "r")),
@@ -180,7 +180,7 @@ def test_names_are_quoted_only_where_they_must_be() -> None:
     assert '"' not in text
     assert "( yes, c ) 0.3, 0.7;" in text
     states = {"a b": ("x,y", "z"), "unknown": ("0-4",)}
-    factors = (Factor(("a b",), np.array([0.5, 0.5])), Factor(("a b", "unknown"), np.ones((2, 1))))
+    factors = (WrittenTable(("a b",), np.array([0.5, 0.5])), WrittenTable(("a b", "unknown"), np.ones((2, 1))))
     text = bif.serialise(Document(states, factors, True, "unknown"))
     assert 'network "unknown"' in text
     assert 'variable "a b"' in text
@@ -443,7 +443,7 @@ def test_evidence_that_is_wrong(text: str, said: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("states", [3, ("0", "1", "2")])
 def test_evidence_goes_into_propagate(states: Any, tmp_path: Path) -> None:
-    """Whether a model takes the states of a file as numbers or as the words they are written with."""
+    """For models whose states are numbers, and for those whose states are words."""
     path = tmp_path / "p.uai.evid"
     path.write_text("2\n1 1 2\n0\n")
     x0, x1 = Variable("x0", states), Variable("x1", states)
@@ -531,7 +531,9 @@ def test_a_chain_of_many_variables_is_no_cycle_and_no_recursion() -> None:
     document = uai.parse(text, "chain.uai")
     assert len(document.factors) == count
     states = {f"v{n}": ("a", "b") for n in reversed(range(count))}
-    factors = [Factor((*([f"v{n - 1}"] if n else []), f"v{n}"), one.values) for n, one in enumerate(document.factors)]
+    factors = [
+        WrittenTable((*([f"v{n - 1}"] if n else []), f"v{n}"), one.values) for n, one in enumerate(document.factors)
+    ]
     chain = Document(states, tuple(reversed(factors)), True)
     assert xdsl.parse(xdsl.serialise(chain), "chain") == chain
 
@@ -548,7 +550,7 @@ def test_a_chain_of_many_variables_is_no_cycle_and_no_recursion() -> None:
     ],
 )
 def test_what_a_format_cannot_carry_is_refused(format: str, name: str, label: str, said: str) -> None:
-    document = Document({name: (label, "z")}, (Factor((name,), np.array([0.5, 0.5])),), True)
+    document = Document({name: (label, "z")}, (WrittenTable((name,), np.array([0.5, 0.5])),), True)
     with pytest.raises(NetworkFileError, match=said):
         MODULES[format].serialise(document)
 
@@ -558,7 +560,7 @@ def test_what_a_format_cannot_carry_is_refused(format: str, name: str, label: st
 
 @pytest.mark.parametrize("ending", ["bif", "xml", "xmlbif", "bifxml", "net", "hugin", "xdsl", "BIF"])
 @pytest.mark.parametrize("packed", ["", ".gz"])
-def test_a_file_comes_back(ending: str, packed: str, tmp_path: Path) -> None:
+def test_a_written_file_is_read_back_equal(ending: str, packed: str, tmp_path: Path) -> None:
     path = tmp_path / f"file.{ending}{packed}"
     write_document(example(), path)
     assert path.read_bytes().startswith(b"\x1f\x8b") == bool(packed)
@@ -602,7 +604,7 @@ def test_marks_and_line_ends_of_other_systems(format: str, tmp_path: Path) -> No
 
 
 def test_other_encodings(tmp_path: Path) -> None:
-    document = Document({"a": ("é", "x")}, (Factor(("a",), np.array([0.5, 0.5])),), True)
+    document = Document({"a": ("é", "x")}, (WrittenTable(("a",), np.array([0.5, 0.5])),), True)
     path = tmp_path / "file.net"
     path.write_bytes(net.serialise(document).encode("latin-1"))
     assert read_document(path) == document
@@ -668,7 +670,9 @@ def test_places_that_are_no_files(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_network_is_not_written(factors: list[Any], said: str, tmp_path: Path) -> None:
-    tables = tuple(Factor(scope, np.array(values)) for scope, values in zip(factors[::2], factors[1::2], strict=True))
+    tables = tuple(
+        WrittenTable(scope, np.array(values)) for scope, values in zip(factors[::2], factors[1::2], strict=True)
+    )
     document = Document({"a": ("x", "y"), "b": ("x", "y")}, tables, True)
     for ending in ("bif", "xdsl", "uai"):
         with pytest.raises(NetworkFileError, match=f"this network: .*{said}"):
@@ -680,7 +684,7 @@ def test_an_older_file_stays_when_writing_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "file.net"
     path.write_text("old")
     with pytest.raises(NetworkFileError):
-        write_document(Document({"a b": ("x",)}, (Factor(("a b",), np.ones(1)),), True), path)
+        write_document(Document({"a b": ("x",)}, (WrittenTable(("a b",), np.ones(1)),), True), path)
     assert path.read_text() == "old"
 
 
@@ -731,7 +735,7 @@ def test_the_problems_of_the_competition(shared_data: Path) -> None:
 
 @pytest.mark.parametrize("name", ["Promedus_24", "Promedus_30"])
 def test_a_problem_of_the_competition_is_understood(name: str, shared_data: Path) -> None:
-    """Its published partition function is that of the factors: the axes of each are in the right order."""
+    """The published partition function is reproduced, so the axes are in the right order."""
     path = shared_data / "uai" / f"{name}.uai"
     document, evidence = read_document(path), read_evidence(path.with_name(f"{name}.uai.evid"))
     tables = []
@@ -744,7 +748,7 @@ def test_a_problem_of_the_competition_is_understood(name: str, shared_data: Path
 
 
 def eliminated(tables: list[tuple[tuple[str, ...], np.ndarray]], variables: list[str]) -> float:
-    """The logarithm of the sum of a product of tables, one variable after the other, the least entangled first."""
+    """Return the log of the sum of a product of tables, by variable elimination."""
     logarithm = 0.0
     while variables:
         around = {one: {other for scope, _ in tables if one in scope for other in scope} for one in variables}

@@ -1,4 +1,4 @@
-"""Files that were cut, altered or made up: an error with a line, or a document; nothing else, and never slow."""
+"""Truncated, altered or made-up network files give an error with a line or a document, and never take long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from documents import TEXTS, documents, example
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgrn.bayes.document import Document, Factor
+from fgrn.bayes.document import Document, WrittenTable
 from fgrn.core.exceptions import NetworkFileError
 from fgrn.files import formats
 from fgrn.files.formats import FORMATS, READ_ONLY, builder, read_document, uai
@@ -31,7 +31,7 @@ EXAMPLES = {name: MODULES[name].serialise(example()) for name in FORMATS} | TEXT
 
 
 def survives(format: str, text: str) -> Document | None:
-    """The document in a text, or None where it is refused with a line."""
+    """Return the document in a text, or None if it is refused with a line."""
     begin = time.thread_time()
     try:
         document: Document | None = MODULES[format].parse(text, "file")
@@ -91,7 +91,7 @@ def test_bytes_that_were_changed(format: str, data: st.DataObject, tmp_path_fact
 @pytest.mark.parametrize("format", EXAMPLES)
 @given(data=st.data())
 def test_control_characters_of_a_file_are_not_in_messages(format: str, data: st.DataObject) -> None:
-    """Whatever is wrong, a terminal is not told to change its colours."""
+    """No error message makes a terminal change its colours."""
     hostile = data.draw(
         st.sampled_from(["\x9b31m", "\u202e"] if format.startswith("x") else ["\x1b[31m", "\x07", "\x9b31m"])
     )
@@ -166,7 +166,7 @@ def test_a_large_claim_in_a_small_file_fails_quickly(format: str, text: str, sai
 
 
 def test_abbreviated_tables_share_one_limit() -> None:
-    """Each of them is small; all of them are not."""
+    """Each table is within the limit, but not all together."""
     parents = ", ".join(f"v{n}" for n in range(1, 10))
     tables = [f"probability ( v{n} | {parents} ) {{ default 1, 0, 0, 0; }}\n" for n in range(10, 40)]
     with pytest.raises(NetworkFileError, match="all such tables together"):
@@ -320,7 +320,7 @@ def test_large_tables_are_read_in_a_second_or_two() -> None:
     for place, name in enumerate(names):
         parents = names[max(0, place - 3) : place]
         values = rng.dirichlet(np.ones(5), size=(5,) * len(parents)).reshape((5,) * (len(parents) + 1))
-        factors.append(Factor((*parents, name), values))
+        factors.append(WrittenTable((*parents, name), values))
     document = Document(states, tuple(factors), True)
     for format in FORMATS:
         text = MODULES[format].serialise(document)

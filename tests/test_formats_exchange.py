@@ -1,4 +1,4 @@
-"""Formats against each other, and against pyAgrum, which reads and writes the same ones."""
+"""The formats against each other, and against pyAgrum."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from documents import PLAIN, documents, example
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgrn.bayes.document import Document, Factor
+from fgrn.bayes.document import Document, WrittenTable
 from fgrn.core.exceptions import NetworkFileError
 from fgrn.files.formats import FORMATS, read_document, write_document
 from fgrn.files.formats.names import is_plain
@@ -90,7 +90,7 @@ ANYTHING = st.sampled_from([*ALIKE, "y" * 200, "é" * 200]) | st.text(st.charact
 
 @given(document=documents(ANYTHING, ANYTHING))
 def test_xdsl_carries_any_name_and_any_label(document: Document) -> None:
-    """Of each that is no identifier the file has one, and a note of what it stands for."""
+    """Names that are not identifiers are written as identifiers, with a note of the originals."""
     if not is_plain(document.name):
         document = Document(document.states, document.factors, True, "", document.properties)
     text = MODULES["xdsl"].serialise(document)
@@ -104,7 +104,7 @@ def test_xdsl_carries_any_name_and_any_label(document: Document) -> None:
 
 def test_a_state_that_was_renamed_elsewhere_keeps_its_new_name() -> None:
     values = np.array([0.25, 0.25, 0.5])
-    document = Document({"my name": ("0-4", "5 +", "c")}, (Factor(("my name",), values),), True)
+    document = Document({"my name": ("0-4", "5 +", "c")}, (WrittenTable(("my name",), values),), True)
     text = MODULES["xdsl"].serialise(document)
     assert MODULES["xdsl"].parse(text, "file") == document
     assert '<state id="x0_4" />' in text
@@ -119,7 +119,7 @@ def test_a_state_that_was_renamed_elsewhere_keeps_its_new_name() -> None:
 
 @pytest.mark.parametrize("note", ["", "low", "[1]", '{"x": 1}', "{", "[" * 5000, "9" * 5000, '{"a": ""}'])
 def test_a_property_that_is_no_note_is_a_property(note: str) -> None:
-    document = Document({"a": ("x", "y")}, (Factor(("a",), np.array([0.5, 0.5])),), True)
+    document = Document({"a": ("x", "y")}, (WrittenTable(("a",), np.array([0.5, 0.5])),), True)
     text = MODULES["xdsl"].serialise(document)
     for key in ("fgrn_name", "fgrn_states"):
         written = text.replace(
@@ -134,7 +134,7 @@ def test_labels_of_genie_stay_apart_from_names() -> None:
     """A label that is like the name, or like its identifier, is still a label."""
     values = np.array([1.0])
     for label in ("a b", "a_b", "A label", ""):
-        document = Document({"a b": ("x",)}, (Factor(("a b",), values),), True, "", {"a b": {"label": label}})
+        document = Document({"a b": ("x",)}, (WrittenTable(("a b",), values),), True, "", {"a b": {"label": label}})
         assert MODULES["xdsl"].parse(MODULES["xdsl"].serialise(document), "file") == document
 
 
@@ -163,7 +163,7 @@ def test_uai_keeps_numbers_and_positions(directed: bool, data: st.DataObject) ->
     assert again.directed == directed
     assert list(again.states) == list(places.values())
     assert [len(labels) for labels in again.states.values()] == [len(labels) for labels in document.states.values()]
-    expected = [Factor(tuple(places[name] for name in one.scope), one.values) for one in document.factors]
+    expected = [WrittenTable(tuple(places[name] for name in one.scope), one.values) for one in document.factors]
     assert list(again.factors) == expected
     assert MODULES["uai"].parse(MODULES["uai"].serialise(again), "file") == again
 
@@ -187,15 +187,15 @@ def test_every_number_comes_back_bit_for_bit(format: str) -> None:
     states = {"x0": tuple(f"s{n}" for n in range(len(values)))}
     if format == "uai":
         states = {"x0": tuple(str(n) for n in range(len(values)))}
-    document = Document(states, (Factor(("x0",), values),), format != "uai")
+    document = Document(states, (WrittenTable(("x0",), values),), format != "uai")
     again = MODULES[format].parse(MODULES[format].serialise(document), "file")
     assert again.factors[0].values.tobytes() == values.tobytes()
 
 
 def test_rows_that_were_rounded_stay_as_they_are() -> None:
-    """Were they made to sum to one at each reading, they would not come back from a file."""
+    """Rows divided by their sums would not be written back equal."""
     values = np.array([0.333333, 0.333333, 0.333333])
-    document = Document({"a": ("x", "y", "z")}, (Factor(("a",), values),), True)
+    document = Document({"a": ("x", "y", "z")}, (WrittenTable(("a",), values),), True)
     for format in NAMED:
         again = MODULES[format].parse(MODULES[format].serialise(document), "file")
         assert again.factors[0].values.tolist() == values.tolist()
@@ -240,7 +240,7 @@ def test_pyagrum_reads_xdsl_with_names_that_are_no_identifiers(tmp_path: Path) -
     pyagrum = pytest.importorskip("pyagrum")
     values = np.array([[0.25, 0.75], [0.5, 0.5]])
     states = {"my name": ("0-4", "x0_4"), "b": ("<1", "y")}
-    document = Document(states, (Factor(("my name",), values[1]), Factor(("my name", "b"), values)), True)
+    document = Document(states, (WrittenTable(("my name",), values[1]), WrittenTable(("my name", "b"), values)), True)
     write_document(document, tmp_path / "file.xdsl")
     network = pyagrum.loadBN(str(tmp_path / "file.xdsl"))
     assert len(network.names()) == 2
@@ -261,7 +261,7 @@ def test_what_pyagrum_writes_is_read(format: str, seed: int, tmp_path: Path) -> 
         names = [str(network.variable(node).name()) for node in sorted(network.nodes())]
         renamed = dict(zip(document.states, names, strict=True))
         factors = tuple(
-            Factor(tuple(renamed[one] for one in factor.scope), factor.values) for factor in document.factors
+            WrittenTable(tuple(renamed[one] for one in factor.scope), factor.values) for factor in document.factors
         )
         document = Document({renamed[name]: labels for name, labels in document.states.items()}, factors, True)
     for factor in document.factors:  # written to six digits in some formats

@@ -1,4 +1,4 @@
-"""Formats that are read and not written, DSC and DNE, and those that fgrn names and does not read."""
+"""Formats that are read and not written, DSC and DNE, and formats that are recognised and not read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from documents import TEXTS, example
 
-from fgrn.bayes.document import Document, Factor
+from fgrn.bayes.document import Document, WrittenTable
 from fgrn.cli import main
 from fgrn.core.exceptions import FgrnError, NetworkFileError
 from fgrn.files.formats import EXTENSIONS, READ_ONLY, READABLE, UNREADABLE, dne, dsc, read_document, write_document
@@ -60,14 +60,14 @@ def test_functions_levels_and_numbers_of_states_in_dne() -> None:
         "D": ("only",),
         "E": ("x", "y"),
     }
-    assert document.factors[1] == Factor(("A", "B"), document.factors[1].values)
+    assert document.factors[1] == WrittenTable(("A", "B"), document.factors[1].values)
     assert document.factors[1].values.tolist() == [[1, 0], [0, 1], [1, 0]]
     assert document.factors[3].values.tolist() == [1]
     assert document.factors[4].values.tolist() == [[0.1, 0.9], [0.5, 0.5]]
 
 
 @pytest.mark.parametrize("format", READ_ONLY)
-def test_they_are_told_by_the_name_or_by_what_is_in_the_file(format: str, tmp_path: Path) -> None:
+def test_the_format_is_found_by_the_name_or_the_content(format: str, tmp_path: Path) -> None:
     document = MODULES[format].parse(TEXTS[format], "file")
     for name, data in (
         (f"a.{format}", TEXTS[format].encode()),

@@ -1,4 +1,4 @@
-"""Rows of tables that do not sum to one: kept where they were rounded, divided by their sum, or refused."""
+"""Rows of tables that do not sum to one: kept if rounded, divided by their sum, or refused."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_counts_are_divided_by_their_sum_if_asked_for(format: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("format", ROWS)
-def test_a_number_just_below_zero_is_taken_for_zero(format: str, tmp_path: Path) -> None:
+def test_a_number_just_below_zero_is_read_as_zero(format: str, tmp_path: Path) -> None:
     with pytest.warns(fgrn.RescaledTableWarning, match=r"line 2: value 1 of the table of '\w+' was -1.2e-07"):
         document = read_document(written(tmp_path, format, -1.2e-7, 0.4, 0.6), format)
     assert values(document) == [0.0, 0.4, 0.6]

@@ -1,4 +1,4 @@
-"""Variables, blocks and their wiring: what is refused and in which words, and that a network is a plain value."""
+"""Variables, blocks and their wiring: error messages, and networks as values."""
 
 from __future__ import annotations
 
@@ -97,13 +97,13 @@ def test_labels_are_all_different(labels: Any, named: str) -> None:
 
 
 def test_many_labels_that_are_there_twice_are_refused_at_once() -> None:
-    """Each compared with each would take hours."""
+    """Comparing all pairs would take hours."""
     with pytest.raises(WiringError, match=r"same label: .*more"):
         Variable("X", [f"level {number % 200_000}" for number in range(400_000)])
 
 
 def test_labels_that_have_no_order_are_refused() -> None:
-    """The order of a set of strings is another one in the next process."""
+    """The order of a set of strings differs between processes."""
     with pytest.raises(WiringError, match="order"):
         Variable("X", {"no", "yes"})
 
@@ -641,8 +641,8 @@ def test_an_unknown_name_is_said_with_the_nearest_known_ones(ask: Callable[[Netw
         lambda net: net.learn({"Y1": [0]}, only=5),
     ],
 )
-def test_where_a_list_of_names_is_asked_for_nothing_else_is_taken_apart(ask: Callable[[Network], Any]) -> None:
-    """A string is a list of letters to Python, and never what was meant: net.propagate(keep="S1")."""
+def test_a_string_is_refused_where_a_list_of_names_is_needed(ask: Callable[[Network], Any]) -> None:
+    """Python would split a string into letters: net.propagate(keep="S1")."""
     with pytest.raises(fgrn.FgrnError, match=r"'(keep|paused|only)' is a list of names. Got .* instead"):
         ask(small())
 
@@ -714,7 +714,7 @@ def test_the_diameter_is_the_longest_of_all_shortest_ways(network: SmallNetwork)
 
 
 @given(network=st.one_of(networks(), loopy_networks()))
-def test_a_tree_is_what_can_be_stripped_of_leaves_until_nothing_is_left(network: SmallNetwork) -> None:
+def test_a_network_is_a_tree_if_removing_leaves_removes_everything(network: SmallNetwork) -> None:
     joints = {
         (number, variable.name)
         for number, block in enumerate(network.blocks)
@@ -730,7 +730,7 @@ def test_a_tree_is_what_can_be_stripped_of_leaves_until_nothing_is_left(network:
 
 
 @given(network=st.one_of(networks(), loopy_networks()))
-def test_observed_is_what_nobody_reads(network: SmallNetwork) -> None:
+def test_observed_variables_are_those_that_no_block_reads(network: SmallNetwork) -> None:
     read = {variable.name for block in network.blocks for variable in block.reads}
     net = Network(network.blocks)
     assert set(net.observed) == set(network.variables) - read
@@ -750,7 +750,7 @@ def test_blocks_are_plain_values(network: SmallNetwork) -> None:
     assert len({*network.blocks, *pickle.loads(pickle.dumps(network.blocks))}) == len(network.blocks)
 
 
-def test_blocks_differ_in_whatever_makes_them_up() -> None:
+def test_blocks_differ_if_any_of_their_parts_differs() -> None:
     eye, ones = np.eye(2), np.ones((2, 2))
     blocks = [
         Source(A), Source(B), Source(A, [0.5, 0.5]), Source(A, [0.4, 0.6]), Source(A, learn=False),

@@ -1,4 +1,4 @@
-"""Model files that somebody altered, with a right checksum: each gives a model that works, or is refused."""
+"""Altered model files with a correct checksum give a working model or are refused."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def altered(document: Any, tensors: dict[str, np.ndarray], rng: random.Random) -
 
 
 def used(model: Any, path: Path) -> None:
-    """What anybody does with a model; an error of this package is an answer."""
+    """Use a model in all ways; errors of this package are accepted."""
     tries: list[Callable[[], Any]] = [lambda: repr(model), lambda: str(model), lambda: model._repr_html_()]
     if isinstance(model, (fgrn.Network, fgrn.BayesianNetwork, fgrn.MarkovNetwork)):
         names = [variable.name for variable in model.variables]

@@ -1,4 +1,4 @@
-"""A fit that is interrupted in Python keeps the best model so far, and says so; what was not begun is as before."""
+"""An interrupted fit keeps the best model so far and warns; estimators that had not begun stay unchanged."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_the_model_so_far_is_kept(estimator: Any, interrupt: Interrupt) -> None:
 
 
 def test_the_best_start_is_kept(interrupt: Interrupt) -> None:
-    """Interrupted in the second start, after an epoch that is not as good as the whole first one."""
+    """Interrupted in the second start, after an epoch worse than the first start."""
     frame, _ = table()
     model = clone(ESTIMATORS[1])
     with interrupt(8), pytest.warns(FgrnWarning, match="after 1 epoch of start 2"):
@@ -119,7 +119,7 @@ def test_before_the_first_epoch_ends_nothing_is_kept(estimator: Any, interrupt: 
 
 @pytest.mark.parametrize("when", [(6, 7), (9, 10), (12, 14)])
 def test_the_second_interruption_ends_everything(when: tuple[int, int], interrupt: Interrupt) -> None:
-    """The deep one goes on to its other layers, an epoch each."""
+    """After the first one, a deep model still learns its other layers, one epoch each."""
     frame, answer = table()
     model = clone(ESTIMATORS[3])
     with interrupt(*when), pytest.raises(KeyboardInterrupt):
@@ -129,7 +129,7 @@ def test_the_second_interruption_ends_everything(when: tuple[int, int], interrup
 
 @pytest.mark.parametrize("when", [5, 12, 13, 14, 25, 26])
 def test_each_layer_has_an_epoch_at_least(when: int, interrupt: Interrupt) -> None:
-    """Whether a layer had begun or not when it was interrupted: no table is as it was before learning."""
+    """Whether or not a layer had begun when interrupted, no table stays as it was."""
     frame, answer = table()
     model = clone(ESTIMATORS[3])
     with interrupt(when), pytest.warns(FgrnWarning, match="interrupted"):
@@ -155,7 +155,7 @@ def test_the_best_size_so_far_is_kept(when: int, tried: list[int], criterion: st
 def test_an_interruption_between_the_epochs_of_two_sizes_loses_nothing(
     what: str, when: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the one is judged, or the table is encoded for the other."""
+    """While one size is scored, or the table is encoded for the next."""
     frame, _ = table(100)
     model = clone(ESTIMATORS[1]).set_params(n_hidden="auto", n_init=1)
     monkeypatch.setattr(fgrn.Network, what, interrupted(getattr(fgrn.Network, what), when))
@@ -165,8 +165,8 @@ def test_an_interruption_between_the_epochs_of_two_sizes_loses_nothing(
 
 
 @pytest.mark.parametrize("when", [13, 14])
-def test_few_epochs_of_all_rows_do_not_win_over_many_of_most(when: int, interrupt: Interrupt) -> None:
-    """Interrupted while the best size learns all rows, after it was found with some held out."""
+def test_a_short_fit_on_all_rows_does_not_replace_a_long_one_on_most_rows(when: int, interrupt: Interrupt) -> None:
+    """Interrupted in the final fit on all rows, after the search with held-out rows."""
     frame, _ = table(100)
     model = clone(ESTIMATORS[1]).set_params(n_hidden="auto", max_hidden=2, n_init=1, criterion="held_out")
     with interrupt(when), pytest.warns(FgrnWarning, match="interrupted"):
@@ -215,7 +215,7 @@ def test_a_search_that_was_interrupted_is_resumed_bit_for_bit(when: int, interru
 def test_a_search_is_resumed_that_was_interrupted_when_something_had_just_been_done(
     what: tuple[Any, str], when: int, criterion: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A network that has learnt is taught again, from its checkpoint, and not as one more stage."""
+    """The network learns on from its checkpoint, and not as an additional stage."""
     frame, _ = table(100)
     search = clone(ESTIMATORS[1]).set_params(n_hidden="auto", max_hidden=3, n_init=1, criterion=criterion)
     place, calls, work = tmp_path / "run.ckpt", [0], getattr(*what)
@@ -238,7 +238,7 @@ def test_a_search_is_resumed_that_was_interrupted_when_something_had_just_been_d
 
 
 def test_the_signal_of_ctrl_c_does_it(interrupt: Interrupt) -> None:
-    """With rows on disk; nobody but the one who set it changes the handler."""
+    """With rows on disk; the signal handler is restored."""
     frame, answer = table()
     model = clone(ESTIMATORS[0])
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

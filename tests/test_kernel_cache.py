@@ -1,4 +1,4 @@
-"""Compiled kernels on disk: whatever state the disk is in, a kernel runs."""
+"""Compiled kernels on disk: a kernel runs whatever the state of the disk."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def twice(x):  # type: ignore[no-untyped-def]  # as every kernel
 
 
 def compiled() -> Any:
-    """A kernel as a new process has it: in no memory, on disk at most."""
+    """Return a kernel as in a new process: not in memory, maybe on disk."""
     return kernel(twice)
 
 
@@ -106,8 +106,8 @@ def test_a_kernel_of_other_sources_is_not_used(folder: Path, monkeypatch: pytest
     assert found(4) == 8 and hits(found) == 0
 
 
-def test_what_it_comes_from_is_every_source() -> None:
-    """A change in any of these files must renew the kernels: all of them are parts of each."""
+def test_the_cache_key_covers_every_source_file() -> None:
+    """A change in any of these files must recompile the kernels."""
     names = {file.name for file in cache.files("fgrn.engines.kernels").iterdir() if file.name.endswith(".py")}
     assert {"__init__.py", "basics.py", "products.py", "vectors.py", "llvm.py"} <= names
 
@@ -149,7 +149,7 @@ def test_the_environment_names_the_only_folder(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_many_may_write_the_same_file_at_once(folder: Path) -> None:
-    """Who reads sees a whole file, whoever is writing it."""
+    """A reader sees a complete file, whoever writes it."""
     contents = [bytes([number]) * 100_000 for number in range(8)]
     cache.write_kernel(folder / "one", contents[0])
 

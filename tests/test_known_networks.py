@@ -1,4 +1,4 @@
-"""Networks and problems with known answers: pyAgrum on those of the repository, published solutions of others."""
+"""Networks with known answers: pyAgrum on those of the repository, published solutions of others."""
 
 from __future__ import annotations
 

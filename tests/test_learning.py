@@ -1,4 +1,4 @@
-"""Learning against enumeration: counts, one step and whole epochs of the paper's rule, and what must always hold."""
+"""Learning against enumeration: counts, one step and whole epochs of the paper's rule, and invariants."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def latent(hidden: int = 2, **source: object) -> Network:
 
 
 @engines
-def test_both_rules_for_holes_meet(engine: str) -> None:
+def test_both_rules_for_missing_values_converge_to_the_same_tables(engine: str) -> None:
     data = survey(holes=0.4)
     expect, ignore = latent(), latent()
     slow = expect.learn(data, epochs=3000, tolerance=1e-13, holes="expect", engine=engine)

@@ -176,10 +176,10 @@ def test_five_thousand_leaves_do_not_underflow(engine: str) -> None:
 
 
 @engines
-def test_a_state_a_thousand_leaves_spoke_against_comes_back_when_the_last_rules_out_the_others(
+def test_a_state_made_tiny_by_a_thousand_leaves_is_certain_if_the_last_rules_out_the_others(
     engine: str,
 ) -> None:
-    """In plain floating point state 1 would be zero by 0.1 ** 1000 before leaf `last` says it is the only one left."""
+    """0.1 ** 1000 underflows to zero before leaf `last` makes state 1 the only one."""
     count = 1000
     root = Variable("S", 2)
     legs = [Variable(f"S{i}", 2) for i in range(count + 1)]

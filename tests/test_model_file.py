@@ -1,4 +1,4 @@
-"""Model files: what is saved comes back bit for bit, nothing hostile gets in, and a failure leaves the old file."""
+"""Model files: models are restored bit for bit, malicious files are refused, and a failure keeps the old file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Json = Any
 
 
 def small_network() -> Network:
-    """One of everything: labels, a start, a support, a frozen prior, and a table that waits for a random start."""
+    """Return a network with labels, a start, a support, a frozen prior, and an undrawn table."""
     top, left, right = (Variable(name, 2) for name in ("S", "A", "B"))
     return Network(
         [
@@ -99,7 +99,7 @@ def container(header: dict[str, Json] | bytes, data: bytes = b"") -> bytes:
 
 @pytest.fixture
 def refused(tmp_path: Path) -> Callable[..., str]:
-    """Checks that a file is refused with a good message, by little work and in little memory; returns the message."""
+    """Check that a file is refused with a good message, in little time and memory; returns the message."""
 
     def check(content: bytes | Path, *words: str, seconds: float = 10, megabytes: float = 4) -> str:
         path = tmp_path / "hostile.fgrn" if isinstance(content, bytes) else content
@@ -261,7 +261,7 @@ def test_ties_supports_and_frozen_tables(tmp_path: Path) -> None:
 
 
 def test_a_start_is_not_divided_by_its_sum_again(tmp_path: Path) -> None:
-    """Rows that lie in memory with a stride add up in another order, and their sum differs in the last digits."""
+    """Strided rows are summed in another order, which may change the last digits."""
     rows, columns = Variable("A", 300), Variable("B", 700)
     table = np.asfortranarray(np.random.default_rng(0).random((300, 700)))
     block = SISO(rows, columns, table / table.sum(axis=1, keepdims=True))
@@ -273,7 +273,7 @@ def test_a_start_is_not_divided_by_its_sum_again(tmp_path: Path) -> None:
 
 
 def test_arrays_that_lie_column_by_column(tmp_path: Path) -> None:
-    """safetensors would write them as they lie, and mix up rows and columns."""
+    """safetensors would write the memory as it is, and mix up rows and columns."""
     table = np.asfortranarray([[0.5, 0.5], [0.25, 0.75], [1, 0]])
     support = np.asfortranarray([[True, True], [True, True], [True, False]])
     network = Network([SISO(Variable("A", 3), Variable("B", 2), table, support=support)])
@@ -316,7 +316,7 @@ def test_many_blocks(tmp_path: Path) -> None:
 
 
 def test_the_file_kept_from_version_1_is_still_read() -> None:
-    """Written once, by the first fgrn that wrote any; never to be written again."""
+    """The file was written by the first version and must not be replaced."""
     network = model_file.load(KEPT)
     assert [variable.name for variable in network.variables] == ["S", "A", "B", "C", "D", "Y", "Z", "V", "W"]
     assert network.variable("Y").labels == ("no", "yes")
@@ -373,7 +373,7 @@ def test_a_newer_format_says_which_fgrn_is_needed(refused: Any, writer: object, 
 
 
 @pytest.mark.parametrize("version", [0, -1, True, "1", 1.0, None, [1]])
-def test_a_version_that_is_none(refused: Any, good: bytes, version: object) -> None:
+def test_an_impossible_version_is_refused(refused: Any, good: bytes, version: object) -> None:
     document, tensors = taken_apart(good)
     refused(forged({**document, "version": version}, tensors), "damaged")
 
@@ -462,7 +462,7 @@ def test_lengths_that_lie(refused: Any, good: bytes) -> None:
 
 
 def test_a_length_that_begins_like_a_pickle(refused: Any) -> None:
-    """1,152 is 80 04 in bytes, and so does a pickle begin."""
+    """1,152 is 80 04 in bytes, which is how a pickle begins."""
     whole = container(b"{" + b" " * 1150 + b"}")
     assert whole.startswith(b"\x80\x04")
     refused(whole, "not of a network")
@@ -482,8 +482,8 @@ def test_files_that_are_too_large(refused: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="measures memory in the Linux way")
-def test_a_file_of_holes_takes_no_memory(tmp_path: Path) -> None:
-    """2 GiB of zeros that are all well described, and take no room on the disk."""
+def test_a_sparse_file_takes_no_memory(tmp_path: Path) -> None:
+    """2 GiB of zeros with a valid header, which take no space on disk."""
     rows, columns = 2**24, 16  # as many cells as a table may have
     document = {
         "version": 1,
@@ -612,7 +612,7 @@ def test_a_diverter_of_many_wide_inputs(refused: Any) -> None:
     ],
 )
 def test_tables_that_are_claimed_and_not_there(refused: Any, states: int, missing: list[str], small: list[str]) -> None:
-    """2 ** 28 or 2 ** 48 cells in each of many tables: nothing is made of them before they are found to be missing."""
+    """Many tables of 2 ** 28 or 2 ** 48 cells: no array is created before they are found missing."""
     count = 500
     document: Json = {
         "version": 1,

@@ -1,4 +1,4 @@
-"""A Variable may stand wherever its name may, and a row of a frame wherever a table of one row may."""
+"""A Variable is accepted wherever its name is, and a row of a frame wherever a table of one row is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people trip over when they use a Network: each of these was once wrong, silent or unfriendly."""
+"""Mistakes of users of Network that were once wrong, silent or unfriendly."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_value_that_is_not_a_state_gets_the_hint_that_helps() -> None:
         net.propagate({"a": ["?"]})
 
 
-def test_a_column_of_nothing_is_completed_whatever_frame_it_is_in() -> None:
+def test_a_column_of_missing_values_is_completed_in_every_kind_of_frame() -> None:
     net = fgrn.lvm({"a": ["p", "q"], "b": ["r", "s"]}, hidden=2)
     net.learn({"a": ["p", "q", "p"], "b": ["r", "s", "r"]}, epochs=20)
     frame = pl.DataFrame({"a": [None] * 3, "b": ["r", "s", "r"]})

@@ -1,4 +1,4 @@
-"""What people met in their first hour with the command line and the estimators, each as it should be."""
+"""First uses of the command line and the estimators, each as it should be."""
 
 from __future__ import annotations
 
@@ -363,7 +363,7 @@ def test_the_formats_of_tables_are_named_by_the_option(tmp_path: Path, capsys: p
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_people_at_a_terminal_are_told_once_that_kernels_are_compiled(
+def test_a_terminal_shows_once_that_kernels_are_compiled(
     terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     from fgrn import cli

@@ -1,4 +1,4 @@
-"""What a notebook shows, in a kernel of its own: pictures without any magic, and how far learning has come."""
+"""Output in notebooks, with a real kernel: pictures without magics, and progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that are seen once: how near one pass comes to all epochs, what fades, and streams that nobody keeps."""
+"""Online learning: how close one pass comes to many epochs, forgetting, and endless streams."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def test_the_step_falls_to_what_the_effective_size_allows(weights: list[float], 
             one.closed(np.zeros(0), weight)
 
 
-def test_in_the_end_rows_weigh_together_as_many_as_the_effective_size() -> None:
-    """The weight of each batch in the running counts, in units of the latest: they add up to the size and a batch."""
+def test_the_total_weight_of_past_rows_approaches_the_effective_size() -> None:
+    """The weights of batches, relative to the latest, sum to the size and a batch."""
     online, shares = Online(1.0, 40.0), np.zeros(0)
     for _ in range(400):
         step = online.step(10.0)
@@ -101,7 +101,7 @@ def test_in_the_end_rows_weigh_together_as_many_as_the_effective_size() -> None:
     assert shares[-1 - round(0.7 * 40 / 10)] / shares[-1] == pytest.approx(0.5, abs=0.03)
 
 
-def test_what_changes_is_followed_only_with_an_effective_size() -> None:
+def test_a_changing_distribution_is_followed_only_with_an_effective_size() -> None:
     before, after = rows(40_000, 0, 1.0), rows(40_000, 9, 1.0)
     both = {name: np.concatenate([before[name], after[name]]) for name in STATES}
     test = rows(4_000, 9, 1.0)
@@ -170,7 +170,7 @@ def test_any_source_is_read_once(kind: str, tmp_path: Path) -> None:
 
 
 def test_rows_are_learnt_before_the_next_are_read() -> None:
-    """Nobody waits for the end, which may never come; when asked to, learning stops and the rest is not read."""
+    """Learning does not wait for the end of a stream, and stops when asked to."""
     given: list[int] = []
     once = model(n_epochs=2, n_init=1)
 
@@ -295,7 +295,7 @@ def test_rows_without_weight_are_not_counted() -> None:
 
 
 def test_many_small_frames_take_no_longer_than_their_rows() -> None:
-    """Each is looked at once: no sum over all that wait, for every one that comes."""
+    """Each frame is read once, not once for every later one."""
     table = pd.DataFrame(rows(800, 0, 0.5)).iloc[:, :2]
     looked = [0]
 
@@ -446,8 +446,8 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_a_silent_pipe_has_been_learnt_from_and_can_be_left(tmp_path: Path) -> None:
-    """All that came is learnt while more may come, and Ctrl-C keeps it."""
+def test_rows_of_a_silent_pipe_are_learnt_and_it_can_be_interrupted(tmp_path: Path) -> None:
+    """All rows so far are learnt while the pipe is open, and Ctrl-C keeps them."""
     place = tmp_path / "m.fgrn"
     command = [sys.executable, "-c", TELLING, "fit", "-", "--online", "--hidden", "2", "--batch", "100", "-o", place]
     with subprocess.Popen(

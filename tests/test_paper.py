@@ -1,4 +1,4 @@
-"""The results of the paper: what is learnt from which rows, how it is told, and, where the tables are, the figures."""
+"""The reproduction of the paper: splits, choices, texts and, if the tables are available, the figures."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def survey() -> paper._CodedTable:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three little tables in the place of the paper's."""
+    """Replace the tables of the paper by three small ones."""
     places = {name: 130 * number for number, name in enumerate(FIGURES)}
     monkeypatch.setattr(paper, "FIGURES", SMALL)
     monkeypatch.setattr(paper, "CHOICES", (2, 4))
@@ -99,7 +99,7 @@ def test_bins_hold_about_as_many_learnt_rows_each(survey: paper._CodedTable) -> 
 
 @pytest.mark.parametrize("way", [Way(smoothing=1.0, hidden=None), Way(smoothing=1.0, hidden=None, bins=paper.BINS)])
 def test_nothing_is_known_of_test_rows_while_learning(survey: paper._CodedTable, way: Way) -> None:
-    """With other test rows the same bins are made, the same number of states is chosen, the same network learnt."""
+    """Other test rows give the same bins, number of states and network."""
     rows = np.random.default_rng(0).permutation(len(survey.codes))
     train, test = rows[:250], rows[250:]
     other = survey.codes.copy()
@@ -133,7 +133,7 @@ def test_the_number_of_states_is_the_one_that_cross_validation_prefers(
 def test_the_score_of_one_state_is_that_of_the_shares_of_classes(
     survey: paper._CodedTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With one hidden state the class depends on nothing: its smoothed share among the rows that were not kept back."""
+    """With one hidden state the class has its smoothed share among the training rows."""
     monkeypatch.setattr(paper, "CHOICES", (1,))
     rows, classes = np.arange(400), survey.codes[:, -1]
     found, _ = paper._choose_hidden(survey, Way(smoothing=1.0, hidden=None), rows, seed=5)
@@ -288,7 +288,7 @@ def test_a_run_without_scikit_learn(small: None, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("splits", [0, 1.5, True, "many"])
-def test_a_number_of_splits_that_is_none(splits: Any) -> None:
+def test_an_invalid_number_of_splits_is_refused(splits: Any) -> None:
     with pytest.raises(fgrn.FgrnError, match="'splits'"):
         paper.run(splits=splits)
 
@@ -342,7 +342,7 @@ def test_the_splits_are_those_of_the_tables(name: str, tables: dict[str, paper._
 def test_the_papers_test_accuracies_are_reached(
     name: str, method: str, splits: int, tables: dict[str, paper._CodedTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beaten, or no more than two standard deviations above ours over random splits."""
+    """Our mean over random splits is higher, or within two standard deviations."""
     (score,) = measured(tables, name, method, {"random": splits}, monkeypatch)
     figure = FIGURES[name].test[paper.PAPER_COLUMN[method]]
     assert score.verdict(figure) != "not reached", score.shown()

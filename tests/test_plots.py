@@ -1,4 +1,4 @@
-"""Pictures show what they say: bars are beliefs, steps add up, text fits and does not overlap."""
+"""Pictures show the right values: bars are beliefs, steps add up, and texts fit without overlap."""
 
 from __future__ import annotations
 
@@ -121,13 +121,13 @@ def test_the_text_of_a_network_is_legible(kind: str) -> None:
 
 
 def smallest_text(figure: Figure) -> float:
-    """In pixels, on a page of 900 pixels, which shows a wider picture smaller."""
+    """Return the smallest text in pixels, if a page shows the picture 900 pixels wide at most."""
     pixels = min(figure.get_figwidth() * 100, 900) / figure.get_figwidth()
     return min(text.get_fontsize() / 72 * pixels for text in figure.findobj(Text) if text.get_text().strip())
 
 
 def assert_not_covered(figure: Figure) -> None:
-    """No text but that which is written on them lies on bars and headings."""
+    """Assert that only their own texts lie on bars and headings."""
     dark = [box.get_window_extent() for box in figure.findobj(FancyBboxPatch) if to_hex(box.get_facecolor()) == INK]
     for text in figure.findobj(Text):
         if text.get_text().strip() and to_hex(text.get_color()) != "#ffffff":

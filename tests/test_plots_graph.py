@@ -1,4 +1,4 @@
-"""Graphs of models show what they say: a card for each variable, an arrow for each arc, beliefs as long as they are."""
+"""Drawings of Bayesian and Markov networks: a card for each variable, an arrow for each arc, bars for beliefs."""
 
 from __future__ import annotations
 

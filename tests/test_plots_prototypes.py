@@ -1,4 +1,4 @@
-"""Pictures of prototypes: the profile of each state, and a baseline that is weighted by how frequent the states are."""
+"""Charts of class profiles, and the baseline weighted by the shares of the states."""
 
 from __future__ import annotations
 

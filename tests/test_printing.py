@@ -1,4 +1,4 @@
-"""Numbers and tables for people."""
+"""Text tables and numbers for people."""
 
 from __future__ import annotations
 

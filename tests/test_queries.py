@@ -1,4 +1,4 @@
-"""What a network answers beyond its messages: new rows, explanations, batches seen once, columns read by a schema."""
+"""Queries beyond messages: samples, explanations, online learning, most probable assignments, schemas."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_samples_have_the_marginals_of_the_network(case: SmallNetwork) -> None:
 
 
 def _meets(case: SmallNetwork) -> bool:
-    """Whether some variable is driven from two sides, so that a sample along the blocks has other marginals."""
+    """Return whether a variable is driven from two sides, so that ancestral samples have other marginals."""
     driven = {variable.name for block in case.blocks for variable in block.drives}
     return any(variable.name not in driven for block in case.blocks for variable in block.reads)
 
@@ -114,7 +114,7 @@ def test_one_batch_online_is_one_epoch() -> None:
 
 
 def test_the_running_counts_follow_the_rule() -> None:
-    """A source alone: its counts are the shares of what was seen, so the rule can be followed by hand."""
+    """With a source alone the counts are the shares of its states, computed by hand."""
     net = fgrn.Network([fgrn.Source(variable := fgrn.Variable("x", 2))])
     state = net.online(power=0.7)
     share, seen = 0.0, 0
@@ -275,8 +275,8 @@ def test_an_impossible_row_is_the_one_that_was_given() -> None:
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-def test_what_is_likeliest_together_with_unknown_leaves(seed: int) -> None:
-    """Where a leaf is unknown its likeliest state counts, and not the sum over all."""
+def test_the_most_probable_assignment_with_missing_leaves(seed: int) -> None:
+    """A missing leaf contributes the maximum over its states, not the sum."""
     rng = np.random.default_rng(seed)
     hidden, states = 3, [2, 3]
     top, legs = fgrn.Variable("S", hidden), [fgrn.Variable(f"S{k}", hidden) for k in range(2)]

@@ -1,4 +1,4 @@
-"""What columns mean: found, shown, changed, and kept."""
+"""Schemas of tables: inferred, printed, changed, and saved."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_edges_that_are_none(edges: object) -> None:
         Schema.infer({"x": list(range(50))}).with_column("x", edges=edges)
 
 
-def test_large_numbers_are_told_apart() -> None:
+def test_large_numbers_stay_distinct() -> None:
     big = 2**53
     schema = Schema.infer({"x": [big, big + 1] * 5})
     assert schema.codes({"x": np.array([big, big + 1])})["x"].codes.tolist() == [0, 1]
@@ -158,7 +158,7 @@ def test_large_numbers_are_told_apart() -> None:
     assert np.isfinite(wide.edges).all()
 
 
-def test_numbers_too_long_to_be_told_apart_are_refused_by_name() -> None:
+def test_numbers_too_long_to_be_distinct_floats_are_refused() -> None:
     with pytest.raises(SchemaError, match=r"'id'.*cannot be told apart"):
         Schema.infer({"id": [10**18 + k for k in range(40)]})
     with pytest.raises(SchemaError, match=r"'x'.*list"):

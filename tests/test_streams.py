@@ -1,4 +1,4 @@
-"""Rows that are not in memory: learnt from as if they were, whatever they come as, and whatever is wrong with them."""
+"""Learning from streams gives the result of tables in memory, for every kind of source; errors in streams."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def in_pieces(frame: pd.DataFrame, size: int) -> Iterator[pd.DataFrame]:
 
 
 def sources(frame: pd.DataFrame, folder: Path) -> dict[str, Any]:
-    """The same rows in all the ways they may come."""
+    """Return the same rows as every kind of source, by name."""
     as_csv(frame, folder / "all.csv")
     typed = read(folder / "all.csv")
     pa.parquet.write_table(typed, folder / "all.parquet", row_group_size=130)
@@ -469,7 +469,7 @@ def test_names_alone_and_empty_lines_before_them_do_no_harm(tmp_path: Path) -> N
 
 
 def test_an_error_in_a_long_file_lets_the_process_end(tmp_path: Path) -> None:
-    """A thread that reads ahead must not be waited for by, or wait for, an interpreter that ends."""
+    """A thread that reads ahead must not block the end of the process."""
     (tmp_path / "a.csv").write_text("a,c\n1,p\n2,q\n")
     (tmp_path / "b.csv").write_text("a,c,d\n" + "1,p,x\n2,q,y\n" * 400_000)
     code = f"import fgrn; list(fgrn.Stream({str(tmp_path)!r}))"
@@ -478,7 +478,7 @@ def test_an_error_in_a_long_file_lets_the_process_end(tmp_path: Path) -> None:
         assert "has a column 'd'" in done.stderr
 
 
-def test_folders_that_name_values_are_told_of(tmp_path: Path) -> None:
+def test_folders_named_like_values_give_a_warning(tmp_path: Path) -> None:
     rows = pa.Table.from_pandas(plain(60).assign(part=["a", "b"] * 30), preserve_index=False)
     pa.dataset.write_dataset(
         rows, tmp_path / "hive", format="parquet", partitioning=["part"], partitioning_flavor="hive"
@@ -498,7 +498,7 @@ def test_rows_without_weight_do_not_move_the_borders_of_bins(tmp_path: Path) -> 
     assert Schema.infer(frame[["x"]], weights=frame["w"]) == there
 
 
-def test_what_is_no_table_in_memory_is_told(tmp_path: Path) -> None:
+def test_predict_refuses_a_table_that_is_not_in_memory(tmp_path: Path) -> None:
     place = as_csv(plain(60), tmp_path / "a.csv")
     model = fgrn.LatentClassifier(2, n_epochs=2, n_init=1, random_state=0).fit(place, "word")
     for rows in (str(place), place, Stream(place)):
@@ -512,20 +512,20 @@ def test_what_is_no_table_in_memory_is_told(tmp_path: Path) -> None:
 
 
 def test_the_numbers_of_rows_wait_on_disk_where_some_are_left_out(tmp_path: Path) -> None:
-    from fgrn.learning.encoding import _by_variables, record
+    from fgrn.learning.encoding import _by_variables, encode_stream
 
     frame = plain(900).assign(weight=np.tile([1.0, 0.0, 2.0], 300))
     as_csv(frame, tmp_path / "a.csv")
     net = network()
-    table = record(
+    table = encode_stream(
         Stream(tmp_path / "a.csv", rows=200), "weight", lambda names: _by_variables(net._plan(()), names), True
     )
     assert (table.rows, table.weight) == (600, 900)
     kept = [row for row in range(900) if row % 3 != 1]
-    assert [table.place_of(row).split()[1] for row in (0, 1, 2, 300, 599)] == [
+    assert [table.origin_of(row).split()[1] for row in (0, 1, 2, 300, 599)] == [
         f"{kept[n]}" for n in (0, 1, 2, 300, 599)
     ]
-    assert all(isinstance(numbers.base, memoryview) or not numbers.flags.owndata for _, _, numbers in table.places)
+    assert all(isinstance(numbers.base, memoryview) or not numbers.flags.owndata for _, _, numbers in table.origins)
 
 
 @pytest.mark.parametrize("holes", [0.0, 0.1])

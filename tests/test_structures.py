@@ -240,7 +240,7 @@ def test_wrong_words_get_plain_answers() -> None:
 
 
 @pytest.mark.parametrize("length", [None, 4])
-def test_labels_of_hidden_states_mean_what_their_start_says(length: int | None) -> None:
+def test_labels_of_hidden_states_mean_what_their_initial_table_says(length: int | None) -> None:
     """The example of the README: with its start for all seeds, and without it for some of them only."""
     sounds = [["hum", "hum", "rattle", "rattle"], ["hum", None, "hum"]]
     log: Any = {"sequence": [0] * 4 + [1] * 3, "sound": sounds[0] + sounds[1]}

@@ -1,4 +1,4 @@
-"""Text tables as people have them: encodings, delimiters, ragged lines, lines without names."""
+"""Text tables of users: encodings, delimiters, ragged lines, lines without names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that may not be what they seem: words for missing values, a row read as names, values that cannot be kept."""
+"""Warnings about tables: words taken as missing values, a row read as names, invalid text."""
 
 from __future__ import annotations
 

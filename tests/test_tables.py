@@ -1,4 +1,4 @@
-"""Tables on their way into estimators: kinds, names, holes, and rows that cannot be."""
+"""Tables for estimators: kinds, names, missing values, and impossible rows."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_few_rows_of_pandas_are_read_as_many_are(
 
 
 def test_words_are_looked_at_once_for_each_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Columns that have codes are read by them, and nobody walks through their values."""
+    """Columns with codes are read by their codes, not value by value."""
     rng = np.random.default_rng(0)
     codes = {f"x{k}": rng.integers(0, 4, 500) for k in range(3)}
     words = ["alpha", "beta", "gamma", "delta"]

@@ -1,4 +1,4 @@
-"""One reader of text tables: any text means the same in memory and in batches of any size, and damage is our error.
+"""The reader of text tables: the same result in memory and in batches of any size, and clear errors for damage.
 
 The judge of what a text says is the csv module of Python, which reads the whole of it at once.
 """
@@ -133,7 +133,7 @@ def test_any_text_is_the_same_table_or_the_same_error_in_blocks_of_any_size(
 
 
 def by_python(text: bytes, delimiter: str = ",") -> list[list[bytes]]:
-    """The records of a text, as the csv module of Python has them; an empty line has no values."""
+    """Return the records of a text as the csv module reads them; an empty line has no values."""
     lines = io.StringIO(text.decode("latin-1"), newline="")
     return [[value.encode("latin-1") for value in row] for row in csv.reader(lines, delimiter=delimiter)]
 
@@ -316,7 +316,7 @@ def test_what_is_no_encoding_is_told(encoding: str, place: Path) -> None:
 
 
 def damaged(data: bytes, draw: random.Random) -> bytes:
-    """The same bytes with some changed, taken out, doubled or cut off."""
+    """Return the bytes with some changed, removed, repeated or cut off."""
     out = bytearray(data)
     for _ in range(draw.randint(1, 4)):
         place = draw.randrange(len(out))

@@ -1,4 +1,4 @@
-"""Trees found in data: against all trees there are, and against what is known of some tables."""
+"""Tree learning: against all possible trees, and against known results on some tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Edge = frozenset[str]
 
 
 def forests(count: int, edges: int | None = None) -> Iterator[tuple[tuple[int, int], ...]]:
-    """All sets of edges without a circle over so many nodes, of any size or of one."""
+    """Yield all sets of edges without a cycle over some nodes, of any size or of one."""
     pairs = list(combinations(range(count), 2))
     for size in range(count) if edges is None else (edges,):
         for some in combinations(pairs, size):
@@ -55,7 +55,7 @@ def information(one: Sequence[Any], other: Sequence[Any], weights: Sequence[floa
 
 
 def conditional(one: Sequence[Any], other: Sequence[Any], labels: Sequence[Any], weights: Sequence[float]) -> float:
-    """The same given the class, in the rows where all three are known."""
+    """Return the mutual information given the class, in the rows where all three are observed."""
     parts = []
     for label in set(labels) - {None}:
         rows = [
@@ -70,7 +70,7 @@ def conditional(one: Sequence[Any], other: Sequence[Any], labels: Sequence[Any],
 
 
 def log_likelihood(columns: Sequence[Sequence[int]], edges: Sequence[tuple[int, int]]) -> float:
-    """Of complete rows under the best tables of a tree: joint terms of neighbours, less what is in several of them."""
+    """Return the log-likelihood of complete rows under the best tables of a tree, from joint counts of neighbours."""
 
     def term(*some: Sequence[int]) -> float:
         rows = list(zip(*some, strict=True))

@@ -1,4 +1,4 @@
-"""Files are written completely or not at all, by one mechanism; who was killed leaves nothing for long."""
+"""Files are written completely or not at all, by one mechanism; killed processes leave nothing for long."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_errors_of_the_caller_are_not_those_of_the_file(tmp_path: Path) -> None:
 
 
 def test_a_table_in_batches_on_a_full_disk_when_it_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is packed is written when the last batch has been."""
+    """Compressed data are written when the file is closed."""
     monkeypatch.setattr(gzip.GzipFile, "close", full)
     with pytest.raises(fgrn.TableFileError, match=r"t\.csv\.gz' cannot be written: no space left on device"):
         in_batches(tmp_path / "t.csv.gz")
@@ -205,7 +205,7 @@ def test_links_are_followed_as_open_does(tmp_path: Path) -> None:
 
 @posix
 def test_a_link_the_system_does_not_follow_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a folder for everybody, where a link of somebody else may lead to a file of mine."""
+    """In a shared folder, a link of another user may lead to a file of mine."""
     target, link = tmp_path / "mine", tmp_path / "theirs"
     target.write_bytes(b"mine")
     link.symlink_to(target)
@@ -298,7 +298,7 @@ def without_locks(*_: Any) -> None:
 
 @posix
 def test_a_part_that_was_taken_for_a_leftover_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the moment it is made and the one it is locked another writer may come."""
+    """Another writer may remove it between its creation and its lock."""
     plain, seen = whole_file._try_lock, []
 
     def late(number: int) -> bool | None:
@@ -331,7 +331,7 @@ def test_a_file_system_that_does_not_know_files_again_can_be_written(
 
 @contextmanager
 def holding(place: Path) -> Iterator[int]:
-    """Another process that has the lock of a file; its number."""
+    """Start another process that holds the lock of a file; yields its id."""
     code = """if True:
         import os, sys
         from pathlib import Path
@@ -355,7 +355,7 @@ def learn(place: Path, **options: Any) -> None:
 
 @posix
 def test_two_processes_on_one_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second one is told who has it; when that is killed the checkpoint is free."""
+    """The second gets an error that names the first; when that is killed, the lock is free."""
     monkeypatch.setattr(whole_file, "LOCK_PATIENCE", 0)
     place, link = tmp_path / "run.ckpt", tmp_path / "link"
     link.symlink_to(place)

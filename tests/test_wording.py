@@ -1,4 +1,4 @@
-"""What people read: characters that cannot be seen are escaped, and one thing is not several."""
+"""Texts for people: invisible characters are escaped, and words agree with numbers."""
 
 from __future__ import annotations
 

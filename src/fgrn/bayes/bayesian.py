@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any, Self
 
@@ -14,7 +14,6 @@ from .. import engines
 from ..core import settings
 from ..core.distributions import normalised_rows
 from ..core.exceptions import (
-    ImpossibleEvidence,
     LearningError,
     TableError,
     WiringError,
@@ -27,18 +26,17 @@ from ..core.labels import Label, named
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow import em
-from ..flow.evidence import checked_weights, encode
-from ..flow.parameters import Smoothing, free_parameters
-from ..flow.tally import Tally, is_complete
+from ..flow.evidence import encode
+from ..flow.parameters import free_parameters
+from ..flow.tally import Tally
 from ..learning import checkpoints
-from ..learning.encoding import checked_weight_name, located, recorded, rows_of
-from ..learning.execution import Execution
-from ..queries.sampling import drawn
+from ..learning.encoding import checked_weight_name, rows_of_source, table_elsewhere
+from ..learning.learn import Training, estep_over
+from ..queries.sampling import draw_states
 from ..tables import frames
-from ..tables.encoded import Evidence, Recorded, Spread
 from .document import Document
 from .factored import FactoredModel, checked_variables, variables_of
-from .realisation import Part, shape_of
+from .realisation import ScopedTable, shape_of
 
 Arcs = Mapping[str, Sequence[str]] | Iterable[tuple[str, str]]
 """The parents of each variable that has some, or pairs (parent, child)."""
@@ -91,7 +89,7 @@ class BayesianNetwork(FactoredModel):
             table, mask = (_shaped(known, scope, source.get(child)) for source in (given, masks))
             if table is not None:
                 self._as_given[child] = table
-            parts.append(Part(child, scope, table, child not in frozen, groups.get(child), mask))
+            parts.append(ScopedTable(child, scope, table, child not in frozen, groups.get(child), mask))
         super().__init__(known, parts, name, properties)
 
     @classmethod
@@ -124,7 +122,7 @@ class BayesianNetwork(FactoredModel):
             from ..tables.stream import stream_of
 
             data = stream_of(data).again()
-            found = rows_of(data).distinct(checked_weight_name(options.get("weights")))
+            found = rows_of_source(data).distinct(checked_weight_name(options.get("weights")))
             columns: dict[str, Any] = {key: one.values for key, one in found.items() if key not in hidden}
         else:
             columns = {key: column for key, column in frames.columns(data).items() if key not in hidden}
@@ -190,8 +188,8 @@ class BayesianNetwork(FactoredModel):
     ) -> dict[str, np.ndarray]:
         """New rows: the labels of all variables, or those named, given what is known.
 
-        There are so many for each row of the evidence, one after the other. Where nothing is known they are drawn along
-        the arcs, for which no variables have to be joined.
+        There are `rows` of them for each row of the evidence, one after the other. Where nothing is known they are
+        drawn along the arcs, for which no variables have to be joined.
         """
         if frames.columns(evidence):
             return super().sample(rows, evidence, seed, names=names)
@@ -207,7 +205,7 @@ class BayesianNetwork(FactoredModel):
             for parent in parents:
                 row *= self._variables[parent].cardinality
                 row += codes[parent]
-            codes[name] = drawn(self.table(name), row, generator)
+            codes[name] = draw_states(self.table(name), row, generator)
         return {name: named(self._variables[name].labels, codes[name]) for name in asked}
 
     # Learning
@@ -234,7 +232,7 @@ class BayesianNetwork(FactoredModel):
     ) -> em.History:
         """Maximum likelihood from rows with hidden variables, holes and soft evidence; see `Network.learn`.
 
-        Rows in which everything is known are counted in one pass, and no tree of clusters is needed. Other options are
+        Rows in which everything is known are counted in one pass, and no junction tree is needed. Other options are
         those of `Network.learn`: accelerate, cycle_tolerance, hold, engine, threads, merge, online.
         """
         strange = [name for name in options if name not in OPTIONS]
@@ -245,9 +243,9 @@ class BayesianNetwork(FactoredModel):
                 "Only the leaves of a Network can ignore their holes: here unknown values are expected."
             )
         smoothing = settings.by_name(smoothing, self.variable) if isinstance(smoothing, Mapping) else smoothing
-        data, weights = recorded(self, data, weights, executor)
-        encoded = encode(self, data if isinstance(data, (Recorded, Spread)) else self._checked(data))
-        if not options.get("online") and self._is_complete(data, encoded):
+        elsewhere = table_elsewhere(self, data, weights, executor)
+        table = encode(self, self._checked(data), weights) if elsewhere is None else elsewhere
+        if not options.get("online") and table.rows and len(table.columns) == len(self._variables) and table.complete:
             settings.choice("engine", options.get("engine", "auto"), ("auto", *engines.engine_names()))
             settings.choice("merge", options.get("merge"), (True, False, None))
             rule = em.Rule(
@@ -259,40 +257,22 @@ class BayesianNetwork(FactoredModel):
                 if only is None
                 else self._spec.restricted(settings.variable_names("only", only, own=self.variable))
             )
-            if not any(spec.learnt_tables):
-                raise LearningError("Nothing here may be learnt: every table is frozen.")
-            here = Tally(spec.layout, self._cells(), encoded, checked_weights(weights, encoded.rows))
-            rows = data.estep(here, self) if isinstance(data, Spread) else here
-            smooth = Smoothing.of(spec, smoothing)
-            structure = self.names, self.labels, here.scopes
-            described = checkpoints.of_table(data, encoded, here.weights)
-            with checkpoints.kept(checkpoint, every, resume) as journal:
-                keeper = None if journal is None else journal.keeper(
-                    self, structure, spec, described, rule, smoothing=smoothing, holes=holes,
-                )  # fmt: skip
-                try:
-                    learnt = em.learn(rows, spec, self._parameters, rule, smooth, watch, keeper)
-                except ImpossibleEvidence as error:
-                    raise located(error, data) from None
-            self._parameters, history = learnt
-            how = Execution.of(None, rows.method, encoded.rows)
-            history = replace(history, execution=str(how))
-            run = {"engine": None, "merge": None, "kernel": how.kernel}  # rows are counted as they are
-            self._trained += (em.training_record(history, encoded.rows, rule, smoothing, holes, run),)
+            cells = self._cells()
+            structure = self.names, self.labels, cells
+            training = Training(self, structure, spec, table, rule, smoothing, holes, watch)
+            estep = table.estep(partial(estep_over, partial(Tally, spec.layout, cells), None))
+            with checkpoints.stage_journal(checkpoint, every, resume) as journal:
+                self._parameters, history, record = training.run(estep, self._parameters, journal)
+            self._trained += (record,)
             return history
         network = self._tree_network()
         history = network.learn(
-            data, epochs, cycles, smoothing, weights, holes, seed, starts=starts, tolerance=tolerance, only=only,
-            watch=watch, checkpoint=checkpoint, every=every, resume=resume, **options,
+            data if elsewhere is None else elsewhere, epochs, cycles, smoothing, weights, holes, seed, starts=starts,
+            tolerance=tolerance, only=only, watch=watch, checkpoint=checkpoint, every=every, resume=resume, **options,
         )  # fmt: skip
         self._parameters = network._parameters
         self._trained += network._trained[-1:]
         return history
-
-    def _is_complete(self, data: Any, encoded: Evidence) -> bool:
-        """Whether every row knows the state of every variable."""
-        known = data.complete if isinstance(data, Spread) else is_complete(encoded)
-        return bool(encoded.rows) and known and len(encoded.edges()) == len(self._variables)
 
     def _cells(self) -> list[tuple[int, list[int], list[int]]]:
         """Every table with its variables and their sizes."""

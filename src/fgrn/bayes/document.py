@@ -1,4 +1,4 @@
-"""What a file says of a network: variables, their states and tables, as plain data for every format."""
+"""The content of a network file, the same for every format: variables, their states and tables."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..core.arrays import ReadOnlyArrays
 
 
 @dataclass(frozen=True, eq=False)
-class Factor(ReadOnlyArrays):
+class WrittenTable(ReadOnlyArrays):
     """A table over some variables.
 
     Attributes:
-        scope: names of the variables; of a conditional table the parents in the order of the file, then the child.
+        scope: the names of the variables; for a conditional table the parents in the order of the file, then the child.
         values: float64, one axis for each variable of the scope; read-only.
     """
 
@@ -23,7 +23,7 @@ class Factor(ReadOnlyArrays):
     values: np.ndarray
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Factor):
+        if not isinstance(other, WrittenTable):
             return NotImplemented
         return self.scope == other.scope and np.array_equal(self.values, other.values)
 
@@ -32,18 +32,18 @@ class Factor(ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """A network as a file tells it. The numbers are those of the file: rows may miss one by what was rounded.
+    """A network as a file describes it, with its numbers as written: rows may differ from sum one by rounding.
 
     Attributes:
         states: the labels of every variable's states, in the order of the file.
         factors: the tables; those of a Bayesian network in the order of the variables, others in that of the file.
         directed: whether this is a Bayesian network, with one table for each variable, which is the last of its scope.
-        name: of the network, if it has one.
-        properties: what else the file said, as text, by variable; "" stands for the network itself.
+        name: the name of the network, or "".
+        properties: other properties in the file, as text, by variable; "" is the network itself.
     """
 
     states: Mapping[str, tuple[str, ...]]
-    factors: tuple[Factor, ...]
+    factors: tuple[WrittenTable, ...]
     directed: bool
     name: str = ""
     properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -51,10 +51,14 @@ class Document:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Document):
             return NotImplemented
-        # the order of variables is a part of the document, and a mapping would not compare it
+        # the order of variables is part of the document, and comparing mappings ignores it
         return list(self.states.items()) == list(other.states.items()) and (
             (self.factors, self.directed, self.name, self.properties)
             == (other.factors, other.directed, other.name, other.properties)
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+Factor = WrittenTable
+"""The name that it had before; a `fgrn.Factor` is a block."""

@@ -30,15 +30,14 @@ from ..graph.supervisor import specification_of
 from ..graph.wiring import check_ties
 from ..queries.questions import MostProbable, Queries, most_probable
 from ..tables import frames
-from .document import Document
-from .document import Factor as Written
-from .junction_tree import ClusterTree
-from .realisation import Part, alike_in_all_but_start, exact, factor_of, lonely, loopy, tree_of
+from .document import Document, WrittenTable
+from .junction_tree import JunctionTree
+from .realisation import ScopedTable, alike_in_all_but_start, exact, factor_of, lonely, loopy, tree_of
 
 METHODS = ("exact", "loopy")
 
 MOST_NETWORKS = 16
-"""Networks of one model that are kept, with some variables in one cluster: they can be made again."""
+"""Networks of one model that are kept, with some variables in one clique: they can be made again."""
 
 FEW_ROWS = 16
 
@@ -49,7 +48,7 @@ class FactoredModel(Queries):
     def __init__(
         self,
         variables: Mapping[str, Variable],
-        parts: Sequence[Part],
+        parts: Sequence[ScopedTable],
         name: str = "",
         properties: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
@@ -128,8 +127,8 @@ class FactoredModel(Queries):
         return self._trained
 
     @cached_property
-    def tree(self) -> ClusterTree:
-        """The clusters of variables that exact inference joins; an error if they are too large."""
+    def tree(self) -> JunctionTree:
+        """The cliques of variables that exact inference joins; an error if they are too large."""
         return tree_of(self._variables, [part.scope for part in self._parts])
 
     def __eq__(self, other: object) -> bool:
@@ -162,7 +161,7 @@ class FactoredModel(Queries):
     def to_document(self) -> Document:
         """The model as files tell it."""
         states = {name: tuple(str(label) for label in variable.labels) for name, variable in self._variables.items()}
-        factors = tuple(Written(scope, values) for scope, values in self._written())
+        factors = tuple(WrittenTable(scope, values) for scope, values in self._written())
         return Document(states, factors, self._directed, self.name, self.properties)
 
     _directed = False
@@ -177,8 +176,8 @@ class FactoredModel(Queries):
         """The model in reduced normal form.
 
         Args:
-            method: "exact", a tree of clusters, whose two sweeps are exact; or "loopy", the model as it is: on loops
-                messages go round until they come to rest, and beliefs are approximations.
+            method: "exact", a junction tree, whose two sweeps are exact; or "loopy", the model as it is: on loops
+                messages go round until they converge, and beliefs are approximations.
         """
         settings.choice("method", method, METHODS)
         parts = [replace(part, table=self._start(part)) if part.conditional else part for part in self._parts]
@@ -186,7 +185,7 @@ class FactoredModel(Queries):
             return Network(loopy(self._variables, parts))
         return Network(exact(self._variables, parts, self.tree))
 
-    def _start(self, part: Part) -> np.ndarray | None:
+    def _start(self, part: ScopedTable) -> np.ndarray | None:
         """A table as it is now; None if it still waits for a random start."""
         number = self._spec.layout.table_number(part.name)
         return None if number in self._parameters.undrawn_tables else self.table(part.name)
@@ -256,8 +255,10 @@ class FactoredModel(Queries):
                 if variables that are not known are left out. The most probable states of some variables, whatever the
                 others are, are another question: see `joint` and `posterior`.
         """
-        found = self._tree_network()._assignment(self._checked(evidence), self._asked(names))
-        known = () if names is None else known_names(self, encode(self, self._checked(evidence)))
+        checked = self._checked(evidence)
+        given = self._tree_network()._assignments(checked)
+        found = given.likeliest_labels(self._asked(names), frames.is_one_row(checked))
+        known = () if names is None else known_names(encode(self, checked))
         return most_probable(*found, self.names, known, () if names is None else self.names)
 
     def max_marginals(
@@ -276,7 +277,7 @@ class FactoredModel(Queries):
     ) -> dict[str, np.ndarray]:
         """New rows: the labels of all variables, or those named, given what is known.
 
-        There are so many for each row of the evidence, one after the other.
+        There are `rows` of them for each row of the evidence, one after the other.
         """
         return self._tree_network().sample(rows, self._checked(evidence), seed, names=self._asked(names))
 
@@ -287,7 +288,7 @@ class FactoredModel(Queries):
         return asked
 
     def _checked(self, evidence: frames.Data) -> frames.Data:
-        """The evidence, if all of it is on variables of the model, and not on those between clusters.
+        """The evidence, if all of it is on variables of the model, and not on those between cliques.
 
         A few rows have a column for every variable, known or not: all such questions are then alike to an engine.
         """
@@ -310,9 +311,9 @@ class FactoredModel(Queries):
         return name
 
     def _tree_network(self, together: tuple[str, ...] = ()) -> Network:
-        """The tree of clusters with the tables as they are now, made once.
+        """The junction tree with the tables as they are now, made once.
 
-        Variables `together` are joined in one cluster, by a table of ones over them.
+        Variables `together` are joined in one clique, by a table of ones over them.
         """
         ones = np.ones(prod(self._variables[name].cardinality for name in together)) if together else np.zeros(0)
         if together not in self._networks:
@@ -320,7 +321,7 @@ class FactoredModel(Queries):
             if tree is None:
                 columns = self._variables[together[-1]].cardinality
                 table = ones.reshape(-1, columns)
-                parts = (*parts, Part(self._joint_name(), together, table, False, conditional=False))
+                parts = (*parts, ScopedTable(self._joint_name(), together, table, False, conditional=False))
                 tree = tree_of(self._variables, [part.scope for part in parts])
             if len(self._networks) >= MOST_NETWORKS:
                 self._networks.clear()

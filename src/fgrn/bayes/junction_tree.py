@@ -1,8 +1,8 @@
-"""Clusters: which variables to join so that a network with loops becomes a tree. Names and sizes only.
+"""Junction trees: which variables to join in cliques so that a network with loops becomes a tree. Names and sizes only.
 
-Variables are eliminated one after the other; each, with its neighbours at that time, is a cluster, and is joined to the
-cluster of the first of these neighbours to go. Clusters inside others are merged with them. A good order makes small
-clusters: some greedy rules are tried, and the order with the fewest joint states is kept.
+Variables are eliminated one after the other; each, with its neighbours at that time, is a clique, and is joined to the
+clique of the first of these neighbours to go. Cliques inside others are merged with them. A good order makes small
+cliques: some greedy rules are tried, and the order with the fewest joint states is kept.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from math import log, prod
 from random import Random
 
 MANY_VARIABLES = 3_000
-"""With more of them the first rule has to do."""
+"""With more of them only the first rule is tried."""
 
 SMALL_TOTAL, TRIES = 50_000, 6
-"""With more joint states than the first it pays to look for a better order, so many times."""
+"""With more joint states than the first number, this many more orders are tried."""
 
 Neighbours = list[set[int]]
 Steps = list[tuple[int, frozenset[int]]]
@@ -26,50 +26,55 @@ Rule = Callable[[Neighbours, Sequence[int], int], float]
 
 
 @dataclass(frozen=True)
-class ClusterTree:
+class JunctionTree:
     """Sets of variables so that every scope lies in one of them, joined to a tree in which each variable is connected.
 
-    Edges are pairs of clusters with the variables they share, possibly none.
+    Edges are pairs of cliques with the variables they share, possibly none.
     """
 
     sizes: Mapping[str, int]
-    clusters: tuple[tuple[str, ...], ...]
+    cliques: tuple[tuple[str, ...], ...]
     edges: tuple[tuple[int, int, tuple[str, ...]], ...]
-    states: tuple[int, ...] = field(init=False)  # the joint states of each cluster
+    states: tuple[int, ...] = field(init=False)  # the joint states of each clique
 
     def __post_init__(self) -> None:
-        states = tuple(prod(self.sizes[name] for name in cluster) for cluster in self.clusters)
+        states = tuple(prod(self.sizes[name] for name in clique) for clique in self.cliques)
         object.__setattr__(self, "states", states)
 
     @property
+    def clusters(self) -> tuple[tuple[str, ...], ...]:
+        """The cliques, by another name for them."""
+        return self.cliques
+
+    @property
     def total(self) -> int:
-        """The joint states of all clusters."""
+        """The joint states of all cliques."""
         return sum(self.states)
 
     @property
     def largest(self) -> int:
-        """The number of the cluster with the most joint states."""
-        return max(range(len(self.clusters)), key=self.states.__getitem__)
+        """The number of the clique with the most joint states."""
+        return max(range(len(self.cliques)), key=self.states.__getitem__)
 
     @cached_property
     def _where(self) -> dict[str, list[int]]:
         where: dict[str, list[int]] = {name: [] for name in self.sizes}
-        for number, cluster in enumerate(self.clusters):
-            for name in cluster:
+        for number, clique in enumerate(self.cliques):
+            for name in clique:
                 where[name].append(number)
         return where
 
     def holding(self, scope: Iterable[str]) -> int:
-        """The smallest cluster that holds all these variables."""
+        """The smallest clique that holds all these variables."""
         names = sorted(set(scope), key=lambda name: len(self._where[name]))
-        found = set(self._where[names[0]]) if names else set(range(len(self.clusters)))
+        found = set(self._where[names[0]]) if names else set(range(len(self.cliques)))
         for name in names[1:]:
             found.intersection_update(self._where[name])
         return min(found, key=lambda number: (self.states[number], number))
 
     def outwards(self, root: int) -> list[tuple[int, int, tuple[str, ...]]]:
-        """Every cluster after the one that leads to it from a root: (cluster, the one before, what they share)."""
-        beside: list[list[tuple[int, tuple[str, ...]]]] = [[] for _ in self.clusters]
+        """Every clique after the one that leads to it from a root: (clique, the one before, what they share)."""
+        beside: list[list[tuple[int, tuple[str, ...]]]] = [[] for _ in self.cliques]
         for a, b, shared in self.edges:
             beside[a].append((b, shared))
             beside[b].append((a, shared))
@@ -79,8 +84,8 @@ class ClusterTree:
         return order
 
 
-def cluster_tree(sizes: Mapping[str, int], scopes: Iterable[Sequence[str]]) -> ClusterTree:
-    """A tree of clusters for factors with these scopes, with as few joint states as the rules find."""
+def junction_tree(sizes: Mapping[str, int], scopes: Iterable[Sequence[str]]) -> JunctionTree:
+    """A junction tree for factors with these scopes, with as few joint states as the rules find."""
     names = list(sizes)
     number = {name: place for place, name in enumerate(names)}
     counts = [sizes[name] for name in names]
@@ -101,7 +106,7 @@ def cluster_tree(sizes: Mapping[str, int], scopes: Iterable[Sequence[str]]) -> C
     for _ in range(TRIES if few and total(best) > SMALL_TOTAL else 0):  # equals in another order
         ranks = again.sample(range(len(names)), len(names))
         best = min(best, *(_eliminated(neighbours, counts, rule, ranks) for rule in RULES[:2]), key=total)
-    return _joined(names, sizes, best)
+    return _joined_cliques(names, sizes, best)
 
 
 def _missing(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
@@ -119,13 +124,13 @@ def _weighted(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
     return total / 2
 
 
-def _states(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
-    """The logarithm of the joint states of the cluster."""
+def _joint_states(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
+    """The logarithm of the joint states of the clique."""
     return log(counts[one]) + sum(log(counts[other]) for other in neighbours[one])
 
 
-RULES: tuple[Rule, ...] = (_missing, _weighted, _states)
-"""Who goes next: the variable for which this is least."""
+RULES: tuple[Rule, ...] = (_missing, _weighted, _joint_states)
+"""The cost of eliminating a variable next: the one for which it is least goes."""
 
 
 def _eliminated(neighbours: Neighbours, counts: Sequence[int], rule: Rule, ranks: Sequence[int] | None = None) -> Steps:
@@ -167,14 +172,14 @@ def _eliminated(neighbours: Neighbours, counts: Sequence[int], rule: Rule, ranks
     return steps
 
 
-def _joined(names: Sequence[str], sizes: Mapping[str, int], steps: Steps) -> ClusterTree:
-    """The tree of the clusters, without those that lie inside another."""
+def _joined_cliques(names: Sequence[str], sizes: Mapping[str, int], steps: Steps) -> JunctionTree:
+    """The tree of the cliques, without those that lie inside another."""
     when = {one: place for place, (one, _) in enumerate(steps)}
-    home = list(range(len(steps)))  # the cluster a step was merged into
+    home = list(range(len(steps)))  # the clique a step was merged into
     members: dict[int, set[int]] = {}
-    parent: dict[int, int] = {}  # of a cluster: the step its separator goes to, -1 if it is empty
+    parent: dict[int, int] = {}  # of a clique: the step its separator goes to, -1 if it is empty
     shared: dict[int, frozenset[int]] = {}
-    waiting: list[list[int]] = [[] for _ in steps]  # clusters whose separator goes to this step
+    waiting: list[list[int]] = [[] for _ in steps]  # cliques whose separator goes to this step
     for place, (one, others) in enumerate(steps):
         whole = {one, *others}
         into = next((child for child in waiting[place] if len(shared[child]) == len(whole)), None)
@@ -187,7 +192,7 @@ def _joined(names: Sequence[str], sizes: Mapping[str, int], steps: Steps) -> Clu
         if parent[into] >= 0:
             waiting[parent[into]].append(into)
     numbers = {place: number for number, place in enumerate(members)}
-    clusters = tuple(tuple(names[one] for one in sorted(members[place])) for place in members)
+    cliques = tuple(tuple(names[one] for one in sorted(members[place])) for place in members)
     edges: list[tuple[int, int, tuple[str, ...]]] = []
     tops: list[int] = []
     for place in members:
@@ -197,11 +202,11 @@ def _joined(names: Sequence[str], sizes: Mapping[str, int], steps: Steps) -> Clu
         common = tuple(names[one] for one in sorted(shared[place]))
         edges.append((numbers[place], numbers[home[parent[place]]], common))
     edges += [(top, tops[0], ()) for top in tops[1:]]  # pieces that have nothing in common
-    return _spread(ClusterTree(dict(sizes), clusters, tuple(edges)))
+    return _spread(JunctionTree(dict(sizes), cliques, tuple(edges)))
 
 
-def _spread(tree: ClusterTree) -> ClusterTree:
-    """The same clusters, with neighbours of a large one moved to a smaller neighbour that holds what they share."""
+def _spread(tree: JunctionTree) -> JunctionTree:
+    """The same cliques, with neighbours of a large one moved to a smaller neighbour that holds what they share."""
     below: dict[int, list[tuple[int, tuple[str, ...]]]] = {}
     order = tree.outwards(tree.largest)
     for number, before, shared in order[1:]:
@@ -211,8 +216,8 @@ def _spread(tree: ClusterTree) -> ClusterTree:
         hosts: list[int] = []
         for other, shared in sorted(below.get(number, ()), key=lambda one: (-len(one[1]), tree.states[one[0]], one[0])):
             wanted = set(shared)
-            host = next((one for one in hosts if wanted.issubset(tree.clusters[one])), number)
+            host = next((one for one in hosts if wanted.issubset(tree.cliques[one])), number)
             edges.append((other, host, shared))
             if host == number and tree.states[other] < tree.states[number]:
                 hosts.append(other)
-    return ClusterTree(tree.sizes, tree.clusters, tuple(edges))
+    return JunctionTree(tree.sizes, tree.cliques, tuple(edges))

@@ -14,7 +14,7 @@ from ..core.settings import Name, name_of
 from ..core.variable import Variable
 from .document import Document
 from .factored import FactoredModel, checked_variables, variables_of
-from .realisation import Part
+from .realisation import ScopedTable
 
 
 class MarkovNetwork(FactoredModel):
@@ -50,7 +50,7 @@ class MarkovNetwork(FactoredModel):
             # without variables it is a constant, which some variable has to carry
             over = scope or (next(iter(known)),)
             spread = array if scope else np.full(known[over[0]].cardinality, array)
-            parts.append(Part(called, over, spread.reshape(-1, spread.shape[-1]), False, conditional=False))
+            parts.append(ScopedTable(called, over, spread.reshape(-1, spread.shape[-1]), False, conditional=False))
         super().__init__(known, parts, name, properties)
 
     @classmethod

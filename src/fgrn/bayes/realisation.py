@@ -1,7 +1,7 @@
-"""Any discrete model as a network in reduced normal form: a tree of clusters, or its loops as they are. No arithmetic.
+"""Any discrete model as a network in reduced normal form: a junction tree, or its loops as they are. No arithmetic.
 
-exact   every cluster is a Diverter over the product space of its variables; what two clusters share is a variable
-between them; a table comes in as a Factor, and a variable of the model ends at one of its clusters
+exact   every clique is a Diverter over the product space of its variables; what two cliques share is a variable
+between them; a table comes in as a Factor, and a variable of the model ends at one of its cliques
 loopy   of a Bayesian network: every table is a SISO from the product space of the parents
 of any other model: every factor and every variable is a Diverter
 """
@@ -18,18 +18,18 @@ import numpy as np
 from ..core.exceptions import WiringError, shortened
 from ..core.variable import Variable
 from ..graph.blocks import SISO, Block, Diverter, Factor, Source, same
-from .junction_tree import ClusterTree, cluster_tree
+from .junction_tree import JunctionTree, junction_tree
 
 MOST_STATES = 2**29
-"""Joint states of all clusters: each is visited a few times for every row of evidence, a few seconds in all."""
+"""Joint states of all cliques: each is visited a few times for every row of evidence, a few seconds in all."""
 
-LARGEST_CLUSTER = 2**26
-"""Joint states of one cluster: a message over it takes 512 MiB."""
+LARGEST_CLIQUE = 2**26
+"""Joint states of one clique: a message over it takes 512 MiB."""
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """A table of a model over some variables; a conditional one has its parents first and sums to one over the last."""
+class ScopedTable:
+    """A table of a model over some variables, its scope; a conditional one sums to one over the last of them."""
 
     name: str
     scope: tuple[str, ...]
@@ -40,7 +40,7 @@ class Part:
     conditional: bool = True
 
 
-def alike_in_all_but_start(one: Part, other: Part) -> bool:
+def alike_in_all_but_start(one: ScopedTable, other: ScopedTable) -> bool:
     """Whether two tables are over the same variables, and may become the same."""
     kept = ("name", "scope", "learn", "tie", "support", "conditional")
     return all(same(getattr(one, name), getattr(other, name)) for name in kept)
@@ -52,21 +52,21 @@ def shape_of(variables: Mapping[str, Variable], scope: Sequence[str]) -> tuple[i
     return prod(sizes[:-1]), sizes[-1] if sizes else 1
 
 
-def tree_of(variables: Mapping[str, Variable], scopes: Iterable[Sequence[str]]) -> ClusterTree:
-    """The clusters of a model, if they are small enough."""
-    tree = cluster_tree({name: variable.cardinality for name, variable in variables.items()}, scopes)
+def tree_of(variables: Mapping[str, Variable], scopes: Iterable[Sequence[str]]) -> JunctionTree:
+    """The cliques of a model, if they are small enough."""
+    tree = junction_tree({name: variable.cardinality for name, variable in variables.items()}, scopes)
     largest = tree.largest
-    if tree.states[largest] > LARGEST_CLUSTER or tree.total > MOST_STATES:
+    if tree.states[largest] > LARGEST_CLIQUE or tree.total > MOST_STATES:
         raise WiringError(
-            f"Exact inference would have to join {len(tree.clusters[largest])} variables "
-            f"({shortened(tree.clusters[largest], 5)}) with {tree.states[largest]:,} joint states, {tree.total:,} in "
-            f'all; the limits are {LARGEST_CLUSTER:,} and {MOST_STATES:,}. Use method="loopy", which approximates.'
+            f"Exact inference would have to join {len(tree.cliques[largest])} variables "
+            f"({shortened(tree.cliques[largest], 5)}) with {tree.states[largest]:,} joint states, {tree.total:,} in "
+            f'all; the limits are {LARGEST_CLIQUE:,} and {MOST_STATES:,}. Use method="loopy", which approximates.'
         )
     return tree
 
 
-def exact(variables: Mapping[str, Variable], parts: Sequence[Part], tree: ClusterTree) -> list[Block]:
-    """The blocks of a tree of clusters: its two sweeps are exact."""
+def exact(variables: Mapping[str, Variable], parts: Sequence[ScopedTable], tree: JunctionTree) -> list[Block]:
+    """The blocks of a junction tree: its two sweeps are exact."""
     fresh = _Names(variables)
     parts = [*parts, *lonely(variables, parts)]
     home = {part.name: tree.holding(part.scope) for part in parts}
@@ -94,19 +94,19 @@ def exact(variables: Mapping[str, Variable], parts: Sequence[Part], tree: Cluste
         legs[number][name] = [name]
     for number, _, common in order:
         # what is shared comes last: sums over the rest then run along memory
-        ordered = [*(name for name in tree.clusters[number] if name not in common), *common]
+        ordered = [*(name for name in tree.cliques[number] if name not in common), *common]
         space = {name: variables[name].cardinality for name in ordered}
         blocks.append(Diverter(inputs[number], outputs[number], space=space, legs=legs[number]))
     return blocks
 
 
-def loopy(variables: Mapping[str, Variable], parts: Sequence[Part]) -> list[Block]:
+def loopy(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -> list[Block]:
     """The blocks of the model as it is, with its loops."""
     directed = len(parts) == len(variables) and all(part.conditional for part in parts)
     return list(_directed(variables, parts) if directed else _undirected(variables, parts))
 
 
-def _directed(variables: Mapping[str, Variable], parts: Sequence[Part]) -> Iterator[Block]:
+def _directed(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -> Iterator[Block]:
     """A Source or a SISO drives every variable, and a Diverter copies it for its children."""
     fresh = _Names(variables)
     children: dict[str, list[str]] = {name: [] for name in variables}
@@ -144,7 +144,7 @@ def _directed(variables: Mapping[str, Variable], parts: Sequence[Part]) -> Itera
         yield SISO(source, output, part.table, part.learn, tie=part.tie, support=part.support)
 
 
-def _undirected(variables: Mapping[str, Variable], parts: Sequence[Part]) -> Iterator[Block]:
+def _undirected(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -> Iterator[Block]:
     """Every factor is a Diverter with a copy of each of its variables, and every variable one of all its copies."""
     fresh = _Names(variables)
     parts = [*parts, *lonely(variables, parts)]
@@ -169,7 +169,7 @@ def _undirected(variables: Mapping[str, Variable], parts: Sequence[Part]) -> Ite
         yield Diverter([*copies[name], *taken], [variable, *given], space={name: variable.cardinality}, legs=legs)
 
 
-def factor_of(variables: Mapping[str, Variable], part: Part, fresh: Callable[[str], str] = str) -> Factor:
+def factor_of(variables: Mapping[str, Variable], part: ScopedTable, fresh: Callable[[str], str] = str) -> Factor:
     """The block of a table."""
     shape = shape_of(variables, part.scope)
     given = f" | {', '.join(part.scope[:-1])}" if len(part.scope) > 1 else ""
@@ -181,11 +181,11 @@ def factor_of(variables: Mapping[str, Variable], part: Part, fresh: Callable[[st
     )  # fmt: skip
 
 
-def lonely(variables: Mapping[str, Variable], parts: Sequence[Part]) -> list[Part]:
+def lonely(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -> list[ScopedTable]:
     """A factor of ones for every variable that is in none."""
     there = {name for part in parts for name in part.scope}
     return [
-        Part(f"1({name})", (name,), np.ones((1, variable.cardinality)), False, conditional=False)
+        ScopedTable(f"1({name})", (name,), np.ones((1, variable.cardinality)), False, conditional=False)
         for name, variable in variables.items()
         if name not in there
     ]

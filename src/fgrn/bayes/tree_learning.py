@@ -19,7 +19,7 @@ from ..core.exceptions import EvidenceError, LearningError, SchemaError, unknown
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow import em
-from ..flow.evidence import checked_weights, encode
+from ..flow.evidence import encode
 from ..tables import frames
 from ..tables.encoded import Evidence
 from ..tables.schema import MOST_LEVELS, MOST_NUMBERS
@@ -77,7 +77,7 @@ def chow_liu(
     top = settings.name_of(root)
     table = _Table.of(data, states, weights)
     table.refuse_strangers(() if top is None else (top,))
-    search = _Search(table, None, top, _rate(penalty, table.weight))
+    search = _Search(table, None, top, _rate(penalty, table.evidence.weight))
     return search.learnt(smoothing=smoothing, epochs=epochs, tolerance=tolerance, threads=threads, watch=watch)
 
 
@@ -121,7 +121,7 @@ def tan(
         raise LearningError(f"The root of the tree is another column than the class, {label!r}.")
     if len(table.names) < 2:
         raise LearningError(f"There is no column beside the class, {label!r}, to tell it from.")
-    search = _Search(table, table.names.index(label), top, _rate(penalty, table.weight))
+    search = _Search(table, table.names.index(label), top, _rate(penalty, table.evidence.weight))
     return search.learnt(smoothing=smoothing, epochs=epochs, tolerance=tolerance, threads=threads, watch=watch)
 
 
@@ -134,7 +134,7 @@ def _rate(penalty: float | str, weight: float) -> float:
     return float(penalty)
 
 
-def _states(columns: Mapping[str, Any], given: Any) -> dict[str, Any]:
+def _states_of(columns: Mapping[str, Any], given: Any) -> dict[str, Any]:
     """The states of every column: those given, or those found, if they are so few that they can be categories."""
     if given is not None and not isinstance(given, Mapping):
         raise LearningError(f"The 'states' are a mapping from columns to their states. Got {given!r} instead.")
@@ -167,14 +167,13 @@ class _Table:
     columns: Mapping[str, Any]
     blank: BayesianNetwork  # the variables, without arcs
     evidence: Evidence
-    weights: np.ndarray
 
     @classmethod
     def of(cls, data: frames.Data, states: Any, weights: Any, class_variable: str | None = None) -> _Table:
         columns = frames.columns(data, by_value=True)
         if not columns or not frames.row_count(columns):
             raise LearningError("There are no rows to learn from.")
-        variables = [Variable(name, labels) for name, labels in _states(columns, states).items()]
+        variables = [Variable(name, labels) for name, labels in _states_of(columns, states).items()]
         classes = next((variable.cardinality for variable in variables if variable.name == class_variable), 1)
         for variable in variables:
             if variable.cardinality**2 * classes > MOST_CELLS:
@@ -183,16 +182,15 @@ class _Table:
                     f"such column{' and the class' if classes > 1 else ''}. Join some of them, or leave it out."
                 )
         blank = BayesianNetwork(variables)
-        evidence = encode(blank, columns)
-        return cls(columns, blank, evidence, checked_weights(weights, evidence.rows))
+        return cls(columns, blank, encode(blank, columns, weights))
 
     @property
     def names(self) -> tuple[str, ...]:
         return self.blank.names
 
     @property
-    def weight(self) -> float:
-        return float(self.weights.sum())
+    def weights(self) -> np.ndarray:
+        return self.evidence.row_weights
 
     def refuse_strangers(self, names: Sequence[str]) -> None:
         """An error for a name that is no column."""

@@ -353,7 +353,7 @@ def without(table: Any, columns: Sequence[str]) -> Any:
 
 def weighted(table: Any, column: str | None) -> tuple[Any, np.ndarray | None]:
     """A table without the column of weights, and the weights."""
-    from ..flow.evidence import checked_weights
+    from ..tables.encoded import checked_weights
 
     table, values = taken_out(table, column)
     if values is None:

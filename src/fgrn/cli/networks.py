@@ -155,8 +155,8 @@ def summary(path: str, as_json: bool, rescale: bool = False) -> None:
         found["largest_factor"] = max((len(one.scope) for one in factors), default=0)
     try:
         tree = model.tree
-        largest = tree.clusters[tree.largest]
-        found |= {"clusters": len(tree.clusters), "largest_cluster": list(largest)}
+        largest = tree.cliques[tree.largest]
+        found |= {"clusters": len(tree.cliques), "largest_cluster": list(largest)}
         found |= {"joint_states": tree.states[tree.largest], "joint_states_in_all": tree.total, "exact": True}
     except WiringError as error:
         found |= {"exact": False, "why": str(error).replace('method="loopy"', "--method loopy")}

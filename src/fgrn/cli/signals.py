@@ -1,7 +1,7 @@
-"""Signals that end a command: Ctrl-C (SIGINT), and SIGTERM, by which systems and schedulers end a process.
+"""Signals that end a command: Ctrl-C (SIGINT), and SIGTERM, sent by systems and schedulers.
 
-Outside of learning both are exceptions, so that unfinished files are removed on the way out. While a model is learnt
-the first one ends learning after the epoch it is in, and what was learnt is written; the second one is an exception.
+Outside of learning both raise exceptions, so that unfinished files are removed. During learning the first signal ends
+learning after the current epoch, and the model is written; a second one raises an exception.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ INTERRUPTED, TERMINATED = 130, 143
 
 
 class Terminated(BaseException):
-    """The process was asked to end, by SIGTERM."""
+    """The process received SIGTERM."""
 
 
 class Stop:
-    """Whether learning was asked to stop: it is called after every epoch."""
+    """Callable that returns after every epoch whether a signal asked learning to stop."""
 
     def __init__(self) -> None:
         self.status = 0
 
     def __call__(self) -> bool:
-        """Whether a signal has come."""
+        """Return whether a signal has arrived."""
         return self.status != 0
 
     def end(self) -> None:
-        """End the command with the exit status of the signal that stopped it, if one did."""
+        """End the command with the exit status of the signal that stopped it, if any."""
         if self.status:
             raise click.exceptions.Exit(self.status)
 
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Let SIGTERM be the exception `Terminated`, unless the process was started with SIGTERM ignored."""
+    """Turn SIGTERM into the exception `Terminated`, unless the process was started with SIGTERM ignored."""
 
     def end(*_: Any) -> None:
         raise Terminated
@@ -53,7 +53,7 @@ def terminable() -> Iterator[None]:
 
 @contextmanager
 def stoppable() -> Iterator[Stop]:
-    """Let the first Ctrl-C or SIGTERM end learning after the epoch it is in; the second one stops everything."""
+    """Let the first Ctrl-C or SIGTERM end learning after the current epoch; the second one stops at once."""
     stop = Stop()
 
     def asked(number: int, *_: Any) -> None:
@@ -69,7 +69,7 @@ def stoppable() -> Iterator[Stop]:
 
 @contextmanager
 def _handled(handlers: dict[signal.Signals, Callable[..., None]]) -> Iterator[None]:
-    """Handle signals in this way; not in a thread beside the main one, which gets none."""
+    """Install signal handlers for the context; not in other threads than the main one, which receive no signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

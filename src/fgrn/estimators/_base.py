@@ -27,18 +27,19 @@ from ..core.labels import Label
 from ..core.progress import LearningProgress, ReadingProgress
 from ..engines import engine_names
 from ..flow.em import History
+from ..flow.evidence import encode
 from ..flow.marginals import REMEDY
 from ..flow.online import POWER, Online
 from ..graph.network import Network
-from ..learning.checkpoints import Checkpoint, Journal, Result, opened
-from ..queries.completion import filled
+from ..learning.checkpoints import Checkpoint, Journal, Result, open_journal
+from ..queries.completion import impute
 from ..queries.explanation import Explanation
 from ..queries.prototypes import Prototypes
 from ..tables import frames, outputs
-from ..tables.encoded import Recorded, Spread
+from ..tables.encoded import EncodedTable, Evidence, NamedStates
 from ..tables.frames import Coded
 from ..tables.schema import UNSEEN, Schema
-from ._streams import online_batches, recorded
+from ._streams import encoded_stream, online_batches
 from ._tables import Classes, Columns, TableEstimator, array_like, check_lengths, is_array
 
 
@@ -111,12 +112,11 @@ class LatentEstimator(TableEstimator):
             keep_empty=True,
         )
 
-    def _options(self, weights: np.ndarray | None, what: str = "") -> dict[str, Any]:
+    def _options(self, what: str = "") -> dict[str, Any]:
         return {
             "epochs": self.n_epochs,
             "cycles": self.cycles,
             "smoothing": self.smoothing,
-            "weights": weights,
             "seed": self._seed(),
             "starts": self.n_init,
             "tolerance": self.tol,
@@ -126,11 +126,11 @@ class LatentEstimator(TableEstimator):
             "watch": LearningProgress.of(self.verbose, self.n_epochs, self.n_init, what, self._stopped),
         }
 
-    def _teach(self, net: Network, data: Mapping[str, Coded], weights: np.ndarray | None, what: str = "") -> History:
+    def _teach(self, net: Network, table: EncodedTable, what: str = "") -> History:
         """Learn the tables of a network; stacks do it layer by layer."""
-        options = self._options(weights, what)
+        options = self._options(what)
         with options["watch"]:
-            history = net.learn(data, **options)
+            history = net.learn(table, **options)
         if self.verbose > 1:
             ReadingProgress(self.verbose).note(history.execution)
         return history
@@ -138,26 +138,22 @@ class LatentEstimator(TableEstimator):
     def _fit(self, X: Any, sample_weight: Any, classes: Classes | None = None, batch: bool = False) -> Self:
         """Read the table, choose a network, teach it; there is no checkpoint for the first of many batches."""
         with self._or_as_before():
-            return self._taught(frames.kind_of(X), *self._learnable(X, sample_weight, classes), batch)
+            return self._fit_table(frames.kind_of(X), self._learnable(X, sample_weight, classes), batch)
 
     def _fit_stream(self, X: Any, sample_weight: Any, target: Any = None, executor: Any = None) -> Self:
         """The same with rows that are not in memory, the class, and the weights, being columns of them."""
         with self._or_as_before():
-            data = recorded(self, X, sample_weight, target, executor)
-            return self._taught("pyarrow", data, data.weights)
+            return self._fit_table("pyarrow", encoded_stream(self, X, sample_weight, target, executor))
 
-    def _taught(self, kind: str, data: Any, weights: np.ndarray | None, batch: bool = False) -> Self:
+    def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
+        """Choose a network for rows whose columns are known, and learn its tables."""
         if self.checkpoint is not None and not isinstance(self.random_state, Integral):
             raise LearningError("To be resumed, random starts have to be the same again: give random_state a number.")
         self._kind = kind
-        if isinstance(data, (Recorded, Spread)):
-            self.n_rows_, self.weight_ = data.rows, data.weight
-        else:
-            self.n_rows_ = frames.row_count(data)
-            self.weight_ = float(self.n_rows_ if weights is None else weights.sum())
+        self.n_rows_, self.weight_ = table.rows, table.weight
         try:
-            with nullcontext() if batch else opened(self.checkpoint, interruptible=True) as self._journal:
-                self._choose(data, weights)
+            with nullcontext() if batch else open_journal(self.checkpoint, interruptible=True) as self._journal:
+                self._train(table)
             interruption = "" if self._journal is None else self._journal.interruption
         finally:
             self._journal = None
@@ -204,24 +200,29 @@ class LatentEstimator(TableEstimator):
             FitConvergenceWarning,
         )
 
-    def _learnable(
-        self, X: Any, sample_weight: Any, classes: Classes | None
-    ) -> tuple[dict[str, Coded], np.ndarray | None]:
+    def _learnable(self, X: Any, sample_weight: Any, classes: Classes | None) -> Evidence:
         """The codes and weights of a table to learn from, its columns and classes being what they are from now on."""
         columns, weights, classes = self._taken(X, sample_weight, classes)
         if classes is not None:
-            self._know(classes)
+            self._set_classes(classes)
         self.schema_ = self._read_schema(columns, weights)
-        data = self.schema_.codes(columns, self.unseen)
-        return (data if classes is None else {**data, self._class_name(): classes.coded}), weights
+        return self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
 
-    def _know(self, classes: Classes) -> None:
-        """Remember what the classes are."""
+    def _encoded(
+        self, data: Mapping[str, Coded], weights: np.ndarray | None, classes: Classes | None = None
+    ) -> Evidence:
+        """The codes of rows, and of their classes, with their weights, as one table."""
+        states = self._observed()
+        variables = NamedStates(tuple(states), tuple(map(tuple, states.values())))
+        return encode(variables, data if classes is None else {**data, self._class_name(): classes.coded}, weights)
 
-    def _choose(self, data: Mapping[str, Coded], weights: np.ndarray | None) -> None:
-        """The network for this table, taught."""
+    def _set_classes(self, classes: Classes) -> None:
+        """Take what the classes are from a table to learn from."""
+
+    def _train(self, table: EncodedTable) -> None:
+        """Choose a network for this table, and learn its tables."""
         self.network_ = self._network(self.n_hidden)
-        self.history_ = self._teach(self.network_, data, weights)
+        self.history_ = self._teach(self.network_, table)
 
     def _network(self, n_hidden: Any) -> Network:
         raise NotImplementedError
@@ -270,9 +271,7 @@ class LatentEstimator(TableEstimator):
         data = self._coded(X)
         rows = frames.row_count(data)
         check_lengths(rows, classes)
-        if classes is not None:
-            data = {**data, self._class_name(): classes.coded}
-        return self._step(data, self._weights(sample_weight, rows))
+        return self._step(self._encoded(data, self._weights(sample_weight, rows), classes))
 
     def _partial_fit_stream(self, X: Any, sample_weight: Any, target: Any = None, classes: Any = None) -> Self:
         """One step for each batch of rows that are read once; if one fails, those before it have been learnt."""
@@ -282,17 +281,17 @@ class LatentEstimator(TableEstimator):
         ):
             if not hasattr(self, "network_"):
                 with self._or_as_before():
-                    data, weights = next(batches)
-                    self._taught("pyarrow", data, weights, batch=True)._step(data, weights)
+                    first = next(batches)
+                    self._fit_table("pyarrow", first, batch=True)._step(first)
             while not self._stopped():
                 told("rows learnt", self.n_rows_, 0)
                 found = next(batches, None)
                 if found is None:
                     break
-                self._step(*found)
+                self._step(found)
         return self
 
-    def _step(self, data: Mapping[str, Coded], weights: np.ndarray | None) -> Self:
+    def _step(self, table: Evidence) -> Self:
         """A step of online EM; before the first one after `fit`, the model says itself what it expects."""
         state = self._online or self.network_.online(self.weight_, self._power, self.effective_size)
         state.effective_size = self.effective_size
@@ -301,10 +300,8 @@ class LatentEstimator(TableEstimator):
             layout = self.network_._spec.layout
             smoothing = dict.fromkeys(layout.prior_names, self._least_prior)
             smoothing |= {group[0]: self.smoothing for group in layout.table_names}
-        self.history_ = self.network_.learn(
-            data, epochs=1, smoothing=smoothing, weights=weights, engine=self.engine, online=state
-        )
-        self.n_rows_ += frames.row_count(data) if weights is None else int(np.count_nonzero(weights))
+        self.history_ = self.network_.learn(table, epochs=1, smoothing=smoothing, engine=self.engine, online=state)
+        self.n_rows_ += int(np.count_nonzero(table.row_weights))
         self.weight_ = state.weight
         self.n_iter_ += 1
         return self
@@ -397,7 +394,7 @@ class LatentEstimator(TableEstimator):
         self, columns: Columns, data: Mapping[str, Coded], schema: Schema
     ) -> tuple[dict[str, list[Any]], np.ndarray]:
         """The columns with holes, filled; and how likely the level of each value is."""
-        return filled(columns, data, schema, lambda names: self._asked(data, names))
+        return impute(columns, data, schema, lambda names: self._asked(data, names))
 
     def _prototypes(self, name: str, states: Iterable[Any]) -> Prototypes[Any]:
         """For each state of a variable, called `states`, the distribution of every column, by level."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial, reduce
 from numbers import Integral
@@ -18,10 +18,9 @@ from ..graph import structures
 from ..graph.network import Network
 from ..learning.criteria import HELD_OUT, Candidate, Fit, Selection, select, sizes
 from ..tables import frames
-from ..tables.encoded import Recorded
-from ..tables.frames import Coded
+from ..tables.encoded import EncodedTable, Evidence
 from ._base import LatentEstimator
-from ._streams import recorded
+from ._streams import encoded_stream
 from ._tables import Classes
 
 ROWS_AT_ONCE = 2**16
@@ -45,27 +44,25 @@ class Choosing(LatentEstimator):
         name = self._hidden_name()
         return structures.lvm(self._observed(), hidden=n_hidden, name=name, learn_prior=self.learn_prior)
 
-    def _choose(self, data: Mapping[str, Coded], weights: np.ndarray | None) -> None:
+    def _train(self, table: EncodedTable) -> None:
         if self.n_hidden != "auto":
-            super()._choose(data, weights)
+            super()._train(table)
             self.n_hidden_ = self.n_hidden
             self.__dict__.pop("selection_", None)
             return
-        taught: dict[int, tuple[Network, History]] = {}
-        self.selection_ = self._compare(data, weights, sizes(self.max_hidden), taught)
+        trained: dict[int, tuple[Network, History]] = {}
+        self.selection_ = self._compare(table.here(), sizes(self.max_hidden), trained)
         self.n_hidden_ = self.selection_.best.n_hidden
-        self.network_, self.history_ = taught[self.n_hidden_]
+        self.network_, self.history_ = trained[self.n_hidden_]
         if self.criterion == "held_out" and not self._stopped():  # it has not seen all rows yet
-            whole, history = self._finished(lambda: self._learnt(self.n_hidden_, data, weights))
+            whole, history = self._finished(lambda: self._learnt(self.n_hidden_, table))
             if not self._stopped() or history.per_row[-1] > self.history_.per_row[-1]:
                 self.network_, self.history_ = whole, history
 
-    def _learnt(
-        self, size: int, data: Mapping[str, Coded], weights: np.ndarray | None, what: str = ""
-    ) -> tuple[Network, History]:
+    def _learnt(self, size: int, table: EncodedTable, what: str = "") -> tuple[Network, History]:
         """A network of so many hidden states, and its history: a new one each time, so that this may be done again."""
         net = self._network(size)
-        return net, self._teach(net, data, weights, what)
+        return net, self._teach(net, table, what)
 
     def _compared(
         self, X: Any, tried: Any, sample_weight: Any, classes: Classes | None = None, target: Any = None
@@ -77,52 +74,42 @@ class Choosing(LatentEstimator):
         other = clone(self)
         other._stop = self._stop
         if frames.is_source(X):
-            data: Any = recorded(other, X, sample_weight, target, None)
-            weights = data.weights
+            table = encoded_stream(other, X, sample_weight, target, None).here()
         else:
-            data, weights = other._learnable(X, sample_weight, classes)
+            table = other._learnable(X, sample_weight, classes)
         sizes_tried = sizes(self.max_hidden) if tried is None else list(tried)
-        found: Selection = other._compare(data, weights, sizes_tried, {}, tried is None)
+        found: Selection = other._compare(table, sizes_tried, {}, tried is None)
         return found
 
     def _compare(
-        self,
-        data: Mapping[str, Coded],
-        weights: np.ndarray | None,
-        tried: Any,
-        taught: dict[int, tuple[Network, History]],
-        patient: bool = True,
+        self, table: Evidence, tried: Any, trained: dict[int, tuple[Network, History]], patient: bool = True
     ) -> Selection:
-        """Try some sizes; the networks go to `taught`. Once asked to stop, none is begun any more."""
-        weight = np.broadcast_to(np.ones(1), _rows_of(data)) if weights is None else weights
-        learnt, kept = (data, weight), None
+        """Try some sizes; the networks go to `trained`. Once asked to stop, none is begun any more."""
+        learnt, kept = table, None
         if self.criterion == "held_out":
-            if _rows_of(data) < HELD_OUT:
+            if table.rows < HELD_OUT:
                 raise ValueError(
-                    f"To hold rows out, a table has at least {HELD_OUT} of them. Got {_rows_of(data)}; choose "
+                    f"To hold rows out, a table has at least {HELD_OUT} of them. Got {table.rows}; choose "
                     "criterion='bic'."
                 )
-            learnt, kept = _parted(data, weight)
+            learnt, kept = _split_held_out(table)
 
         def fit(size: int) -> Candidate:
             name, told = self._hidden_name(), counted(size, "hidden state")
-            some = None if weights is None and learnt[1].strides == (0,) else learnt[1]
-            net, history = self._finished(lambda: self._learnt(size, learnt[0], some, told))
-            taught[size] = net, history
+            net, history = self._finished(lambda: self._learnt(size, learnt, told))
+            trained[size] = net, history
             ask: dict[str, Any] = {"engine": self.engine, "impossible": "mark"}
 
-            def fitted(rows: dict[str, Coded], weight: np.ndarray) -> Fit:
+            def fitted(rows: Evidence) -> Fit:
                 found = net.propagate(rows, keep=[name], parts=["marginal", "likelihood"], **ask)
-                return Fit.of(found.log_likelihood, found.marginal(name), weight)
+                return Fit.of(found.log_likelihood, found.marginal(name), rows.row_weights)
+
+            def score(rows: Evidence) -> float:
+                return float(rows.row_weights @ net.propagate(rows, keep=[], **ask).log_likelihood)
 
             def judged() -> Candidate:
-                held = np.nan
-                if kept is not None:
-                    scores = [
-                        weight @ net.propagate(rows, keep=[], **ask).log_likelihood for rows, weight in _blocks(*kept)
-                    ]
-                    held = float(sum(scores) / kept[1].sum())
-                whole = reduce(operator.add, (fitted(*block) for block in _blocks(*learnt)))
+                held = np.nan if kept is None else sum(map(score, _blocks(kept))) / kept.weight
+                whole = reduce(operator.add, map(fitted, _blocks(learnt)))
                 return Candidate.of(whole, net.free_parameters, held)
 
             return self._finished(judged)
@@ -138,37 +125,26 @@ class Choosing(LatentEstimator):
         return found
 
 
-def _rows_of(data: Mapping[str, Coded]) -> int:
-    return data.rows if isinstance(data, Recorded) else frames.row_count(data)
-
-
-def _parted(data: Mapping[str, Coded], weight: np.ndarray) -> tuple[tuple[Any, np.ndarray], tuple[Any, np.ndarray]]:
-    """The rows to learn from and their weights, and the same for those that are kept back.
+def _split_held_out(table: Evidence) -> tuple[Evidence, Evidence]:
+    """The rows to learn from, and those that are kept back.
 
     Rows on disk stay there all together, and have no weight where they do not count.
     """
-    if isinstance(data, Recorded) and data.disk is not None:
-        disk = data.disk
+    if table.disk is None:
+        back = np.arange(table.rows) % HELD_OUT == HELD_OUT - 1
+        return table.take(~back), table.take(back)
 
-        def without(rows: slice, kept_back: bool) -> np.ndarray:
-            is_back = np.arange(rows.start, rows.stop) % HELD_OUT == HELD_OUT - 1
-            return np.where(is_back == kept_back, weight[rows], 0.0)
+    def without(rows: slice, kept_back: bool) -> np.ndarray:
+        is_back = np.arange(rows.start, rows.stop) % HELD_OUT == HELD_OUT - 1
+        return np.where(is_back == kept_back, table.row_weights[rows], 0.0)
 
-        parts = [disk.made(data.rows, np.float64, partial(without, kept_back=back)) for back in (False, True)]
-        return (replace(data, weights=parts[0]), parts[0]), (replace(data, weights=parts[1]), parts[1])
-    back = np.zeros(len(weight), dtype=bool)
-    back[HELD_OUT - 1 :: HELD_OUT] = True
-    some, others = ({name: Coded(column.codes[which]) for name, column in data.items()} for which in (~back, back))
-    if weight.strides == (0,):
-        return (some, weight[: int((~back).sum())]), (others, weight[: int(back.sum())])
-    return (some, weight[~back]), (others, weight[back])
+    some, others = (table.disk.made(table.rows, np.float64, partial(without, kept_back=back)) for back in (False, True))
+    return replace(table, row_weights=some), replace(table, row_weights=others)
 
 
-def _blocks(data: Mapping[str, Coded], weight: np.ndarray) -> Iterator[tuple[dict[str, Coded], np.ndarray]]:
+def _blocks(table: Evidence) -> Iterator[Evidence]:
     """Some rows at a time, those without weight left out."""
-    for first in range(0, len(weight), ROWS_AT_ONCE):
-        some = weight[first : first + ROWS_AT_ONCE]
-        which = slice(first, first + len(some)) if some.all() else first + np.flatnonzero(some)
-        yield {name: Coded(column.codes[which]) for name, column in data.items()}, some[some > 0]
-        if isinstance(data, Recorded) and data.disk is not None:
-            data.disk.release()
+    for first in range(0, table.rows, ROWS_AT_ONCE):
+        weights = table.row_weights[first : first + ROWS_AT_ONCE]
+        yield table.take(slice(first, first + len(weights)) if weights.all() else first + np.flatnonzero(weights))
+        table.release()

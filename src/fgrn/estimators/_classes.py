@@ -212,7 +212,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
             warn_of_missing_classes(name, found)
         return [None if isinstance(one, str) and one in found else one for one in given] if found else values
 
-    def _know(self, classes: Classes) -> None:
+    def _set_classes(self, classes: Classes) -> None:
         self._y_name, self.classes_ = classes.name, classes.every
 
     def _class_name(self) -> str:

@@ -19,12 +19,12 @@ from ..learning.encoding import (
     check_rows,
     checked_weight_name,
     coded,
-    rows_of,
+    rows_of_source,
     seen,
     weighted_batches,
 )
 from ..tables.columns import Column
-from ..tables.encoded import Recorded, Spread
+from ..tables.encoded import EncodedTable, Evidence
 from ..tables.frames import Coded
 from ..tables.schema import Schema
 from ..tables.stream import stream_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ._base import LatentEstimator
 
 
-def recorded(model: LatentEstimator, X: Any, sample_weight: Any, target: Any, executor: Any) -> Recorded | Spread:
+def encoded_stream(model: LatentEstimator, X: Any, sample_weight: Any, target: Any, executor: Any) -> EncodedTable:
     """The codes of rows that are not in memory; the columns and classes of the model are what they are from now on.
 
     Args:
@@ -48,15 +48,15 @@ def recorded(model: LatentEstimator, X: Any, sample_weight: Any, target: Any, ex
             "The number of hidden states is chosen on one machine: compare some of the rows there, and set n_hidden."
         )
     with ReadingProgress(model.verbose) as told:
-        return _recorded(model, X, sample_weight, target, executor, told)
+        return _encoded_stream(model, X, sample_weight, target, executor, told)
 
 
-def _recorded(
+def _encoded_stream(
     model: LatentEstimator, X: Any, sample_weight: Any, target: Any, executor: Any, told: ProgressReporter
-) -> Recorded | Spread:
+) -> EncodedTable:
     look_first = model.schema is None or target is not None
     weights = checked_weight_name(sample_weight)
-    rows = rows_of(X, executor, look_first, told, model._missing_codes())
+    rows = rows_of_source(X, executor, look_first, told, model._missing_codes())
     found: dict[str, Any] = dict(rows.distinct(weights)) if look_first else {}
     _take_classes(model, found, target)
     coders: list[BySchema] = []
@@ -67,7 +67,7 @@ def _recorded(
         coders.append(coder)
         return coding
 
-    table = rows.recorded(weights, coding_for, without_zero=True)
+    table = rows.encoded(weights, coding_for, without_zero=True)
     coders[0].tell()
     return table
 
@@ -83,7 +83,7 @@ def _take_classes(model: LatentEstimator, found: dict[str, Any], target: Any, cl
         values = [value for value in values if not is_missing_word(value)]
     if not values and classes is None:
         raise ValueError(f"The class of no row is known: column {target!r} is empty.")
-    model._know(model._classes({target: values if classes is None else list(classes)}, classes))
+    model._set_classes(model._classes({target: values if classes is None else list(classes)}, classes))
 
 
 def _take_columns(model: LatentEstimator, names: Sequence[str], found: dict[str, Any], target: str | None) -> None:
@@ -115,7 +115,7 @@ def _coding(model: LatentEstimator, target: str | None, strict: bool = False) ->
 
 def online_batches(
     model: LatentEstimator, X: Any, sample_weight: Any, target: Any, classes: Any
-) -> Generator[tuple[dict[str, Coded], np.ndarray | None], None, None]:
+) -> Generator[Evidence, None, None]:
     """The codes and weights of rows that are read once, in batches as large as those of the stream, or larger.
 
     The first of them decides what the columns are of a model that has not learnt anything, and its classes, unless
@@ -145,10 +145,10 @@ def online_batches(
             ready.append(coded(stream, _matched(model, batch, target), coding))
             count += len(ready[-1].codes)
             if count >= stream.rows:
-                yield _joined(ready, coding)
+                yield _joined_batches(model, ready, coding)
                 ready, count, total = [], 0, total + count
         if count:
-            yield _joined(ready, coding)
+            yield _joined_batches(model, ready, coding)
         elif not total:
             raise TableFileError(f"{stream.called} holds no rows to learn from.")
     finally:  # also when nobody wants more of them
@@ -167,8 +167,8 @@ def _matched(model: LatentEstimator, rows: WeightedBatch, target: str | None) ->
     return rows._replace(columns=columns)
 
 
-def _joined(batches: Sequence[CodedBatch], coding: Coding) -> tuple[dict[str, Coded], np.ndarray | None]:
+def _joined_batches(model: LatentEstimator, batches: Sequence[CodedBatch], coding: Coding) -> Evidence:
     codes = np.concatenate([one.codes for one in batches])
     given = [one.weights for one in batches if one.weights is not None]
     data = {name: Coded(codes[:, position]) for position, name in enumerate(coding.kept.values())}
-    return data, np.concatenate(given) if given else None
+    return model._encoded(data, np.concatenate(given) if given else None)

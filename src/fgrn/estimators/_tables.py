@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import validate_data
 
 from ..core.exceptions import SchemaError, UnseenLevelWarning, unknown_name, warn
 from ..tables import frames
+from ..tables.encoded import checked_weights
 from ..tables.frames import Coded
 
 Columns = dict[str, Any]
@@ -111,11 +112,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
     def _weights(self, sample_weight: Any, rows: int) -> np.ndarray | None:
         if sample_weight is None:
             return None
-        like = np.empty((rows, 0))
-        weights: np.ndarray = _check_sample_weight(sample_weight, like, dtype=np.float64, ensure_non_negative=True)
-        if not weights.any():
-            raise ValueError("All sample weights are zero, so there is nothing to learn from.")
-        return weights
+        return checked_weights([sample_weight] * rows if isinstance(sample_weight, Number) else sample_weight, rows)
 
     def _taken(
         self, X: Any, sample_weight: Any, classes: Classes | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from numbers import Integral
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from ..flow.em import History
@@ -13,6 +12,7 @@ from ..graph import structures
 from ..graph.network import Network
 from ..learning.criteria import Selection
 from ..tables import frames
+from ..tables.encoded import EncodedTable
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
 from ._choosing import Choosing
@@ -284,7 +284,7 @@ class DeepLatentClassifier(LatentClassifierBase):
             name=self._hidden_name(),
         )
 
-    def _teach(self, net: Network, data: Any, weights: np.ndarray | None, what: str = "") -> History:
-        options = self._options(weights, what)
+    def _teach(self, net: Network, table: EncodedTable, what: str = "") -> History:
+        options = self._options(what)
         with options["watch"]:
-            return net.learn_by_layer(data, together=self.n_epochs, **options)[-1]
+            return net.learn_by_layer(table, together=self.n_epochs, **options)[-1]

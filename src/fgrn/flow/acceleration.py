@@ -1,13 +1,13 @@
-"""Faster EM by squared extrapolation (SQUAREM), which keeps the objective from falling.
+"""Accelerated EM by squared extrapolation (SQUAREM), in which the objective never decreases.
 
 Three E-steps make a round. From parameters p0, two updates give p1 = EM(p0) and p2 = EM(p1); then
 
     r = p1 - p0,   v = (p2 - p1) - r,   a = min(|r| / |v|, longest), at least 1
     ahead = p0 + 2 a r + a^2 v                                       a = 1 gives p2
 
-Learning goes on from `ahead` if its objective is not less than that of p1, and from p2 if it is. The longest step
-grows by GROWTH when it was taken and succeeded, and shrinks when a step failed. Rows keep their sum, since those of r
-and v sum to zero; a cell that would not be positive is that of p2, so zeros are those of p2.
+Learning continues from `ahead` if its objective is not less than that of p1, and otherwise from p2. The longest step
+grows by GROWTH after it was taken and succeeded, and shrinks after a step failed. Rows keep their sum, since rows of r
+and v sum to zero; a cell that would not be positive is taken from p2, so the zeros are those of p2.
 
 Varadhan and Roland, "Simple and globally convergent methods for accelerating the convergence of any EM algorithm",
 Scandinavian Journal of Statistics 35 (2008), scheme S3.
@@ -22,20 +22,20 @@ import numpy as np
 from .parameters import Specification
 
 GROWTH = 4.0
-"""By how much the longest step grows or shrinks."""
+"""The factor by which the longest step grows or shrinks."""
 
 LIMIT = GROWTH**6
-"""The longest step that is ever tried: far beyond what succeeds, and small enough that nothing overflows."""
+"""The longest step that is tried: longer ones do not succeed, and might overflow."""
 
 
 @dataclass(frozen=True, eq=False)
 class Extrapolation:
-    """How far a round has come: all that is needed to go on with it.
+    """The state of a round of accelerated EM, as needed to continue it.
 
     first    p0, after its update; None at the beginning of a round
-    ahead    the parameters to try next; None if those of the last update are next
-    length   a, by which `ahead` was found
-    longest  the largest a that is allowed
+    ahead    the parameters to try next; None to continue from the last update
+    length   a, the step length of `ahead`
+    longest  the largest allowed a
     """
 
     first: np.ndarray | None = None
@@ -44,13 +44,13 @@ class Extrapolation:
     longest: float = GROWTH
 
     def after(self, spec: Specification, counted: np.ndarray, updated: np.ndarray, succeeded: bool) -> Extrapolation:
-        """The round after one more epoch.
+        """Return the state of the round after one more epoch.
 
         Args:
             spec: which of the parameters are learnt.
             counted: the parameters of the E-step.
-            updated: those that came out of it.
-            succeeded: whether `counted` are those ahead; False too if nothing was ahead.
+            updated: the parameters after the M-step.
+            succeeded: whether `counted` are the extrapolated parameters; False too if there were none.
         """
         if self.ahead is not None:
             return Extrapolation(longest=self._next_longest(succeeded))
@@ -68,7 +68,7 @@ class Extrapolation:
 def extrapolated(
     spec: Specification, first: np.ndarray, second: np.ndarray, third: np.ndarray, longest: float
 ) -> tuple[np.ndarray, float]:
-    """The parameters ahead of three that follow each other, and the length of the step (see the module)."""
+    """Return the parameters extrapolated from three consecutive ones, and the step length (see the module)."""
     layout = spec.layout
     r = second - first
     v = third - second - r

@@ -61,6 +61,7 @@ class InMemory:
     `hold=True` keeps the messages of the first cycle for the others (the paper's batch learning);
     `hold=False` makes them again from the parameters the epoch began with, in constant memory.
     `merge=True` counts equal rows once, with their weight; None finds out whether that pays.
+    `rests=True` gives memory back after every count, where several of these share a machine.
     """
 
     engine: Engine
@@ -72,14 +73,11 @@ class InMemory:
     hold: bool = True
     threads: int | None = None
     merge: bool | None = None
+    rests: bool = False
 
     def __post_init__(self) -> None:
         if self.threads is not None:
             settings.whole("threads", self.threads, 1)
-
-    def on(self, evidence: Evidence, weights: np.ndarray) -> InMemory:
-        """The same for other rows."""
-        return replace(self, evidence=evidence, weights=weights)
 
     @cached_property
     def _rows(self) -> tuple[Evidence, np.ndarray]:
@@ -103,14 +101,11 @@ class InMemory:
             prepared.kernel, self._rows[0].rows, prepared.rows_at_once, prepared.threads, shareable=True
         )
 
-    def rest(self) -> None:
-        """Give back what is kept from one time to the next for speed alone."""
-        if "_counting" in self.__dict__:
-            self._counting.rest()
-
     def count(self, values: np.ndarray) -> Counts:
         """The expected counts under these parameters."""
         found = self._counting.load(values).counts(self.expect)
+        if self.rests:
+            self._counting.rest()
         if len(found.impossible) and self._rows[0] is not self.evidence:
             replace(self, merge=False).count(values)  # to name the rows as they are in the table
         return self._checked(found)

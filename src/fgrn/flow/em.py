@@ -271,11 +271,14 @@ def learn(
             if keeper is not None:
                 keeper.keep(starts, ended)
 
+    def drawn_for(number: int) -> Parameters:
+        return random_start(spec, parameters, rule.seed, number, again=number > 0)
+
     def run(number: int) -> None:
-        with one_at_a_time:  # starts are taken in order
-            begun = random_start(spec, parameters, rule.seed, number, again=number > 0)
-            if number == len(starts):
-                starts.append(Start(begun))
+        begun = drawn_for(number)
+        with one_at_a_time:
+            while len(starts) <= number:  # those before may be about to begin, on another thread
+                starts.append(Start(begun if len(starts) == number else drawn_for(len(starts))))
         try:
             for start in _epochs(estep, spec, (parameters, begun), starts[number], rule, smoothing, number, watched):
                 kept(number, start)

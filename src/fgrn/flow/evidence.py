@@ -1,4 +1,4 @@
-"""Room 1, evidence: any table becomes boundary messages. The only room that knows what "missing" means.
+"""Evidence: any table becomes codes and distributions by variable. Only this file decides what counts as missing.
 
 A value is a label, a code, unknown, or a distribution. Hard values become codes; distributions are scaled to sum to
 one, and what was taken out is kept per row, since it enters the likelihood.
@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from ..core.arrays import numbers
-from ..core.exceptions import EvidenceError, counted, shortened, unknown_name
+from ..core.exceptions import EvidenceError, counted, shortened
 from ..core.labels import MISSING, Labels, is_binned, takes_codes
 from ..core.settings import check_states, name_of
 from ..tables import frames
-from ..tables.encoded import SOFT, Evidence, Recorded, Spread
+from ..tables.encoded import SOFT, Evidence, Variables, checked_weights, column_of_each
 
 ROWS_AT_ONCE = 2**14
 """Rows of which all columns of numbers are encoded before the next: columns of one matrix share lines of the cache."""
@@ -27,54 +27,36 @@ ROWS_AT_ONCE = 2**14
 WIDEST_LOOKUP = 2**16
 """Integers from the smallest to the largest in a column, to look each up in a table rather than sort them."""
 
-MOST_WEIGHT = 1e100
-"""Sums of larger row weights could overflow."""
-
 UNKNOWN = frames.UNKNOWN
 
 
-class Variables(Protocol):
-    """Variables by number: a Plan is such, and so are those of any model."""
+def encode(variables: Variables, data: frames.Data, weights: Any = None, rows: int | None = None) -> Evidence:
+    """The evidence in a table. A variable the table does not name is unknown; without any column there is one row.
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """By number."""
-
-    @property
-    def labels(self) -> tuple[Labels, ...]:
-        """Of the states of each."""
-
-    @property
-    def index(self) -> dict[str, int]:
-        """The number of each name."""
-
-
-def encode(plan: Variables, data: frames.Data, rows: int | None = None) -> Evidence:
-    """The evidence in a table. A variable the table does not name is unknown; without any column there is one row."""
-    is_recorded = isinstance(data, (Recorded, Spread))
-    columns = dict.fromkeys(data.names) if is_recorded else frames.columns(data, by_value=not frames.is_short(data))
-    for name in columns:
-        if name not in plan.index:
-            near = unknown_name("variable", name, plan.names)
-            raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
+    Args:
+        variables: those of a network, or of any model.
+        data: a mapping of columns, any dataframe, or a table that is encoded already.
+        weights: one weight per row; those of a table that is encoded already go with it.
+        rows: how many there are, if no column tells.
+    """
+    if isinstance(data, Evidence):
+        return data.on(variables)
+    columns = frames.columns(data, by_value=not frames.is_short(data))
+    slot, soft_offset = column_of_each(variables, columns), np.full(len(variables.names), -1)
     for key in data if isinstance(data, Mapping) else ():
-        check_states(key, plan.labels[plan.index[name_of(key)]])
-    if is_recorded:
-        return _as_recorded(plan, data)
+        check_states(key, variables.labels[variables.index[name_of(key)]])
     if rows is None:
         rows = frames.row_count(columns) if columns else frames.rows_without_columns(data)
-    slot, soft_offset = np.full(len(plan.names), -1), np.full(len(plan.names), -1)
-    codes = np.full((rows, len(columns)), UNKNOWN, dtype=_code_type(plan, columns), order="F")
+    codes = np.full((rows, len(columns)), UNKNOWN, dtype=_code_type(variables, columns), order="F")
     log_scale = np.broadcast_to(np.zeros(1), rows)  # takes no room until there is a distribution
     soft_columns: list[np.ndarray] = []
     width = 0
     counted: list[tuple[_Column, np.ndarray | frames.Coded, np.ndarray]] = []
     for position, (name, values) in enumerate(columns.items()):
-        edge = plan.index[name]
-        slot[edge] = position
         if values is None:
             continue
-        column = _Column(name, plan.labels[edge])
+        edge = variables.index[name]
+        column = _Column(name, variables.labels[edge])
         if column.is_counted(values):
             counted.append((column, values, codes[:, position]))
             continue
@@ -93,59 +75,28 @@ def encode(plan: Variables, data: frames.Data, rows: int | None = None) -> Evide
         for column, values, out in counted:
             column.count(values, part, out)
     joined = np.concatenate(soft_columns, axis=1) if soft_columns else np.zeros((rows, 0))
-    return Evidence(codes, joined, slot, soft_offset, log_scale)
+    return Evidence(
+        codes, joined, slot, soft_offset, log_scale, columns=tuple(columns), row_weights=checked_weights(weights, rows)
+    )
 
 
-def known_names(plan: Variables, evidence: Evidence) -> set[str]:
+def known_names(evidence: Evidence) -> set[str]:
     """The variables whose state is known in every row."""
-    known = set(np.flatnonzero((evidence.codes >= 0).all(axis=0)).tolist())
-    return {name for name, slot in zip(plan.names, evidence.slot.tolist(), strict=True) if slot in known}
-
-
-def _as_recorded(plan: Variables, data: Recorded | Spread) -> Evidence:
-    """The evidence of codes that are in place, and stay there; those of rows that are elsewhere are not in it."""
-    slot, nowhere = np.full((2, len(plan.names)), -1)
-    slot[[plan.index[name] for name in data.names]] = range(len(data.names))
-    scale = np.broadcast_to(np.zeros(1), data.rows)
-    if isinstance(data, Spread):
-        return Evidence(np.zeros((0, len(data.names)), dtype=np.int8), np.zeros((0, 0)), slot, nowhere, scale)
-    return Evidence(data.codes, np.zeros((data.rows, 0)), slot, nowhere, scale, disk=data.disk)
+    return {evidence.columns[column] for column in np.flatnonzero((evidence.codes >= 0).all(axis=0)).tolist()}
 
 
 def code_type(most: int) -> type[np.signedinteger[Any]]:
-    """The narrowest integers that hold so many states."""
+    """The narrowest integer type that holds the codes of `most` states."""
     return np.int8 if most <= 2**7 else np.int16 if most <= 2**15 else np.int32
 
 
-def _code_type(plan: Variables, columns: Mapping[str, Any]) -> type[np.signedinteger[Any]]:
+def _code_type(variables: Variables, columns: Mapping[str, Any]) -> type[np.signedinteger[Any]]:
     """The narrowest integers that hold the states of these variables."""
-    return code_type(max((len(plan.labels[plan.index[name]]) for name in columns), default=1))
-
-
-def checked_weights(weights: Any, rows: int) -> np.ndarray:
-    """Row weights as float64: one per row, finite, not negative, not all zero; those of a recorded table are."""
-    if isinstance(weights, (Recorded, Spread)):
-        return weights.row_weights
-    if weights is None:
-        return np.broadcast_to(np.ones(1), rows)
-    try:
-        array = numbers(frames.as_column(weights))
-    except (TypeError, ValueError):
-        raise EvidenceError("The weights must be numbers, one per row.") from None
-    if array.shape != (rows,):
-        raise EvidenceError(f"The weights must be one number per row, {rows:,} of them. Got {array.shape} instead.")
-    bad = np.flatnonzero(~np.isfinite(array) | (array < 0))
-    if len(bad):
-        raise EvidenceError(f"Row {bad[0]}: a weight is finite and not negative. Got {array[bad[0]]} instead.")
-    if array.max(initial=0) > MOST_WEIGHT:
-        raise EvidenceError(f"A weight is at most {MOST_WEIGHT:g}. Divide all of them by a common number.")
-    if rows and not array.any():
-        raise EvidenceError("All weights are zero, so there is nothing to learn from.")
-    return array
+    return code_type(max((len(variables.labels[variables.index[name]]) for name in columns), default=1))
 
 
 @lru_cache(maxsize=1024)
-def _words(labels: Labels) -> dict[str, int]:
+def _codes_of_words(labels: Labels) -> dict[str, int]:
     """The codes of the labels that are words."""
     if isinstance(labels, range):
         return {}
@@ -200,13 +151,13 @@ class _Column:
         part = column[rows]
         if part.dtype.kind != "f":
             if part.min() < 0 or part.max() >= len(self.labels):
-                raise self._uncounted(column)
+                raise self._not_a_code(column)
             into[...] = part
             return
         unknown = np.isnan(part)
         values = np.where(unknown, 0, part)
         if self._is_no_code(values).any():
-            raise self._uncounted(column)
+            raise self._not_a_code(column)
         into[...] = values
         into[unknown] = UNKNOWN
 
@@ -214,10 +165,10 @@ class _Column:
         wrong: np.ndarray = (values < 0) | (values >= len(self.labels)) | (values != np.floor(values))
         return wrong
 
-    def _uncounted(self, column: np.ndarray) -> EvidenceError:
+    def _not_a_code(self, column: np.ndarray) -> EvidenceError:
         bad = self._is_no_code(np.where(np.isnan(column), 0, column))
         row = int(np.argmax(bad))
-        return self._stranger(row, column[row].item(), int(bad.sum()))
+        return self._not_a_state(row, column[row].item(), int(bad.sum()))
 
     def _numbers(self, column: np.ndarray) -> np.ndarray:
         if len(column) and column.dtype.kind in "iu" and (spread := self._looked_up(column)) is not None:
@@ -260,7 +211,7 @@ class _Column:
         codes = [UNKNOWN] * len(values)
         soft: np.ndarray | None = None
         code = self._coder()
-        words, most = _words(self.labels), len(self.labels) if isinstance(self.labels, range) else 0
+        words, most = _codes_of_words(self.labels), len(self.labels) if isinstance(self.labels, range) else 0
         for row, value in enumerate(values):
             if value is None:
                 continue
@@ -285,7 +236,7 @@ class _Column:
             try:
                 codes[row] = code(value)
             except (KeyError, TypeError):
-                raise self._stranger(row, value) from None
+                raise self._not_a_state(row, value) from None
         return np.array(codes, dtype=np.int32), soft
 
     def _without(self, row: int, value: frames.Not, code: Callable[[Any], int]) -> np.ndarray:
@@ -297,7 +248,7 @@ class _Column:
             except (KeyError, TypeError):
                 found = UNKNOWN
             if found == UNKNOWN:
-                raise self._stranger(row, state)
+                raise self._not_a_state(row, state)
             weights[found] = 0.0
         return weights
 
@@ -348,7 +299,7 @@ class _Column:
             raise EvidenceError(f"{where}: the weights of a distribution are finite and not negative. Got {value!r}.")
         return weights
 
-    def _stranger(self, row: int, value: Any, count: int = 1) -> EvidenceError:
+    def _not_a_state(self, row: int, value: Any, count: int = 1) -> EvidenceError:
         hint = ""
         text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
         near = get_close_matches(text.lower(), [str(label).lower() for label in self.labels[:1000]], n=1)

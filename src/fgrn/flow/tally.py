@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -25,11 +25,6 @@ class Tally:
     layout: Layout
     scopes: Sequence[tuple[int, Sequence[int], Sequence[int]]]  # table, variables, their numbers of states
     evidence: Evidence
-    weights: np.ndarray
-
-    def on(self, evidence: Evidence, weights: np.ndarray) -> Tally:
-        """The same for other rows."""
-        return replace(self, evidence=evidence, weights=weights)
 
     @property
     def method(self) -> CountingMethod:
@@ -52,9 +47,8 @@ class Tally:
             for number, variables, sizes in self.scopes:
                 table = self.layout.table(out, number)
                 cells = self.cells(variables, sizes, rows)
-                table += np.bincount(cells, self.weights[rows], minlength=table.size).reshape(table.shape)
-            if self.evidence.disk is not None:
-                self.evidence.disk.release()
+                table += np.bincount(cells, self.evidence.row_weights[rows], minlength=table.size).reshape(table.shape)
+            self.evidence.release()
         return out
 
     def count(self, values: np.ndarray) -> Counts:
@@ -63,7 +57,7 @@ class Tally:
         if not (values[seen] > 0).all():
             self._refuse(values)
         likelihood = float(self._counts[seen] @ np.log(values[seen]))
-        return Counts(self._counts, likelihood, float(self.weights.sum()))
+        return Counts(self._counts, likelihood, self.evidence.weight)
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """See `EStep`. Counts of what is known do not depend on the tables."""
@@ -76,10 +70,5 @@ class Tally:
             impossible = np.zeros(rows.stop - rows.start, dtype=bool)
             for number, variables, sizes in self.scopes:
                 impossible |= self.layout.table(values, number).ravel()[self.cells(variables, sizes, rows)] == 0
-            found.append(rows.start + np.flatnonzero(impossible & (self.weights[rows] > 0)))
+            found.append(rows.start + np.flatnonzero(impossible & (self.evidence.row_weights[rows] > 0)))
         refuse_impossible(np.concatenate(found))
-
-
-def is_complete(evidence: Evidence) -> bool:
-    """Whether every row knows the state of every variable that there is evidence on."""
-    return not evidence.soft_edges() and all(map(evidence.is_complete, evidence.edges()))

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .. import engines
-from ..core.exceptions import EvidenceError, FgrnError, ImpossibleEvidence, LearningError, WiringError, counted
+from ..core.exceptions import EvidenceError, ImpossibleEvidence, WiringError, counted
 from ..core.labels import named
 from ..core.settings import Name
 from ..flow import em
-from ..flow.counts import InMemory
 from ..flow.evidence import encode, known_names
-from ..flow.messages import Messages, Round
+from ..flow.messages import Messages
 from ..flow.sequences import Chained, Link, Sequences, likeliest_path, marked_messages
+from ..learning.learn import EStepOf
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
-from ..queries.assignments import likeliest
+from ..queries.assignments import Assignments
 from ..queries.questions import MostProbable, most_probable
 from ..queries.sampling import sampled, walked
 from ..tables import frames
 from ..tables.encoded import Evidence
 from .blocks import SISO, Block, Diverter, Source
 from .network import Network
+
+
+def _unexplained(
+    error: ImpossibleEvidence, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence
+) -> ImpossibleEvidence:
+    """The error as it is: the rows before have a part in it."""
+    return error
 
 
 class Chain(Network):
@@ -39,7 +47,24 @@ class Chain(Network):
     other. Without that column all rows are one sequence. Messages are per row, given the whole sequence; the
     log-likelihood of a row is that given all rows before it, and sums to that of the sequence. With an impossible row a
     sequence ends: what follows it is impossible, and the rows before do not know of it.
+
+    An epoch of `learn` is one of Baum and Welch, `sample` draws one new sequence of so many rows, and `most_probable`
+    finds the path of Viterbi.
     """
+
+    _cannot: ClassVar[Mapping[str, str]] = {
+        "rounds": "A chain is scanned along its rows: it has neither rounds nor blocks that pause.",
+        "pauses": "A chain is scanned along its rows: it has neither rounds nor blocks that pause.",
+        "cycles or pauses in learning": "A chain is learnt with cycles=1, and no block of it can pause.",
+        "rows elsewhere": "The rows of a chain follow each other; they are learnt from in memory.",
+        "layers": "A chain cannot pause its layers. Use learn.",
+        "max-marginals": "A chain has no max-marginals. Unroll its steps, hmm(..., length=), or use most_probable.",
+        "samples given evidence": (
+            "A chain draws new sequences only. To draw given what is known, unroll it: hmm(..., length=)."
+        ),
+    }
+
+    _explained = staticmethod(_unexplained)
 
     def __init__(self, blocks: Iterable[Block], link: Sequence[str], sequence: str = "sequence") -> None:
         super().__init__(blocks)
@@ -50,18 +75,12 @@ class Chain(Network):
         if sequence in self._wiring.variables:
             raise WiringError(f"A variable is called {sequence!r}, like the column that tells sequences apart.")
 
-    def copy(self) -> Chain:
-        """A chain with the same blocks and parameters, to be taught something else."""
-        other = Chain(self.blocks, self.link, self.sequence)
-        other._parameters, other._trained, other._counted = self._parameters, self._trained, self._counted
-        return other
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Chain):
             return NotImplemented
         return (self.link, self.sequence) == (other.link, other.sequence) and super().__eq__(other)
 
-    __hash__ = None  # learning changes it
+    __hash__ = None  # type: ignore[assignment]  # learning changes it
 
     def __getstate__(self) -> Any:
         return *super().__getstate__(), self.link, self.sequence
@@ -74,53 +93,16 @@ class Chain(Network):
         output, source = self.link
         return f"{super().__repr__()}\n  chained: {output!r} is {source!r} of the next row of its {self.sequence!r}"
 
-    def propagate(
-        self,
-        evidence: frames.Data = None,
-        *,
-        schedule: str = "auto",
-        paused: Collection[Name] = (),
-        rounds: int | None = None,
-        damping: float | None = None,
-        **options: Any,
-    ) -> Messages:
-        """All messages of every row, given its whole sequence. The arguments are those of `Network.propagate`."""
-        if schedule == "rounds" or paused or rounds is not None or damping is not None:
-            raise FgrnError("A chain is scanned along its rows: it has neither rounds nor blocks that pause.")
-        return super().propagate(evidence, **options)
-
-    def steps(self, *arguments: Any, **options: Any) -> Iterator[Round]:
-        """Rounds are for one row by itself, which a chain is not: an error. Build one row as a Network to watch it."""
-        raise FgrnError("A chain is scanned along its rows, and has no rounds to step through.")
-
-    def learn(self, data: frames.Data, *arguments: Any, **options: Any) -> em.History:
-        """Maximum likelihood by T epochs of Baum and Welch. The arguments are those of `Network.learn`; cycles is 1."""
-        names = ("epochs", "cycles")
-        given = {**dict(zip(names, arguments, strict=False)), **options}
-        if given.get("cycles", 1) != 1 or options.get("paused"):
-            raise LearningError("A chain is learnt with cycles=1, and no block of it can pause.")
-        if frames.is_source(data) or options.get("executor") is not None:
-            raise LearningError("The rows of a chain follow each other; they are learnt from in memory.")
-        return super().learn(data, *arguments, **options)
-
-    def learn_by_layer(self, data: frames.Data, **options: Any) -> list[em.History]:
-        """Layers pause each other, which the rows of a chain cannot: an error. Use `learn`."""
-        raise LearningError("A chain cannot pause its layers. Use learn.")
-
     # Behind the scenes
 
-    @staticmethod
-    def _explained(error: ImpossibleEvidence, *_: Any) -> ImpossibleEvidence:
-        return error  # the rows before have a part in it
-
-    def _encode(self, plan: Plan, data: frames.Data) -> Evidence:
+    def _encode(self, plan: Plan, data: frames.Data, weights: Any = None) -> Evidence:
         columns = frames.columns(data)
         output, source = self.link
         if output in columns:
             raise EvidenceError(f"{output!r} is {source!r} of the next row: put what is known of it there.")
         ids = columns.pop(self.sequence, None)
         rows = None if columns else (len(ids) if ids is not None else frames.rows_without_columns(data))
-        encoded = encode(plan, columns, rows)
+        encoded = encode(plan, columns, weights, rows)
         return replace(encoded, begins=_sequence_begins(ids, encoded.rows, self.sequence))
 
     def _structure(self, plan: Plan) -> tuple[object, ...]:
@@ -132,19 +114,18 @@ class Chain(Network):
         sequences = Sequences(runner, plan, programs, encoded, Link.of(plan, *self.link), threads)
         return sequences, self._programs_for(plan, (), sequences.with_hidden()[0])
 
-    def _swept(  # type: ignore[override]
+    def _swept(
         self,
         engine: engines.Engine,
         plan: Plan,
         programs: Programs,
-        values: np.ndarray,
         evidence: Evidence,
         kept: tuple[str, ...],
         threads: int | None,
-        ways: tuple[str, ...],
+        parts: tuple[str, ...],
     ) -> Messages:
         sequences, inner = self._sequences(engine, plan, programs, evidence, threads)
-        return marked_messages(sequences, inner, values, kept).only(kept, ways)
+        return marked_messages(sequences, inner, self._parameters.values, kept).only(kept, parts)
 
     def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
         """The states of all variables of each sequence that are likeliest together: the path of Viterbi.
@@ -153,7 +134,7 @@ class Chain(Network):
         `Network.most_probable`.
         """
         output, source = self.link
-        whole, plan = self._plan(()), self._plan((output,))  # what leads on is decided by the path
+        whole, plan = self._plan(), self._plan((output,))  # what leads on is decided by the path
         encoded = self._encode(plan, evidence)
         programs = self._programs_for(plan, (output,), encoded)
         link, values = Link.of(whole, output, source), self._parameters.values
@@ -163,7 +144,7 @@ class Chain(Network):
         codes = known.codes.astype(np.int32)
         codes[:, known.slot[link.source]] = path
         inner = replace(known, codes=codes)
-        states, _ = likeliest(plan, self._programs_for(plan, (output,), inner), values, inner)
+        states, _ = Assignments(plan, self._programs_for(plan, (output,), inner), values, inner).likeliest()
         states[:, link.output] = plan.layout.table(values, link.table)[path].argmax(axis=1)
         onwards = np.flatnonzero(~encoded.begins)
         states[onwards - 1, link.output] = path[onwards]
@@ -172,28 +153,7 @@ class Chain(Network):
         labels = {name: named(plan.labels[edge], states[:, edge]) for name, edge in edges.items()}
         scales = np.add.reduceat(encoded.log_scale, np.flatnonzero(encoded.begins)) if encoded.rows else np.zeros(0)
         every = [name for name in self._decided(plan) if name != output]
-        return most_probable(labels, weight[encoded.begins] + scales, every, known_names(plan, encoded))
-
-    def sample(
-        self,
-        rows: int = 1,
-        evidence: frames.Data = None,
-        seed: int = 0,
-        *,
-        names: Collection[Name] | None = None,
-    ) -> dict[str, np.ndarray]:
-        """One new sequence of so many rows. Given evidence there is none: an error."""
-        if evidence is not None:
-            raise FgrnError(
-                "A chain draws new sequences only. To draw given what is known, unroll it: hmm(..., length=)."
-            )
-        return super().sample(rows, None, seed, names=names)
-
-    def max_marginals(
-        self, evidence: frames.Data = None, *, names: Collection[Name] | None = None
-    ) -> dict[str, np.ndarray]:
-        """Not along the rows of a chain: an error. `most_probable` has the likeliest path, `hmm(length=)` all steps."""
-        raise FgrnError("A chain has no max-marginals. Unroll its steps, hmm(..., length=), or use most_probable.")
+        return most_probable(labels, weight[encoded.begins] + scales, every, known_names(encoded))
 
     def _sampled(self, plan: Plan, rows: int, generator: np.random.Generator) -> np.ndarray:
         """One sequence: first the hidden variable of all rows, one after the other, then the rest."""
@@ -202,13 +162,24 @@ class Chain(Network):
         states = walked(table, prior, rows, generator)
         return sampled(plan, values, rows, generator, {link.source: states})
 
-    def _estep(self, rows: InMemory) -> Any:
-        weights, begins = rows.weights, rows.evidence.begins
+    def _estep(self, engine: engines.Engine, plan: Plan, programs: Programs, **options: Any) -> EStepOf:
+        return partial(self._along_rows, engine, plan, programs, options["expect"], options["threads"])
+
+    def _along_rows(
+        self,
+        engine: engines.Engine,
+        plan: Plan,
+        programs: Programs,
+        expect: bool,
+        threads: int | None,
+        evidence: Evidence,
+    ) -> em.EStep:
+        weights, begins = evidence.row_weights, evidence.begins
         which = np.cumsum(begins) - 1
         if not np.array_equal(weights, weights[np.flatnonzero(begins)][which]):
             raise EvidenceError("All rows of a sequence have one weight: it counts as a whole.")
-        sequences, inner = self._sequences(rows.engine, rows.plan, rows.programs, rows.evidence, rows.threads)
-        return Chained(sequences, inner, weights, rows.expect)
+        sequences, inner = self._sequences(engine, plan, programs, evidence, threads)
+        return Chained(sequences, inner, weights, expect)
 
 
 def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:

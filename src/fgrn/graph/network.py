@@ -6,154 +6,58 @@ flow (evidence -> messages -> marginals -> counts -> parameters).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from .. import engines
 from ..core import settings
-from ..core.exceptions import FgrnError, ImpossibleEvidence, WiringError, counted, unknown_name, visible
+from ..core.exceptions import FgrnError, ImpossibleEvidence, LearningError
+from ..core.labels import named
 from ..core.settings import Name
-from ..core.variable import Variable
 from ..flow import em, messages
 from ..flow.conflicts import explained
 from ..flow.counts import InMemory
-from ..flow.evidence import encode
+from ..flow.evidence import encode, known_names
 from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages, Round
-from ..flow.parameters import free_parameters, initial
-from ..learning.execution import engine_for
-from ..learning.learn import Learning
+from ..flow.online import POWER, Decayed, Online
+from ..learning import checkpoints
+from ..learning.encoding import table_elsewhere
+from ..learning.execution import engine_for, merging
+from ..learning.layers import steps
+from ..learning.learn import EStepOf, Training, estep_over, online_of
 from ..plan.plan import Plan
-from ..plan.schedule import MOST_PROGRAMS, Programs, special_edges
-from ..queries.questions import Queries
+from ..plan.schedule import Programs
+from ..queries.assignments import Assignments
+from ..queries.questions import MostProbable, Queries, most_probable
+from ..queries.sampling import sampled
 from ..tables import frames
 from ..tables.encoded import Evidence
-from .blocks import SISO, Block, Diverter, Factor, Source, line
-from .supervisor import layers_of, make_plan, specification_of
-from .wiring import Wiring
+from .wired import WiredModel
 
 
-class Network(Learning, Queries):
+class Network(WiredModel, Queries):
     """A discrete Bayesian network as a factor graph in reduced normal form.
 
     Made of `Source`, `SISO` and `Diverter` blocks that meet at `Variable`s. The wiring is checked at once. Two networks
     are equal if their blocks and their parameters are.
     """
 
-    def __init__(self, blocks: Iterable[Block]) -> None:
-        if isinstance(blocks, (Source, Factor, SISO, Diverter)) or not isinstance(blocks, Iterable):
-            raise WiringError(f"A Network is made of a list of blocks. Got {blocks!r} instead.")
-        self._wiring = Wiring(tuple(blocks))
-        self._spec = specification_of(self._wiring.blocks)
-        self._parameters = initial(self._spec)
-        self._plans: dict[frozenset[str], Plan] = {}
-        self._trained: tuple[dict[str, Any], ...] = ()
-        self._counted = None
-        self._programs: dict[tuple[frozenset[str], frozenset[int]], Programs] = {}
+    _cannot: ClassVar[Mapping[str, str]] = {}
+    """What a network of another kind cannot do, and why, in words."""
 
-    # What it is
+    _explained = staticmethod(explained)
 
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """The blocks as they were given: starts, not what has been learnt since."""
-        return self._wiring.blocks
+    def save(self, path: str | Path) -> None:
+        """Write the network to a model file (`.fgrn`); `fgrn.load` reads it back."""
+        from ..files.model_file import save
 
-    @property
-    def variables(self) -> tuple[Variable, ...]:
-        """All variables, in the order of the blocks."""
-        return tuple(self._wiring.variables.values())
-
-    @property
-    def observed(self) -> tuple[str, ...]:
-        """The names of the variables that leave the graph: driven by a block and read by none."""
-        return tuple(name for name in self._wiring.variables if name not in self._wiring.readers)
-
-    def variable(self, name: Name) -> Variable:
-        """A variable by name."""
-        try:
-            found = self._wiring.variables[settings.name_of(name)]
-        except (KeyError, TypeError):
-            raise unknown_name("variable", name, self._wiring.variables) from None
-        settings.check_states(name, found.labels)
-        return found
-
-    @property
-    def is_tree(self) -> bool:
-        """Whether there is no loop, so that two sweeps are exact."""
-        return self._wiring.is_tree
-
-    @property
-    def diameter(self) -> int:
-        """The most blocks between two variables: as many parallel rounds bring every message everywhere."""
-        return self._wiring.diameter
-
-    @property
-    def layers(self) -> tuple[tuple[str, ...], ...]:
-        """The names of tables and priors by layer, the lowest first: what `learn_by_layer` learns together."""
-        return layers_of(self._wiring)
-
-    def table(self, name: Name) -> np.ndarray:
-        """The table of the SISO block with this output, (input states, output states); read-only."""
-        return self._spec.layout.table(
-            self._parameters.values, self._spec.layout.table_number(settings.name_of(name, self.variable))
-        )
-
-    def prior(self, name: Name) -> np.ndarray:
-        """The prior of the Source of this variable, (states,); read-only."""
-        return self._spec.layout.prior(
-            self._parameters.values, self._spec.layout.prior_number(settings.name_of(name, self.variable))
-        )
-
-    @property
-    def trained(self) -> tuple[dict[str, Any], ...]:
-        """How it was taught: one mapping for each time, with rows, settings, likelihood, and how it was run.
-
-        "engine" and "merge" are those that were chosen where they were not given, "kernel" is the way the engine took.
-        A merge of None found out whether it pays to count equal rows once; an engine of None is that of a table without
-        missing values, whose rows are counted without one.
-        """
-        return self._trained
-
-    @property
-    def free_parameters(self) -> int:
-        """How many numbers learning may choose: cells of tables and priors, less one for every row."""
-        return free_parameters(self._spec)
-
-    def copy(self) -> Network:
-        """A network with the same blocks and parameters, to be taught something else."""
-        other = Network(self.blocks)
-        other._parameters, other._trained, other._counted = self._parameters, self._trained, self._counted
-        return other
-
-    def reset(self) -> None:
-        """Forget what was learnt: everything as the blocks give it."""
-        self._parameters, self._trained = initial(self._spec), ()
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Network) or type(other) is not type(self):
-            return NotImplemented
-        return self.blocks == other.blocks and self._parameters == other._parameters
-
-    __hash__ = None  # type: ignore[assignment]  # learning changes it
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self.blocks, self._parameters, self._trained, self._counted
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.__init__(state[0])  # type: ignore[misc]
-        self._parameters, self._trained, self._counted = state[1:]
-
-    def __repr__(self) -> str:
-        shape = f"tree of diameter {self.diameter}" if self.is_tree else "with loops"
-        lines = [
-            f"Network of {counted(len(self.variables), 'variable')} and {counted(len(self.blocks), 'block')}, {shape}"
-        ]
-        lines += [f"  {line(block)}" for block in self.blocks[:40]]
-        if len(self.blocks) > 40:
-            lines.append(f"  ... {counted(len(self.blocks) - 40, 'more block')}")
-        return "\n".join(map(visible, lines))
+        save(self, path)
 
     def _repr_html_(self) -> str:
         """The network as notebooks show it: drawn, with its beliefs."""
@@ -192,7 +96,7 @@ class Network(Learning, Queries):
             paused: outputs of SISO blocks that let no message through.
             rounds: the most parallel rounds; unless given, the diameter of a tree, 500 on a loop.
             damping: how much of the old message stays in a new one; unless given, 0 on a tree and 0.5 on a loop.
-            tolerance: on a loop, messages that move by no more than this have come to rest.
+            tolerance: on a loop, messages that move by no more than this have converged.
             engine: "reference", "cpu" (compiled; see `fgrn.warm`), or "auto": the first for a little work, the second
                 for more. They agree to about 1e-10. Which one it is depends on the network and the number of rows
                 alone: the same call gives the same bits.
@@ -201,7 +105,7 @@ class Network(Learning, Queries):
         settings.choice("schedule", schedule, ("auto", "sweeps", "rounds"))
         settings.choice("impossible", impossible, ("raise", "mark"))
         settings.number("tolerance", tolerance)
-        paused = settings.variable_names("paused", paused, own=self.variable)
+        paused = self._paused(paused)
         plan = self._plan(paused)
         encoded = self._encode(plan, evidence)
         kept = plan.names if keep is None else settings.variable_names("keep", keep, own=self.variable)
@@ -217,6 +121,7 @@ class Network(Learning, Queries):
             raise FgrnError('This network has loops, where two sweeps are not enough. Use schedule="rounds".')
         asked_for_rounds = schedule == "auto" and not (rounds is None and damping is None)
         if schedule == "rounds" or asked_for_rounds or not plan.is_tree:
+            self._require("rounds")
             most, rest = self._round_settings(plan, rounds, damping)
             found = messages.settled(
                 runner, plan, programs, self._parameters.values, encoded, most, rest, tolerance,
@@ -224,7 +129,7 @@ class Network(Learning, Queries):
             )  # fmt: skip
             found = found.only(kept, ways)
         else:
-            found = self._swept(runner, plan, programs, self._parameters.values, encoded, kept, threads, ways)
+            found = self._swept(runner, plan, programs, encoded, kept, threads, ways)
         if impossible == "raise":
             try:
                 refuse_impossible(np.flatnonzero(found.impossible))
@@ -246,8 +151,9 @@ class Network(Learning, Queries):
 
         It ends when nothing has changed, or after the most rounds, which are those of `propagate`.
         """
+        self._require("rounds")
         settings.number("tolerance", tolerance)
-        paused = settings.variable_names("paused", paused, own=self.variable)
+        paused = self._paused(paused)
         plan = self._plan(paused)
         encoded = self._encode(plan, evidence)
         runner = engine_for(engine, plan, encoded.rows)
@@ -255,51 +161,302 @@ class Network(Learning, Queries):
         values = self._parameters.values
         most, rest = self._round_settings(plan, rounds, damping)
         exact_after = self._rounds_needed(plan) if plan.is_tree and rest == 0 else None
-        yield from messages.stepped(runner, plan, programs, values, encoded, most, rest, tolerance, exact_after)
+        return messages.stepped(runner, plan, programs, values, encoded, most, rest, tolerance, exact_after)
 
-    # What it is for: see also `Learning` and `Queries`
+    # Learning
 
-    def save(self, path: str | Path) -> None:
-        """Write the network to a model file (`.fgrn`); `fgrn.load` reads it back."""
-        from ..files.model_file import save
+    def learn(
+        self,
+        data: frames.Data,
+        epochs: int = 20,
+        cycles: int = 1,
+        smoothing: float | Mapping[str, float] = 0.0,
+        weights: Any = None,
+        holes: str = "expect",
+        seed: int = 0,
+        *,
+        starts: int = 1,
+        tolerance: float = 0.0,
+        accelerate: bool = False,
+        cycle_tolerance: float = 1e-10,
+        hold: bool = True,
+        only: Collection[Name] | None = None,
+        paused: Collection[Name] = (),
+        engine: str = "auto",
+        threads: int | None = None,
+        merge: bool | None = None,
+        watch: em.Watcher | None = None,
+        online: Online | None = None,
+        checkpoint: checkpoints.Place = None,
+        every: int = checkpoints.EVERY,
+        resume: bool = False,
+        executor: Any = None,
+    ) -> em.History:
+        """Maximum likelihood by T epochs of K cycles, from the messages at the two ends of every block.
 
-        save(self, path)
+        Learning goes on from the parameters as they are; a table that was not given is drawn from `seed` first.
+
+        Args:
+            data: the rows to learn from: labels, codes, distributions and unknown values, on any variable. Also what
+                is not in memory: a path, a glob, a dataset of Arrow, batches of rows, or a `Stream`.
+            epochs: how often the evidence is presented (T).
+            cycles: how often each table is updated on the messages of one epoch (K); 1 is the incremental algorithm.
+            smoothing: a Dirichlet count per cell of every table, or a mapping from tables and priors to counts; priors
+                are smoothed only if named.
+            weights: one weight per row; the name of a column where `data` is not in memory.
+            holes: "expect" counts an unknown leaf as the model expects it (the paper); "ignore" leaves it out. Both
+                lead to the same tables; the second in fewer epochs where much is missing.
+            seed: for the random starts.
+            starts: how many starts; the best is kept. The first goes on from the tables as they are; for the others
+                every table that is learnt and was not given is drawn anew.
+            tolerance: stop when an epoch, or a round of three with `accelerate`, gains no more than this per row in the
+                log-likelihood with the logarithm of the smoothing prior. 0 runs all epochs.
+            accelerate: extrapolate the steps of EM (SQUAREM, see `fgrn.flow.acceleration`): several times fewer epochs
+                where plain EM is slow. The objective never falls. For cycles=1.
+            cycle_tolerance: a table that moves by no more than this in a cycle is left alone until the next epoch.
+            hold: keep the messages from cycle to cycle (the paper), or make them again in constant memory.
+            only: the tables and priors to learn, all others frozen.
+            paused: outputs of SISO blocks that let no message through.
+            engine: "reference", "cpu", or "auto".
+            threads: how many threads; all processors unless given. The result does not depend on it.
+            merge: count equal rows once, with their weight (True) or one by one (False); unless given, what pays.
+            watch: called after every epoch with (start, epoch, log-likelihood per row); learning ends, and keeps what
+                it has, when it returns True.
+            online: what was counted in earlier batches, see `Network.online`; these rows are the next batch.
+            checkpoint: a file to keep how far learning has come in, see `Checkpoint`.
+            every: how many epochs are between two checkpoints.
+            resume: go on from the checkpoint, if it is there, to the same tables, bit for bit, as without interruption.
+                There may be more epochs and starts than before; `engine` and `merge` stay as they were unless given.
+            executor: a client of dask.distributed, whose workers keep the rows and count them. The data is then a Dask
+                dataframe, or Parquet files that every worker can read; the result is the same.
+
+        Names of tables are those of the SISO blocks' outputs or of their tie, names of priors those of the Sources'
+        variables. The tables are changed when all is done: an error or an interruption leaves the network as it was.
+        """
+        smoothing = settings.by_name(smoothing, self.variable) if isinstance(smoothing, Mapping) else smoothing
+        settings.choice("holes", holes, ("expect", "ignore"))
+        settings.choice("merge", merge, (True, False, None))
+        rule = em.Rule(epochs, cycles, tolerance, cycle_tolerance, starts, seed, accelerate)
+        if rule.cycles > 1 or paused:
+            self._require("cycles or pauses in learning", LearningError)
+        if executor is not None or frames.is_source(data):
+            self._require("rows elsewhere", LearningError)
+        paused = self._paused(paused)
+        plan = self._plan(paused)
+        if not plan.is_tree:
+            raise LearningError(
+                "This network has loops, where messages are not exact and their counts would not be the expected ones. "
+                "Join the variables on the loop in a product-space Diverter, which makes a tree of it."
+            )
+        if holes == "ignore" and plan.is_factor.any():
+            raise LearningError('Only the leaves of a Network can ignore their holes; with Factors use holes="expect".')
+        elsewhere = table_elsewhere(plan, data, weights, executor)
+        table = self._encode(plan, data, weights) if elsewhere is None else elsewhere.scaled(self._wiring.log_scale)
+        if online is not None and (rule.starts > 1 or rule.accelerate or checkpoint is not None):
+            raise LearningError(
+                "Batches seen once go on from the tables as they are: starts=1, accelerate=False, and no checkpoint."
+            )
+        spec = (
+            self._spec
+            if only is None
+            else self._spec.restricted(settings.variable_names("only", only, own=self.variable))
+        )
+        training = Training(self, self._structure(plan), spec.without(paused), table, rule, smoothing, holes, watch)
+        programs = self._programs_for(plan, paused, table)
+        with checkpoints.stage_journal(checkpoint, every, resume) as journal:
+            engine, merge = checkpoints.as_begun(journal, table, engine, merge)
+            runner = engine_for(engine, plan, table.rows * epochs * cycles)
+            merge = merging(merge, rule, table)
+            here = table.place != "workers"  # a worker has several tasks at once
+            make = self._estep(
+                runner, plan, programs, expect=holes == "expect", hold=hold and table.in_memory,
+                threads=1 if threads is None and not here else threads, merge=merge, rests=not here,
+            )  # fmt: skip
+            counting = table.estep(partial(estep_over, make, partial(self._explained, plan=plan, programs=programs)))
+            batch = None if online is None else Decayed(counting, online)
+            run = {"engine": runner.name, "merge": merge}
+            learnt = training.run(batch or counting, self._parameters, journal, run, hold=hold)
+        self._parameters, history, record = learnt
+        if batch is not None:
+            batch.close()
+        self._counted = None if online is None else (self._parameters, replace(online))
+        self._trained += (record,)
+        return history
+
+    def online(self, weight: float = 0.0, power: float = POWER, effective_size: float | None = None) -> Online:
+        """What to pass to `learn` with every batch of rows that are seen once; see `Online` for the rule.
+
+        To go on where the last batch ended, also after `fgrn.load`, pass `online_state` instead.
+
+        Args:
+            weight: how many rows the tables as they are stand for, without the smoothing of the last time of learning,
+                which is not counted twice; 0 if the first batch is to begin anew.
+            power: of the step by which old counts are forgotten, from 0.5 to 1.
+            effective_size: how many rows of today those before stand for, at most, where what is learnt changes with
+                time; None if it does not.
+        """
+        settings.number("weight", weight, LearningError)
+        if not weight:
+            return Online(power, effective_size)
+        alone = self.propagate(None, parts=["marginal"], engine="reference")  # the same bits every time
+        beliefs = [alone.marginal(name)[0] for name in self._plan().names]
+        last = self._trained[-1] if self._trained else None
+        running = online_of(self._plan(), self._spec, self._parameters.values, beliefs, weight, effective_size, last)
+        return Online(power, effective_size, 1, weight, running)
+
+    def learn_by_layer(self, data: frames.Data, *, together: int = 0, **options: Any) -> list[em.History]:
+        """Learn layer after layer from the bottom, as the paper does; then all together for `together` epochs.
+
+        While a layer is learnt the ones below it are frozen and the SISO blocks above it pause, so that nothing
+        propagates above its Diverters. The options are those of `learn`, for each layer.
+        """
+        self._require("layers", LearningError)
+        for name in ("only", "paused"):
+            if name in options:
+                raise LearningError(f"The layers decide what is {name!r}; leave it out, or use learn.")
+        settings.whole("together", together, 0)
+        before = self._parameters, self._trained, self._counted
+        kept = {name: options.pop(name) for name in ("checkpoint", "every", "resume") if name in options}
+        try:
+            with checkpoints.open_journal(**{"checkpoint": None, **kept}) as options["checkpoint"]:
+                layers = steps(self._spec, self.layers)
+                executor = options.pop("executor", None)
+                data = table_elsewhere(self._plan(), data, options.get("weights"), executor) or data
+                histories = [self.learn(data, only=layer, paused=above, **options) for layer, above in layers]
+                if together:
+                    histories.append(self.learn(data, **{**options, "epochs": together, "starts": 1}))
+        except BaseException:
+            self._parameters, self._trained, self._counted = before
+            raise
+        return histories
+
+    # Joint assignments: see `Queries` for all other questions
+
+    def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
+        """The states of all variables that are likeliest together, given what is known, and their log-probability.
+
+        For one row of plain values the answer has plain labels, for a table it has a column of each.
+
+        Args:
+            evidence: see `propagate`.
+            names: which variables of that one assignment to return, all that are observed unless given. It chooses
+                what is returned, and not what is maximised: the states of all variables are likeliest together. For the
+                likeliest state of one variable whatever the others are, take the largest of `posterior`; for that of a
+                few, of `BayesianNetwork.joint`. Where variables that are not known are left out, a warning says that
+                this is a part of the most probable joint assignment, and so does the answer when it is printed.
+        """
+        given = self._assignments(evidence)
+        found = given.likeliest_labels(self._asked(names), frames.is_one_row(evidence))
+        otherwise = () if names is None else self._asked(None)
+        return most_probable(*found, self._decided(given.plan), known_names(given.evidence), otherwise)
+
+    def _decided(self, plan: Plan) -> list[str]:
+        """The variables that an assignment decides: those of Sources and tables, and not the copies at Diverters."""
+        layout = self._spec.layout
+        named = (*layout.prior_names, *(name for group in layout.table_names for name in group), *self.observed)
+        return [name for name in named if name in plan.index]
+
+    def max_marginals(
+        self, evidence: frames.Data = None, *, names: Collection[Name] | None = None
+    ) -> dict[str, np.ndarray]:
+        """For each state of a variable, how probable the likeliest states of everything are that it goes with.
+
+        Logarithms, (rows, states), by variable; -inf for a state that cannot be. The largest of each row is the
+        log-probability of `most_probable`.
+
+        Args:
+            evidence: see `propagate`.
+            names: the variables to ask for, all that are observed unless given.
+        """
+        self._require("max-marginals")
+        given = self._assignments(evidence)
+        asked = self._asked(names)
+        found = given.max_marginals([given.plan.edge(name) for name in asked])
+        return dict(zip(asked, found, strict=True))
+
+    def sample(
+        self,
+        rows: int = 1,
+        evidence: frames.Data = None,
+        seed: int = 0,
+        *,
+        names: Collection[Name] | None = None,
+    ) -> dict[str, np.ndarray]:
+        """New rows: the labels of some variables, those observed unless named.
+
+        Without evidence they are drawn along the blocks, causes first; with it, given what is known: `rows`
+        for each row of the evidence, one after the other.
+        """
+        settings.whole("rows", rows, 0)
+        settings.whole("seed", seed, 0)
+        plan, generator = self._plan(), np.random.default_rng(seed)
+        edges = {name: plan.edge(name) for name in self._asked(names)}
+        if evidence is None and not plan.is_factor.any():
+            codes = self._sampled(plan, rows, generator)[:, list(edges.values())]
+        else:
+            self._require("samples given evidence")
+            codes = self._assignments(evidence).sampled(list(edges.values()), rows, generator)
+        return {
+            name: named(plan.labels[edge], column) for (name, edge), column in zip(edges.items(), codes.T, strict=True)
+        }
+
+    def multiplications(self, data: frames.Data, *, direct: bool = False) -> int:
+        """The multiplications all messages of these rows take, with the linear cascade or by the bare product rule."""
+        from ..engines.reference import Reference
+
+        given = self._assignments(data)
+        engine = Reference(direct=direct)
+        prepared = engine.prepare(given.plan, given.programs, given.programs.everything, given.evidence)
+        prepared.load(given.values).propagate(["marginal"])
+        return engine.multiplications
 
     # Behind the scenes: what a network of another kind does in its own way
 
-    def _encode(self, plan: Plan, data: frames.Data) -> Evidence:
-        encoded, scale = encode(plan, data), self._wiring.log_scale
-        return encoded.scaled(scale) if scale else encoded
+    def _encode(self, plan: Plan, data: frames.Data, weights: Any = None) -> Evidence:
+        return encode(plan, data, weights).scaled(self._wiring.log_scale)
 
-    def _estep(self, rows: InMemory) -> em.EStep:
-        return rows
+    def _estep(self, engine: engines.Engine, plan: Plan, programs: Programs, **options: Any) -> EStepOf:
+        return partial(_row_by_row, engine, plan, programs, **options)
 
     def _structure(self, plan: Plan) -> tuple[object, ...]:
         return (plan,)
 
-    _swept = staticmethod(messages.sweep)
-    _explained = staticmethod(explained)
+    def _swept(
+        self,
+        engine: engines.Engine,
+        plan: Plan,
+        programs: Programs,
+        evidence: Evidence,
+        kept: tuple[str, ...],
+        threads: int | None,
+        parts: tuple[str, ...],
+    ) -> Messages:
+        return messages.sweep(engine, plan, programs, self._parameters.values, evidence, kept, threads, parts)
+
+    def _sampled(self, plan: Plan, rows: int, generator: np.random.Generator) -> np.ndarray:
+        return sampled(plan, self._parameters.values, rows, generator, {})
 
     # Behind the scenes
 
-    def _plan(self, paused: Collection[str]) -> Plan:
-        for name in paused:
-            self._spec.layout.table_number(name)
-            driver = self._wiring.drivers.get(name)
-            if driver is not None and not isinstance(self._wiring.blocks[driver], SISO):
-                raise FgrnError(f"{name!r} is not the output of a SISO block, and only those can pause.")
-        key = frozenset(paused)
-        if key not in self._plans:
-            self._plans[key] = make_plan(self._wiring, key)
-        return self._plans[key]
+    def _require(self, ability: str, kind: type[FgrnError] = FgrnError) -> None:
+        """Refuse what a network of this kind cannot do."""
+        if ability in self._cannot:
+            raise kind(self._cannot[ability])
 
-    def _programs_for(self, plan: Plan, paused: Collection[str], evidence: Evidence) -> Programs:
-        key = (frozenset(paused), special_edges(plan, evidence.edges(), evidence.soft_edges()))
-        if key not in self._programs:
-            if len(self._programs) >= MOST_PROGRAMS:
-                self._programs.clear()
-            self._programs[key] = Programs(plan, key[1])
-        return self._programs[key]
+    def _paused(self, paused: Collection[Name]) -> tuple[str, ...]:
+        """The outputs of SISO blocks that pause, by name."""
+        found = settings.variable_names("paused", paused, own=self.variable)
+        if found:
+            self._require("pauses")
+        return tuple(found)
+
+    def _assignments(self, evidence: frames.Data) -> Assignments:
+        """Joint states of all variables given evidence, if two sweeps are exact."""
+        plan = self._plan()
+        if not plan.is_tree:
+            raise FgrnError("This network has loops, on which only sums of messages are approximated.")
+        encoded = self._encode(plan, evidence)
+        return Assignments(plan, self._programs_for(plan, (), encoded), self._parameters.values, encoded)
 
     def _rounds_needed(self, plan: Plan) -> int:
         """The diameter; where blocks pause the pieces may be longer than the whole was."""
@@ -312,3 +469,8 @@ class Network(Learning, Queries):
             return (self._rounds_needed(plan) if plan.is_tree and rest == 0 else 500), rest
         settings.whole("rounds", rounds, 0)
         return rounds, rest
+
+
+def _row_by_row(engine: engines.Engine, plan: Plan, programs: Programs, evidence: Evidence, **options: Any) -> em.EStep:
+    """The E-step over rows that do not depend on each other."""
+    return InMemory(engine, plan, programs, evidence, evidence.row_weights, **options)

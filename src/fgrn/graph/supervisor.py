@@ -1,7 +1,7 @@
-"""The Supervisor: from a wired graph to its Plan.
+"""The Supervisor: makes the Plan of a wired graph.
 
-A paused SISO block lets nothing through: the graph is planned as if it were cut there, which is how layers are
-trained one after the other.
+A paused SISO block passes no messages: the graph is planned as if it were cut there, which is how layers are learnt one
+after the other.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from .blocks import SISO, Block, Diverter, Factor, Source
 from .wiring import Wiring
 
 LONGEST_RUN = 2**12
-"""Joint states of one run of a product space, at most, unless its last part has more: the index stays in the cache."""
+"""The most joint states of a run of a product space, unless its last part has more: the index fits the cache."""
 
 
 def layout_of(blocks: Iterable[Block]) -> Layout:
-    """One table per SISO block or Factor, or per tie, and one prior per Source."""
+    """Return the layout of parameters: one table per SISO block or Factor, or per tie, and one prior per Source."""
     tables: dict[str, tuple[list[str], tuple[int, int]]] = {}
     priors: dict[str, int] = {}
     for block in blocks:
         if isinstance(block, (SISO, Factor)):
-            # a tie and an output may have the same name and still be two tables
+            # a tie and an output may have the same name, but are two tables
             key = f"tie {block.tie}" if block.tie else f"output {block.name}"
             tables.setdefault(key, ([], block.shape))[0].append(block.name)
         elif isinstance(block, Source):
@@ -43,7 +43,7 @@ def layout_of(blocks: Iterable[Block]) -> Layout:
 
 
 def specification_of(blocks: Sequence[Block]) -> Specification:
-    """Where every table and prior starts, and what it may become."""
+    """Return the initial tables and priors of the blocks, and their constraints."""
     layout = layout_of(blocks)
     sisos = {block.name: block for block in blocks if isinstance(block, (SISO, Factor))}
     sources = {block.variable.name: block for block in blocks if isinstance(block, Source)}
@@ -59,7 +59,7 @@ def specification_of(blocks: Sequence[Block]) -> Specification:
 
 
 def make_plan(wiring: Wiring, paused: Collection[str] = ()) -> Plan:
-    """The Plan of a graph, cut at the SISO blocks whose outputs are named in `paused`."""
+    """Return the Plan of a graph, cut at the SISO blocks whose outputs are named in `paused`."""
     layout = layout_of(wiring.blocks)
     edge = {name: number for number, name in enumerate(wiring.variables)}
     table = {name: number for number, names in enumerate(layout.table_names) for name in names}
@@ -90,7 +90,7 @@ def make_plan(wiring: Wiring, paused: Collection[str] = ()) -> Plan:
     mapped = 0
     for diverter in diverters:
         sizes = [size for _, size in diverter.space]
-        runs.append(_run(sizes))
+        runs.append(_run_length(sizes))
         for position, (variable, axes) in enumerate(zip(diverter.reads + diverter.drives, diverter.legs, strict=True)):
             number, into = edge[variable.name], position < len(diverter.reads)
             siso = -1 if into else siso_of_input.get(number, -1)
@@ -139,7 +139,7 @@ def make_plan(wiring: Wiring, paused: Collection[str] = ()) -> Plan:
     )
 
 
-def _run(sizes: Sequence[int]) -> int:
+def _run_length(sizes: Sequence[int]) -> int:
     """How many joint states make a run: those of the last parts of a space, as many as the cache likes."""
     run = 1
     for size in reversed(sizes):
@@ -150,7 +150,7 @@ def _run(sizes: Sequence[int]) -> int:
 
 
 def _index_vectors(sizes: Sequence[int], axes: Sequence[int], run: int) -> list[np.ndarray]:
-    """The state of some parts of a space, per run of joint states, and what is added to it per place in the run."""
+    """Return the index of some parts of a space for each run of joint states, and the offset within a run."""
     strides = [0] * len(sizes)
     for position, axis in enumerate(axes):
         strides[axis] = prod(sizes[other] for other in axes[position + 1 :])
@@ -169,10 +169,10 @@ def _index_vectors(sizes: Sequence[int], axes: Sequence[int], run: int) -> list[
 def _order(
     blocks: list[Block], edge: dict[str, int], driver: np.ndarray, reader: np.ndarray
 ) -> tuple[list[tuple[int, int, int]] | None, list[int]]:
-    """Every block once, outwards from a root of each piece, with the edge that leads to the root (-1 at a root).
+    """Return every block once, outwards from a root of each component, with its edge towards the root (-1 at a root).
 
-    The root is a Diverter where there is one: its product is then the posterior and the likelihood at once.
-    Blocks are numbered within their kind. None for the order if a loop is met.
+    The root is a Diverter if there is one: its product gives the posterior and the likelihood at once. Blocks are
+    numbered within their kind. The order is None if there is a loop.
     """
     edges_of = [[edge[variable.name] for variable in (*block.reads, *block.drives)] for block in blocks]
     first_siso = sum(isinstance(block, (Source, Factor)) for block in blocks)
@@ -187,7 +187,7 @@ def _order(
         roots.append(len(order))
         seen[start] = True
         queue = [(start, -1)]
-        for block, parent in queue:  # the list grows while it is walked: breadth first
+        for block, parent in queue:  # the list grows during the loop: breadth first
             if block < first_siso:
                 order.append((SOURCE, block, parent))
             elif block < first_diverter:
@@ -208,7 +208,10 @@ def _order(
 
 
 def layers_of(wiring: Wiring) -> tuple[tuple[str, ...], ...]:
-    """A Diverter is one layer above the highest below it; tables and priors are in the layer of their Diverter."""
+    """Return the names of tables and priors by layer; a Diverter is one layer above the highest Diverter below it.
+
+    Tables and priors are in the layer of their Diverter.
+    """
     if any(isinstance(block, Factor) for block in wiring.blocks):
         raise WiringError("A network with Factors has no layers: they are tables between variables, not above them.")
     layer_of_edge: dict[str, int] = {}
@@ -217,7 +220,7 @@ def layers_of(wiring: Wiring) -> tuple[tuple[str, ...], ...]:
     for name in pending:
         layer_of_edge[name] = 0
     waiting = [len(block.drives) for block in wiring.blocks]
-    for name in pending:  # grows while it is walked: leaves first
+    for name in pending:  # the list grows during the loop: leaves first
         number = wiring.drivers.get(name)
         if number is None:
             continue

@@ -1,4 +1,4 @@
-"""How blocks are joined: every variable with its driver and its reader, checked in words. No arithmetic here."""
+"""How blocks are joined: every variable with its driver and its reader, and checks of them. No arithmetic."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..core.variable import Variable
 from .blocks import SISO, Block, Diverter, Factor, Source, same, title
 
 TABLE_LIMIT = 2**28
-"""Most cells of one table: 2 GiB, and learning holds a few copies."""
+"""The most cells of one table: 2 GiB, and learning holds a few copies."""
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """Blocks whose joints have been checked: every variable, its driver and its reader."""
+    """Blocks with checked connections: every variable, its driver and its reader."""
 
     blocks: tuple[Block, ...]
     variables: dict[str, Variable] = field(init=False)
@@ -105,13 +105,13 @@ class Wiring:
                 raise WiringError(f"The {what} would have {cells:,} cells; the limit is {TABLE_LIMIT:,}.")
 
     def block_neighbours(self, name: str) -> Iterator[int]:
-        """The blocks at the two ends of a variable."""
+        """Yield the numbers of the blocks at the two ends of a variable."""
         for side in (self.drivers, self.readers):
             if name in side:
                 yield side[name]
 
     def _distances_from(self, start: str) -> dict[str, int]:
-        """How many blocks lie between `start` and each variable it reaches."""
+        """Return the number of blocks between `start` and each variable that is reached from it."""
         distance, queue, visited = {start: 0}, deque([start]), set[int]()
         while queue:
             name = queue.popleft()
@@ -131,7 +131,7 @@ class Wiring:
 
     @cached_property
     def log_scale(self) -> float:
-        """The logarithm of what was taken out of the factors, which enters the likelihood of every row."""
+        """The log of the scales taken out of all Factors, which is added to the likelihood of every row."""
         return sum(block.log_scale for block in self.blocks if isinstance(block, Factor))
 
     @cached_property
@@ -142,9 +142,9 @@ class Wiring:
 
     @cached_property
     def diameter(self) -> int:
-        """The most blocks a message has to cross from one variable to another: the rounds that reach everything."""
+        """The most blocks between two variables: the number of rounds until every message has reached everything."""
         start = next(iter(self.variables))
-        if self.is_tree:  # the farthest from anywhere is one end of a longest path
+        if self.is_tree:  # the variable farthest from any other is one end of a longest path
             distances = self._distances_from(start)
             far = max(distances, key=distances.__getitem__)
             return max(self._distances_from(far).values())
@@ -152,7 +152,7 @@ class Wiring:
 
 
 def check_ties(blocks: Iterable[Block]) -> None:
-    """Refuse blocks that share a table and differ in it."""
+    """Raise WiringError if tied blocks differ in shape, table, support or `learn`."""
     first: dict[str, SISO | Factor] = {}
     for block in blocks:
         if isinstance(block, (SISO, Factor)) and block.tie is not None:

@@ -2,9 +2,9 @@
 
 A run has one stage for each time a network learns: one for `Network.learn`, one per layer for `learn_by_layer`, one
 per number of hidden states where an estimator tries several. A stage knows what it is about (network, rows, settings),
-the parameters it began with and how far each start has come. `files.checkpoint_file` describes the bytes.
+the parameters it began with and how far each start has come. Its bytes are told in `files.checkpoint_file`.
 
-    opened(...)  ->  Journal  ->  a Keeper for each stage  ->  em.learn
+    open_journal(...)  ->  Journal  ->  a Keeper for each stage  ->  em.learn
 
 Without a file a journal is in memory alone: estimators have one, to keep what was learnt when `fit` is interrupted.
 """
@@ -14,45 +14,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import partial
-from hashlib import blake2b
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from ..core import settings
-from ..core.distributions import ROW_SUM_TOLERANCE
 from ..core.exceptions import CheckpointError, CheckpointWarning, LearningError, warn
 from ..engines import engine_names
 from ..flow.em import Outcome, Rule, Start, outcome
 from ..flow.parameters import Parameters, Specification
 from ..plan.plan import Layout
-from ..tables.encoded import Evidence, Spread
+from ..tables.encoded import EncodedTable
+from .run_identity import differences, is_possible
 
 Result = TypeVar("Result")
 
 EVERY = 5
 """Epochs between two checkpoints, unless said otherwise."""
-
-BYTES_AT_ONCE = 2**22
-"""Of an array that does not lie row by row, as much is copied at a time to be digested."""
-
-MAY_GROW = ("epochs", "starts")
-"""Settings that may be raised when learning goes on: what was learnt so far is a part of the longer run."""
-
-ADDED_LATER = {"accelerate": False}
-"""Settings that older checkpoints do not name, and what they were."""
-
-DIGESTS = {
-    "network": "the network, or what of it is learnt, differs",
-    "names": "the columns differ",
-    "values": "the values of the table differ",
-    "weights": "the weights of the rows differ",
-    "pieces": "the rows are in other pieces on a cluster, or were on one machine, so that sums are rounded otherwise",
-}
-"""What is compared without being kept."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +89,7 @@ def _objective(start: Start) -> float:
 
 
 @contextmanager
-def opened(
+def open_journal(
     checkpoint: Place, every: int = EVERY, resume: bool = False, interruptible: bool = False
 ) -> Iterator[Journal | None]:
     """The journal of a checkpoint, which is over when the context ends well; one that is open stays so.
@@ -148,9 +128,9 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def kept(checkpoint: Place, every: int, resume: bool) -> Iterator[Journal | None]:
+def stage_journal(checkpoint: Place, every: int, resume: bool) -> Iterator[Journal | None]:
     """The journal of one time of learning, if there is a checkpoint; what was learnt is on the disk if it fails."""
-    with opened(checkpoint, every, resume) as journal:
+    with open_journal(checkpoint, every, resume) as journal:
         try:
             yield journal
         except BaseException:
@@ -159,7 +139,7 @@ def kept(checkpoint: Place, every: int, resume: bool) -> Iterator[Journal | None
             raise
 
 
-def as_begun(journal: Journal | None, evidence: Evidence, engine: str, merge: bool | None) -> tuple[str, bool | None]:
+def as_begun(journal: Journal | None, table: EncodedTable, engine: str, merge: bool | None) -> tuple[str, bool | None]:
     """The engine and whether to merge rows: as named, or else as the stage that goes on was begun.
 
     What "auto" and None mean depends on the number of epochs, which may grow, and on `fgrn.warm`; sums are rounded
@@ -168,7 +148,7 @@ def as_begun(journal: Journal | None, evidence: Evidence, engine: str, merge: bo
     before = {} if journal is None else journal.before
     if engine == "auto" and before.get("engine") in engine_names():
         engine = before["engine"]
-    if merge is None and isinstance(before.get("merge"), bool) and evidence.in_memory:
+    if merge is None and isinstance(before.get("merge"), bool) and table.in_memory:
         merge = before["merge"]
     return engine, merge
 
@@ -196,7 +176,7 @@ class Journal:
             return [], False
         try:
             is_there = self.path.exists()
-        except OSError:  # a folder that nobody may look into, which writing will tell
+        except OSError:  # a folder that cannot be read: writing will say so
             is_there = False
         if not is_there:
             return [], False
@@ -216,18 +196,17 @@ class Journal:
         """What the next stage was about when it was begun; nothing if it is new."""
         return self._stages[self._next].about if self._next < len(self._stages) else {}
 
-    def keeper(self, *described: Any, **others: Any) -> StageKeeper:
-        """Who keeps the next stage, which is described as `about` wants it."""
-        told = {} if self.path is None else about(*described, **others)
+    def keeper(self, model: Any, about: Callable[[], dict[str, Any]]) -> StageKeeper:
+        """The keeper of the next stage, in which a model learns; see `run_identity.about`."""
+        told = {} if self.path is None else about()
         self._next += 1
-        return StageKeeper(self, self._next - 1, described[0], told)
+        return StageKeeper(self, self._next - 1, model, told)
 
     def finished(self, work: Callable[[], Result], so_far: Callable[[], Result | None] = lambda: None) -> Result:
-        """What some work of the run comes to; if it is interrupted, what there is of it so far.
+        """The result of some work of the run; if it is interrupted, the result so far.
 
-        Where there is nothing of it yet, and it would be a pity for what was done before, it is done once more, and
-        asked to stop soon, with the stages it has begun. An interruption before any epoch, or the second one, is what
-        it is everywhere else.
+        Where there is none yet, but earlier work would be lost, it is done once more, and asked to stop soon, with the
+        stages it has begun. An interruption before any epoch, and a second one, end the run as usual.
         """
         first = self._next
         try:
@@ -265,7 +244,7 @@ class Journal:
         if not found:
             frozen = ~spec.learnt
             every = [stage.began, *(one for start in stage.starts for one in start.kept)]
-            if len(stage.starts) > rule.starts or not all(_is_possible(one, spec) for one in every):
+            if len(stage.starts) > rule.starts or not all(is_possible(one, spec) for one in every):
                 raise CheckpointError(
                     f"The checkpoint {str(self.path)!r} holds tables that are none of this network: it was altered. "
                     "Delete it, or name another, to begin anew."
@@ -345,120 +324,3 @@ class StageKeeper:
 
 Place: TypeAlias = str | os.PathLike[str] | Checkpoint | Journal | None
 """What people may give as a checkpoint, and what a run of several stages gives to each of them."""
-
-
-# What a run is about
-
-
-def about(
-    model: Any,
-    structure: Sequence[object],
-    spec: Specification,
-    table: Callable[[], dict[str, Any]],
-    rule: Rule,
-    **others: Any,
-) -> dict[str, Any]:
-    """What a stage is about, as JSON can say it: what has to be the same for learning to go on.
-
-    Args:
-        model: what learns.
-        structure: what its messages depend on, beside the specification.
-        spec: what is learnt.
-        table: what the rows are about, see `of_table`.
-        rule: how it is learnt.
-        others: more settings.
-    """
-    settings_of_rule = {one.name: _plain(getattr(rule, one.name)) for one in fields(rule)}
-    return {
-        "model": type(model).__name__,
-        "network": digest(*structure, spec),
-        **table(),
-        **settings_of_rule,
-        **{name: _plain(value) for name, value in others.items()},
-    }
-
-
-def of_table(table: Any, evidence: Evidence, weights: np.ndarray) -> Callable[[], dict[str, Any]]:
-    """What the rows of a table are about, here or on a cluster, when somebody asks."""
-    if isinstance(table, Spread):
-        return partial(table.about, evidence.slot)
-    return partial(of_rows, evidence, weights)
-
-
-def of_rows(evidence: Evidence, weights: np.ndarray) -> dict[str, Any]:
-    """What rows are about, wherever they are kept."""
-    return {
-        "rows": evidence.rows,
-        "names": digest(evidence.slot),
-        "values": digest(replace(evidence, disk=None)),
-        "weights": digest(weights),
-    }
-
-
-def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """In which ways a run is another than it was; none if one can go on as the other."""
-    found = []
-    apart = before.get("pieces") != now.get("pieces")  # then digests of values differ, whether values do or not
-    for name in dict.fromkeys([*now, *before]):
-        if apart and name in ("values", "weights"):
-            continue
-        was, is_now = (one.get(name, ADDED_LATER.get(name)) for one in (before, now))
-        has_grown = name in MAY_GROW and type(was) is type(is_now) is int and was < is_now
-        if was == is_now or has_grown:
-            continue
-        told = f"{name!r} was {was!r} and is {is_now!r}"
-        found.append(DIGESTS[name] if name in DIGESTS else told + (", and may grow only" if name in MAY_GROW else ""))
-    return found
-
-
-def digest(*things: object) -> str:
-    """A number for the values of arrays and of what holds them, the same in every process."""
-    total = blake2b(digest_size=16)
-    for thing in things:
-        for part in _parts(thing):
-            total.update(part)
-    return total.hexdigest()
-
-
-def _parts(thing: object) -> Iterator[Any]:
-    if isinstance(thing, np.ndarray):
-        yield f"{thing.dtype.str}{thing.shape}".encode()
-        lying = np.atleast_1d(thing.T if thing.flags.f_contiguous else thing)
-        step = max(1, BYTES_AT_ONCE * len(lying) // max(1, lying.nbytes))
-        for first in range(0, len(lying), step):
-            yield np.ascontiguousarray(lying[first : first + step]).reshape(-1).view(np.uint8).data
-    elif is_dataclass(thing):
-        for one in fields(thing):
-            if one.init:
-                yield one.name.encode()
-                yield from _parts(getattr(thing, one.name))
-    elif isinstance(thing, (tuple, list)):
-        yield f"{len(thing)}(".encode()
-        for item in thing:
-            yield from _parts(item)
-    else:
-        yield f"{thing!r};".encode()
-
-
-def _plain(value: Any) -> Any:
-    """A setting as JSON can say it."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _is_possible(parameters: Parameters, spec: Specification) -> bool:
-    """Whether what is learnt are distributions, and nothing is where nothing may be."""
-    values, layout = parameters.values, spec.layout
-    if len(values) != layout.size:
-        return False
-    learnt = np.where(spec.learnt, values, 0.0)
-    sums = np.add.reduceat(learnt, layout.lines)[spec.learnt[layout.lines]]
-    numbers = (parameters.undrawn_tables, len(spec.tables)), (parameters.undrawn_priors, len(spec.priors))
-    return (
-        bool(np.isfinite(learnt).all())
-        and not (learnt < 0).any()
-        and not learnt[~spec.supported].any()
-        and bool((np.abs(sums - 1) <= ROW_SUM_TOLERANCE).all())
-        and all(0 <= number < count for some, count in numbers for number in some)
-    )

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 HELD_OUT = 5
-"""Every so manieth row is kept back where the number of hidden states is chosen by rows that were not learnt from."""
+"""One row in this many is held out, where the number of hidden states is chosen by rows that were not learnt from."""
 
 PATIENCE = 3
 """Sizes without an improvement after which no more are tried."""

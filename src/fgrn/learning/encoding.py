@@ -18,7 +18,6 @@ import numpy as np
 from ..core.exceptions import (
     EvidenceError,
     FgrnError,
-    ImpossibleEvidence,
     LearningError,
     SchemaError,
     TableFileError,
@@ -26,10 +25,10 @@ from ..core.exceptions import (
     unknown_name,
     warn,
 )
-from ..flow.evidence import UNKNOWN, Variables, code_type, encode
+from ..flow.evidence import UNKNOWN, code_type, encode
 from ..tables import distinct, frames, table_warnings
-from ..tables.disk import Disk, unnamed, written
-from ..tables.encoded import Recorded, Spread
+from ..tables.disk import Disk, unnamed, write_at
+from ..tables.encoded import EncodedTable, Evidence, Variables, column_of_each, is_weight
 
 if TYPE_CHECKING:
     from ..core.progress import ProgressReporter
@@ -87,11 +86,11 @@ class Rows(Protocol):
     def distinct(self, weights: str | None) -> dict[str, distinct.Distinct]:
         """The different values of all columns, but for that of the weights."""
 
-    def recorded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Recorded | Spread:
+    def encoded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> EncodedTable:
         """The codes of all rows; `without_zero`: of those whose weight is not 0."""
 
 
-def rows_of(
+def rows_of_source(
     data: Any,
     executor: Any = None,
     again: bool = False,
@@ -111,41 +110,41 @@ def rows_of(
         from ..tables.stream import stream_of
 
         stream = stream_of(data, missing)
-        return Here(stream.again() if again else stream)
-    from .remote.cluster import There
+        return LocalRows(stream.again() if again else stream)
+    from .remote.cluster import RemoteRows
 
-    return There(data, executor, told)
+    return RemoteRows(data, executor, told)
 
 
-def recorded(plan: Variables, data: Any, weights: Any, executor: Any = None) -> tuple[Any, Any]:
-    """A table that is not in memory as codes on disk, or on a cluster, and its weights; any other as it is."""
-    if isinstance(data, (Recorded, Spread)):
-        return data, data
+def table_elsewhere(variables: Variables, data: Any, weights: Any, executor: Any = None) -> EncodedTable | None:
+    """The rows of what is not a table in memory as codes, on disk or on a cluster; None for a table in memory.
+
+    A table that is encoded already is taken as it is, with its weights.
+    """
+    if isinstance(data, EncodedTable):
+        return data.on(variables)
     if executor is None and not frames.is_source(data):
-        return data, weights
-    table = rows_of(data, executor).recorded(checked_weight_name(weights), partial(_by_variables, plan))
-    return table, table
+        return None
+    coding_for = partial(_by_variables, variables)
+    return rows_of_source(data, executor).encoded(checked_weight_name(weights), coding_for).on(variables)
 
 
-def _by_variables(plan: Variables, names: Sequence[str]) -> Coding:
+def _by_variables(variables: Variables, names: Sequence[str]) -> Coding:
     """Columns that are variables of a network, all of them."""
-    for name in names:
-        if name not in plan.index:
-            near = unknown_name("variable", name, plan.names)
-            raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
-    sizes = {name: len(plan.labels[plan.index[name]]) for name in names}
-    return Coding({name: name for name in names}, sizes, partial(_state_codes, plan))
+    column_of_each(variables, names)
+    sizes = {name: len(variables.labels[variables.index[name]]) for name in names}
+    return Coding({name: name for name in names}, sizes, partial(_state_codes, variables))
 
 
-def _state_codes(plan: Variables, name: str, values: Any) -> np.ndarray:
+def _state_codes(variables: Variables, name: str, values: Any) -> np.ndarray:
     """See `Coder`."""
-    found = encode(plan, {name: values})
+    found = encode(variables, {name: values})
     if found.soft.shape[1]:
         raise EvidenceError(f"Column {name!r}: distributions are learnt from in memory only.")
     return found.codes[:, 0]
 
 
-class Here:
+class LocalRows:
     """Rows that are read on this machine; see `Rows`."""
 
     def __init__(self, stream: Stream) -> None:
@@ -157,10 +156,10 @@ class Here:
         check_rows(self._stream.called, len(found), len(found), weights)
         return found
 
-    def recorded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Recorded:
+    def encoded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Evidence:
         """See `Rows`."""
         stream = self._stream
-        table = record(stream, weights, coding_for, without_zero)
+        table = encode_stream(stream, weights, coding_for, without_zero)
         stream.tell()
         check_rows(stream.called, table.rows, table.weight, weights)
         return table
@@ -174,14 +173,7 @@ def check_rows(called: str, rows: int, weight: float, weights: str | None) -> No
         raise TableFileError(f"{called} holds no rows to learn from.")
 
 
-def located(error: ImpossibleEvidence, data: Any, among: str = "of all") -> ImpossibleEvidence:
-    """An error on rows that came from files, with the file and row of the first of them."""
-    if not isinstance(data, Recorded) or not data.places or not error.rows:
-        return error
-    return ImpossibleEvidence(f"{error} Row {error.rows[0]:,} {among} is {data.place_of(error.rows[0])}.", error.rows)
-
-
-def record(stream: Stream, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Recorded:
+def encode_stream(stream: Stream, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Evidence:
     """The codes of a stream, on disk; there may be no rows at all.
 
     Args:
@@ -203,7 +195,7 @@ def record(stream: Stream, weights: str | None, coding_for: CodingFor, without_z
             chunks.append(_Chunk(place, len(codes), where, numbers if isinstance(numbers, range) else None))
             parts = [codes.ravel(order="F"), *([] if row_weights is None else [row_weights])]
             for part in [*parts, *([] if isinstance(numbers, range) else [np.asarray(numbers, dtype=np.int64)])]:
-                written(spool, part, place, stream.cache)
+                write_at(spool, part, place, stream.cache)
                 place += part.nbytes
         return _assembled(spool, chunks, tuple(coding.kept.values()), coding.kind, weights is not None, stream.cache)
 
@@ -260,7 +252,7 @@ def _weights(stream: Stream, batch: Batch, column: Any, name: str) -> tuple[np.n
             out[row] = np.nan
     if frames.is_numbers(column):
         out = np.asarray(column, dtype=np.float64)
-    good = np.isfinite(out) & (out >= 0)
+    good = is_weight(out)
     for row in np.flatnonzero(~good).tolist():
         value = values[row].item() if isinstance(values[row], np.generic) else values[row]
         why = "a weight is a number, finite and not negative"
@@ -320,29 +312,31 @@ def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder,
 
 def _assembled(
     spool: Any, chunks: Sequence[_Chunk], names: tuple[str, ...], kind: np.dtype[Any], weighted: bool, cache: Any
-) -> Recorded:
+) -> Evidence:
     """The chunks one below the other: each column of all rows in one piece."""
     disk = Disk(cache)
     rows, width = sum(chunk.rows for chunk in chunks), len(names)
     codes, codes_at = disk.room(rows * width, kind)
     weights, weights_at = disk.room(rows if weighted else 0, np.float64)
-    places: list[tuple[int, str, Sequence[int]]] = []
+    origins: list[tuple[int, str, Sequence[int]]] = []
     first = 0
     for place, count, where, numbers in chunks:
         spool.seek(place)
-        chunk = np.frombuffer(_read(spool, count * width * kind.itemsize), dtype=kind).reshape(width, count)
+        chunk = np.frombuffer(_read_bytes(spool, count * width * kind.itemsize), dtype=kind).reshape(width, count)
         for position, column in enumerate(chunk):
             disk.write(column, codes_at + (position * rows + first) * kind.itemsize)
         if weighted:
-            disk.write(np.frombuffer(_read(spool, 8 * count)), weights_at + 8 * first)
-        known: Any = disk.kept(np.frombuffer(_read(spool, 8 * count), dtype=np.int64)) if numbers is None else numbers
-        places.append((first, where, known))
+            disk.write(np.frombuffer(_read_bytes(spool, 8 * count)), weights_at + 8 * first)
+        known: Any = (
+            disk.kept(np.frombuffer(_read_bytes(spool, 8 * count), dtype=np.int64)) if numbers is None else numbers
+        )
+        origins.append((first, where, known))
         first += count
     given = weights if weighted else None
-    return Recorded(names, codes.reshape((rows, width), order="F"), given, disk, tuple(places))
+    return Evidence.of_codes(names, codes.reshape((rows, width), order="F"), given, disk, tuple(origins))
 
 
-def _read(file: Any, size: int) -> bytearray:
+def _read_bytes(file: Any, size: int) -> bytearray:
     data, at = bytearray(size), 0
     while at < size:
         at += file.readinto(memoryview(data)[at:])
@@ -350,10 +344,10 @@ def _read(file: Any, size: int) -> bytearray:
 
 
 class BySchema:
-    """The codes of columns by their schema; what is no level is counted, and told of at the end.
+    """The codes of columns by their schema; values that are no level are counted, for one warning at the end.
 
-    It is an error where `unseen` says so, and in the `strict` columns. In the columns of `classes` words that are taken
-    as missing values are counted, and told of, too.
+    They are an error where `unseen` says so, and in the `strict` columns. In the columns of `classes` words that are
+    taken as missing values are counted and warned of, too.
     """
 
     def __init__(self, schema: Schema, unseen: str, strict: Iterable[str] = (), classes: Iterable[str] = ()) -> None:

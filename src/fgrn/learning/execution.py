@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..flow.counts import CountingMethod
     from ..flow.em import Rule
     from ..plan.plan import Plan
-    from ..tables.encoded import Evidence
+    from ..tables.encoded import EncodedTable
 
 SMALL_WORK = 2e6
 """Table cells visited; below this "auto" is the reference engine, which has done them within half a second.
@@ -85,12 +85,12 @@ def starts_at_once(method: CountingMethod, rule: Rule, watch: object) -> int:
     return min(rule.starts, method.threads) if method.shareable and has_one_block and in_any_order else 1
 
 
-def merging(merge: bool | None, rule: Rule, evidence: Evidence) -> bool | None:
+def merging(merge: bool | None, rule: Rule, table: EncodedTable) -> bool | None:
     """Whether equal rows are to be merged, if that can be told before looking at them.
 
     A few epochs are over before equal rows are found, and merging takes memory.
     """
-    if merge and not evidence.in_memory:
+    if merge and not table.in_memory:
         raise LearningError("Equal rows are merged in memory, and these rows are not there: leave out merge=True.")
     few = rule.epochs * rule.starts < EPOCHS_TO_MERGE
-    return False if merge is None and (few or not evidence.in_memory) else merge
+    return False if merge is None and (few or not table.in_memory) else merge

@@ -1,4 +1,4 @@
-"""Learning layer by layer: what is learnt, what is frozen and what pauses at each step, for `Network` to do it."""
+"""Learning layer by layer: which tables are learnt, frozen and paused in each step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Layers = tuple[tuple[str, ...], ...]
 
 
 def steps(spec: Specification, layers: Layers) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """From the bottom: the names to learn, and the outputs of the SISO blocks above, which pause."""
+    """Yield for each layer, from the bottom, the names to learn, and the outputs of the SISO blocks above, to pause."""
     layer_of = {name: number for number, layer in enumerate(layers) for name in layer}
     tables = {name for group in spec.layout.table_names for name in group}
     for group in spec.layout.table_names:

@@ -1,7 +1,7 @@
-"""Programs: which steps, in which order, for which purpose. Made from a Plan alone.
+"""Programs: the order of the steps that compute messages, for each purpose, made from a Plan alone.
 
-On a tree two sweeps carry every message once: towards a root and back. Parallel rounds let every block answer what
-reached it in the round before, and serve on loops.
+On a tree two sweeps compute every message once: towards a root and back. In parallel rounds every block computes its
+messages from those of the round before, which also works on graphs with loops.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ..core.arrays import frozen
 from .plan import BACKWARD, DIVERT, FORWARD, SOURCE, Message, Plan, Program
 
 MOST_PROGRAMS = 64
-"""Programs for some messages that are kept: they are quick to make again."""
+"""The most programs for selected messages that are cached."""
 
 
 class Programs:
-    """The programs of one Plan, each made when first asked for.
+    """The programs of one Plan, each made when it is first used.
 
-    `special` are the edges whose evidence cannot be gathered: see `special_edges`.
+    `special` are the edges whose evidence is not a column of a table: see `special_edges`.
     """
 
     def __init__(self, plan: Plan, special: Collection[int] = ()) -> None:
@@ -33,12 +33,12 @@ class Programs:
 
     @cached_property
     def everything(self) -> Program:
-        """Two sweeps that leave every message behind."""
+        """Two sweeps that compute every message."""
         return sweeps(self._plan, self._plan.all_messages(), self._special)
 
     @cached_property
     def counting(self) -> Program:
-        """Two sweeps that leave behind what the expected counts need when leaves are gathered.
+        """Two sweeps that compute what the expected counts need when leaves are gathered.
 
         A gathered leaf and a Source on a Diverter are counted from the Diverter's posterior, for which the
         message on the way from the root is enough; every other SISO needs the messages at its two ends.
@@ -49,7 +49,7 @@ class Programs:
 
     @cached_property
     def inward(self) -> Program:
-        """One sweep, towards the roots, that leaves every message on the way behind."""
+        """One sweep towards the roots that computes every message on the way."""
         return sweeps(self._plan, (), self._special, gather=False)
 
     @cached_property
@@ -58,7 +58,7 @@ class Programs:
         return all_at_once(self._plan)
 
     def some(self, wanted: Collection[Message]) -> Program:
-        """Two sweeps that leave at least the wanted messages behind."""
+        """Return two sweeps that compute at least the wanted messages."""
         key = frozenset(wanted)
         if key not in self._some:
             if len(self._some) >= MOST_PROGRAMS:
@@ -67,15 +67,15 @@ class Programs:
         return self._some[key]
 
     def ungathered(self, edges: Collection[int], whole: bool) -> Program:
-        """Two sweeps that leave both messages of some edges behind, or the backward ones, and gather nothing."""
+        """Return two sweeps that compute both messages of some edges, or the backward ones, without gathering."""
         ways = (True, False) if whole else (False,)
         wanted = [Message(edge, way) for edge in edges for way in ways]
         return sweeps(self._plan, wanted, self._special, gather=False)
 
     def marginals(self, edges: Collection[int], whole: bool = False) -> Program:
-        """Two sweeps that leave at least the marginals of these edges behind; `whole`: of all that end at a Diverter.
+        """Return two sweeps that compute at least the marginals of these edges; `whole`: of all edges at Diverters.
 
-        Where all end at a Diverter, as the variables of a tree of clusters do, the messages on them are not made.
+        If all of them end at a Diverter, as the variables of a junction tree do, their messages are not computed.
         """
         key = frozenset(edges)
         if whole and not self._plan.reader[list(key)].any():
@@ -91,7 +91,7 @@ class Programs:
 
 
 def is_tree_of_clusters(plan: Plan) -> bool:
-    """Whether there are only factors, Diverters that lead on from a root, and variables that end at these."""
+    """Return whether the plan is a junction tree: only factors, Diverters (cliques), and their variables."""
     if not plan.is_tree or len(plan.siso_table) or not plan.is_factor.all() or not plan.diverters:
         return False
     reader = dict(
@@ -101,14 +101,14 @@ def is_tree_of_clusters(plan: Plan) -> bool:
 
 
 def _owners(plan: Plan) -> np.ndarray:
-    """The Diverter of every leg."""
+    """Return the number of the Diverter of every leg."""
     return np.repeat(np.arange(plan.diverters), np.diff(plan.leg_start))
 
 
 def believing(plan: Plan, edges: frozenset[int], special: Collection[int], plain: Program) -> Program:
-    """One sweep towards the root, and posteriors on the way back to the Diverters that these edges end at."""
+    """Return one sweep towards the root, and posteriors on the way back to the Diverters of these edges."""
     needed: set[int] = set()
-    onwards: set[int] = set()  # edges that lead on to one of them
+    onwards: set[int] = set()  # edges that lead to one of them
     for kind, block, parent in reversed(plan.order):
         if kind == DIVERT:
             ends = plan.leg_edge[plan.legs(block)].tolist()
@@ -123,7 +123,7 @@ def believing(plan: Plan, edges: frozenset[int], special: Collection[int], plain
 
 
 def special_edges(plan: Plan, evident: Collection[int], soft: Collection[int]) -> frozenset[int]:
-    """The edges whose evidence is not just the value of a leaf: soft, or on an edge that some block reads."""
+    """Return the edges whose evidence is not the value of a leaf: soft, or on an edge that some block reads."""
     return frozenset(soft) | {edge for edge in evident if plan.reader[edge]}
 
 
@@ -132,7 +132,7 @@ def _plain_leaf(plan: Plan, siso: int, special: Collection[int]) -> bool:
 
 
 def counting_messages(plan: Plan, special: Collection[int]) -> set[Message]:
-    """The messages from which all expected counts follow when the plain leaves are gathered."""
+    """Return the messages that all expected counts follow from when plain leaves are gathered."""
     wanted: set[Message] = set()
     on_diverter = {int(edge) for edge in plan.leg_edge}
     leaves = {int(siso) for siso in plan.leg_siso if siso >= 0}
@@ -155,10 +155,10 @@ def sweeps(
     for_counts: bool = False,
     gather: bool = True,
 ) -> Program:
-    """The two sweeps of a tree: inwards whole, since the likelihood needs it; outwards only what `wanted` needs.
+    """Return the two sweeps of a tree: all messages inwards, for the likelihood, and outwards only those needed.
 
-    The backward message of a plain leaf SISO is a column of its table, gathered when the Diverter makes its
-    product, unless somebody wants to see a message of that leaf.
+    The backward message of a plain leaf SISO is a column of its table, which is gathered when the Diverter computes its
+    product, unless a message of that leaf is wanted.
     """
     wanted = set(wanted)
     gathered = _gathered(plan, wanted, special) if gather else np.full(len(plan.leg_edge), -1)
@@ -183,7 +183,7 @@ def sweeps(
 
 
 def all_at_once(plan: Plan) -> Program:
-    """One parallel round: every block makes all its outgoing messages."""
+    """Return one parallel round, in which every block computes all its outgoing messages."""
     counts = {SOURCE: len(plan.source_edge), FORWARD: len(plan.siso_table), DIVERT: plan.diverters}
     steps: list[_Step] = []
     for kind, count in counts.items():
@@ -221,7 +221,7 @@ def _into(plan: Plan, kind: int, block: int, edge: int) -> Message:
 
 
 def _emit(plan: Plan, kind: int, block: int, messages: list[Message]) -> list[_Step]:
-    """The steps that make these outgoing messages of a block."""
+    """Return the steps that compute these outgoing messages of a block."""
     if kind == SOURCE:
         return [(SOURCE, block, [])]
     if kind == FORWARD:

@@ -14,7 +14,7 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import FgrnError, counted
 from ..core.printing import without_common_prefix
-from ..queries.explanation import CERTAIN, added
+from ..queries.explanation import CERTAIN, contribution_text
 from .style import (
     AGAINST,
     FOR,
@@ -109,7 +109,8 @@ def _cut_off_first_epochs(axes: Axes) -> list[str]:
     if begin < 1:
         return []
     later = np.concatenate([line[line[:, 0] > min(begin, line[-1, 0] - 1)] for line in lines])
-    low, (lowest, high) = later[:, 1].min(), _span(np.concatenate(lines)[:, 1])
+    values = np.concatenate(lines)[:, 1]
+    low, lowest, high = float(later[:, 1].min()), float(values.min()), float(values.max())
     height = (high - low) or 0.1 * (high - lowest)
     if 4 * height >= high - lowest:
         return []
@@ -118,10 +119,6 @@ def _cut_off_first_epochs(axes: Axes) -> list[str]:
     below = max(int(line[line[:, 1] < bottom, 0].max(initial=0)) for line in lines)
     first = "Epoch 1 is" if below == 1 else f"Epochs 1 to {below:,} are"
     return [f"{first} below the axis; the lowest value is {signed(lowest, '.4g')}."]
-
-
-def _span(values: np.ndarray) -> tuple[float, float]:
-    return float(values.min()), float(values.max())
 
 
 def _draw_objective(
@@ -242,7 +239,7 @@ def explanation(explanation: Explanation, *, most: int = 15, ax: Axes | None = N
     low = min(low, *(min(a, b) - beside for a, b, _ in ends if b < a), low - 0.1 * beside)
     high = max(high, *(max(a, b) + beside for a, b, _ in ends if b >= a), high + 0.1 * beside)
     for row, (start, end, color) in enumerate(ends):
-        text = added(values[row], shares[row], "+.2f").replace("-", "−")
+        text = contribution_text(values[row], shares[row], "+.2f").replace("-", "−")
         axes.barh(row, end - start, 0.62, left=start, color=color, gid=f"step {row}")
         right = end - start > -1e-9
         edge = max(start, end) if right else min(start, end)

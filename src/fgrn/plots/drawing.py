@@ -102,7 +102,7 @@ class NetworkSketch:
         return 0.25 if self.compact else 0.38
 
     @property
-    def room(self) -> Widths:
+    def widths(self) -> Widths:
         """The widths of the page, of a column and of a link, for folding."""
         return Widths(WIDE, self.card + 0.12, self._link if self.messages else 0.7)
 
@@ -141,7 +141,7 @@ class NetworkSketch:
         return not copy or joint or variable.name in self.known
 
     def _measure_wire(self, node: Node, variable: Variable) -> None:
-        node.width, node.height = self.room.link, GLYPH + 0.15 if self.messages else 0.16
+        node.width, node.height = self.widths.link, GLYPH + 0.15 if self.messages else 0.16
         if self.has_card(variable):
             node.width = self.card + 0.12
             node.title = wrap_to_width(
@@ -161,21 +161,21 @@ class NetworkSketch:
                 for other in node.above:
                     other.width = max(other.width, node.slot)
             return
-        room, size = self.card - 0.24, self.size
+        width, size = self.card - 0.24, self.size
         notes = [] if block.learn else ["fixed"]
         if isinstance(block, Source):
             notes.insert(0, f"{block.variable.cardinality} state{'s' * (block.variable.cardinality > 1)}")
-            node.title = [f"P({cut_to_width(self.called[block.variable.name], room - width_of('P()', size), size)})"]
+            node.title = [f"P({cut_to_width(self.called[block.variable.name], width - width_of('P()', size), size)})"]
         elif isinstance(block, Factor):
             notes.insert(0, f"{block.shape[0]} × {block.shape[1]}")
-            node.title = [cut_to_width(self.called[block.variable.name], room, size)]
+            node.title = [cut_to_width(self.called[block.variable.name], width, size)]
         else:
             notes.insert(0, f"{block.input.cardinality} × {block.output.cardinality}")
             notes += ["tied"] if block.tie else []
             names = self.called[block.output.name], ", ".join(self.called[name] for name in self._meaning(block.input))
             node.title = [f"P({readable(names[0])} | {readable(names[1])})"]
-            if width_of(node.title[0], size) > room:
-                output, given = (cut_to_width(name, room - width_of("P( |", size), size) for name in names)
+            if width_of(node.title[0], size) > width:
+                output, given = (cut_to_width(name, width - width_of("P( |", size), size) for name in names)
                 node.title = [f"P({output} |", f"{given})"]
         node.title.append(", ".join(notes))
         node.width = max(width_of(line, size) for line in node.title) + 0.2
@@ -300,12 +300,12 @@ def draw_network(
         gone=gone, known=kinds, called={}, values=values, messages=messages and evidence is not None,
         compact=len(set(names).intersection(net.observed)) > MOST_FULL_CARDS,
     )  # fmt: skip
-    layers = network_layers(blocks, gone, sketch.room)
+    layers = network_layers(blocks, gone, sketch.widths)
     if (
         any(node.line for layer in layers for node in layer) and not sketch.compact
     ):  # smaller cards give more steps in a line
         sketch.compact = True
-        layers = network_layers(blocks, gone, sketch.room)
+        layers = network_layers(blocks, gone, sketch.widths)
     sketch.choose_names([variable.name for variable in net.variables])
     sketch.measure(layers)
     wide, height = place_nodes(layers, NARROWEST_DRAWING)

@@ -45,10 +45,10 @@ class SequenceStep:
     link: Node | None = None
     leaves: int = 1
 
-    def width(self, room: Widths, goes_on: bool) -> float:
+    def width(self, widths: Widths, goes_on: bool) -> float:
         """Return the width in inches, with the wire to the next step if that is in the same line."""
-        beside = room.column + (room.link if goes_on else 0)
-        return max(min(self.leaves, room.columns) * room.column, beside)
+        beside = widths.column + (widths.link if goes_on else 0)
+        return max(min(self.leaves, widths.columns) * widths.column, beside)
 
 
 @dataclass
@@ -60,11 +60,11 @@ class Extent:
     free: bool = True
 
 
-def network_layers(blocks: Sequence[Block], gone: set[str], room: Widths) -> list[list[Node]]:
+def network_layers(blocks: Sequence[Block], gone: set[str], widths: Widths) -> list[list[Node]]:
     """Return the nodes of blocks and wires in layers, with few crossings, and folded if too wide."""
     whole: set[int] = set()  # Diverters that are not folded because of nodes beside them
     while True:
-        layers = assign_layers(_fold_sequence_and_diverters(linked_nodes(blocks, gone), room, whole))
+        layers = assign_layers(_fold_sequence_and_diverters(linked_nodes(blocks, gone), widths, whole))
         crowded = _crowded(layers)
         if not crowded:
             return layers
@@ -94,23 +94,23 @@ def _crowded(layers: Sequence[Sequence[Node]]) -> set[int]:
     }
 
 
-def _fold_sequence_and_diverters(nodes: list[Node], room: Widths, whole: Collection[int]) -> list[Node]:
+def _fold_sequence_and_diverters(nodes: list[Node], widths: Widths, whole: Collection[int]) -> list[Node]:
     """Return the nodes with added bars, where sequences run in lines and wide Diverters are folded.
 
     Diverters in `whole`, by id, are not folded.
     """
-    lines = [] if (steps := _find_steps(nodes)) is None else _break_into_lines(steps, room)
+    lines = [] if (steps := _find_steps(nodes)) is None else _break_into_lines(steps, widths)
     breaks = {line[-1].link for line in lines} - {None}
     for step in (step for line in lines for step in line[:-1]):
         if step.link is not None:
             step.link.reverse()
-    bars, shapes = _fold_diverters(topological_order(nodes), room, breaks, whole)
+    bars, extents = _fold_diverters(topological_order(nodes), widths, breaks, whole)
     base = 0
     for number, line in enumerate(lines):
         for step in line:
             first = step.head or step.state
             first.line, first.least = number, base + (step.head is None)
-        base += 2 + max(shapes[step.body].layers for step in line)
+        base += 2 + max(extents[step.body].layers for step in line)
     return nodes + bars
 
 
@@ -161,12 +161,12 @@ def _count_leaves(node: Node) -> int:
     return count
 
 
-def _break_into_lines(steps: Sequence[SequenceStep], room: Widths) -> list[list[SequenceStep]]:
+def _break_into_lines(steps: Sequence[SequenceStep], widths: Widths) -> list[list[SequenceStep]]:
     """Return the steps in lines of as many as fit."""
     lines = [[steps[0]]]
     for step in steps[1:]:
-        before = sum(other.width(room, goes_on=True) for other in lines[-1])
-        if before + step.width(room, goes_on=False) <= room.wide - 2 * GAP:
+        before = sum(other.width(widths, goes_on=True) for other in lines[-1])
+        if before + step.width(widths, goes_on=False) <= widths.wide - 2 * GAP:
             lines[-1].append(step)
         else:
             lines.append([step])
@@ -174,53 +174,53 @@ def _break_into_lines(steps: Sequence[SequenceStep], room: Widths) -> list[list[
 
 
 def _fold_diverters(
-    order: Sequence[Node], room: Widths, breaks: Iterable[Node | None], whole: Collection[int]
+    order: Sequence[Node], widths: Widths, breaks: Iterable[Node | None], whole: Collection[int]
 ) -> tuple[list[Node], Mapping[Node, Extent]]:
     """Give Diverters with too many nodes below more bars, each with a row of them; returns bars and extents."""
-    shapes: dict[Node, Extent] = {}
+    extents: dict[Node, Extent] = {}
     bars: list[Node] = []
     cut = set(breaks)
     for node in reversed(order):
         below = [other for other in node.below if other not in cut]
-        columns = sum(shapes[other].columns for other in below)
-        free = len(node.above) <= 1 and not node.rising and all(shapes[other].free for other in below)
-        shapes[node] = Extent(max(columns, 1), 1 + max((shapes[other].layers for other in below), default=0), free)
-        if isinstance(node.item, Diverter) and columns > room.columns and id(node.item) not in whole:
-            bars = _add_bars(node, below, room, shapes) + bars
-    return bars, shapes
+        columns = sum(extents[other].columns for other in below)
+        free = len(node.above) <= 1 and not node.rising and all(extents[other].free for other in below)
+        extents[node] = Extent(max(columns, 1), 1 + max((extents[other].layers for other in below), default=0), free)
+        if isinstance(node.item, Diverter) and columns > widths.columns and id(node.item) not in whole:
+            bars = _add_bars(node, below, widths, extents) + bars
+    return bars, extents
 
 
-def _add_bars(node: Node, below: Sequence[Node], room: Widths, shapes: dict[Node, Extent]) -> list[Node]:
+def _add_bars(node: Node, below: Sequence[Node], widths: Widths, extents: dict[Node, Extent]) -> list[Node]:
     """Return the further bars of a Diverter, each with some of the nodes below it; the onward wire is last."""
-    bound = [other for other in below if not shapes[other].free]
-    rows = _even_rows([other for other in below if shapes[other].free], bound, room, shapes)
+    bound = [other for other in below if not extents[other].free]
+    rows = _even_rows([other for other in below if extents[other].free], bound, widths, extents)
     bars: list[Node] = []
     last = node
     for above, row in pairwise(rows):
-        drop = 1 + max((shapes[other].layers for other in above), default=0)
+        drop = 1 + max((extents[other].layers for other in above), default=0)
         following = [other for other in node.below if other not in below] if row is rows[-1] else []
         last = Node(node.item, follows=last, drop=drop, below=[*row, *following])
         bars.append(last)
         for wire in last.below:
             wire.above = [last]
             node.below.remove(wire)
-    shapes[node].columns = room.columns  # nothing else is placed beside it
-    shapes[node].layers = sum(1 + max((shapes[other].layers for other in row), default=0) for row in rows)
+    extents[node].columns = widths.columns  # nothing else is placed beside it
+    extents[node].layers = sum(1 + max((extents[other].layers for other in row), default=0) for row in rows)
     return bars
 
 
 def _even_rows(
-    free: Sequence[Node], bound: list[Node], room: Widths, shapes: Mapping[Node, Extent]
+    free: Sequence[Node], bound: list[Node], widths: Widths, extents: Mapping[Node, Extent]
 ) -> list[list[Node]]:
     """Return nodes in as few rows as possible, of similar width; the `bound` nodes are in the first row."""
 
-    def filled(most: int) -> list[list[Node]]:
+    def rows_within(most: int) -> list[list[Node]]:
         rows = [list(bound)]
         for node in free:
-            if rows[-1] and sum(shapes[other].columns for other in rows[-1]) + shapes[node].columns > most:
+            if rows[-1] and sum(extents[other].columns for other in rows[-1]) + extents[node].columns > most:
                 rows.append([])
             rows[-1].append(node)
         return rows
 
-    fewest = len(filled(room.folded))
-    return next(rows for most in range(1, room.folded + 1) if len(rows := filled(most)) == fewest)
+    fewest = len(rows_within(widths.folded))
+    return next(rows for most in range(1, widths.folded + 1) if len(rows := rows_within(most)) == fewest)

@@ -11,7 +11,7 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import FgrnError, shortened
 from ..core.printing import without_common_prefix
-from ..queries.prototypes import by_level, weighted
+from ..queries.prototypes import by_level, weighted_mean
 from .style import (
     GREY,
     INK,
@@ -118,7 +118,7 @@ def _checked_profiles(
     general = getattr(found, "baseline", None)
     if shares is not None:
         known = _normalised_shares(shares, list(found))
-        general = weighted(found, known)
+        general = weighted_mean(found, known)
     if base is not None:
         absent = [name for profile in found.values() for name in profile if name not in base]
         if absent:

@@ -1,12 +1,17 @@
-"""One state for every variable: the most probable ones together, or drawn ones, given what is known."""
+"""Joint assignments: one state for every variable, the most probable ones together, or random ones, given evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from ..core.exceptions import ImpossibleEvidence
+from ..core.labels import named
 from ..engines import blocks_of_rows, tracer
+from ..flow.conflicts import explained
 from ..flow.marginals import refuse_impossible
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
@@ -16,62 +21,75 @@ STATES_AT_ONCE = 2**23
 """Of all edges together that are drawn before those that nobody asked for are dropped."""
 
 
-def likeliest(plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
-    """The states of all edges that are likeliest together in each row, (rows, edges), and their log-probability."""
-    prepared = tracer(largest=True).prepare(plan, programs, programs.inward, evidence)
-    loaded = prepared.load(values)
-    codes, found = [np.zeros((0, plan.edges), dtype=np.int64)], [np.zeros(0)]
-    for rows in blocks_of_rows(evidence.rows, prepared.rows_at_once):
-        mine, likelihood = loaded.trace(rows, np.arange(rows.stop - rows.start), best)
-        refuse_impossible(rows.start + np.flatnonzero(np.isneginf(likelihood)))
-        codes.append(mine)
-        found.append(likelihood)
-    return np.concatenate(codes), np.concatenate(found) + evidence.log_scale
+@dataclass(frozen=True, eq=False)
+class Assignments:
+    """The joint states of all edges of a tree in each row of evidence, under some parameters."""
+
+    plan: Plan
+    programs: Programs
+    values: np.ndarray
+    evidence: Evidence
+
+    def likeliest(self) -> tuple[np.ndarray, np.ndarray]:
+        """The states of all edges that are likeliest together in each row, (rows, edges), and their log-probability."""
+        prepared = tracer(largest=True).prepare(self.plan, self.programs, self.programs.inward, self.evidence)
+        loaded = prepared.load(self.values)
+        codes, found = [np.zeros((0, self.plan.edges), dtype=np.int64)], [np.zeros(0)]
+        for rows in blocks_of_rows(self.evidence.rows, prepared.rows_at_once):
+            mine, likelihood = loaded.trace(rows, np.arange(rows.stop - rows.start), _largest)
+            self._refuse(rows.start + np.flatnonzero(np.isneginf(likelihood)))
+            codes.append(mine)
+            found.append(likelihood)
+        return np.concatenate(codes), np.concatenate(found) + self.evidence.log_scale
+
+    def likeliest_labels(self, names: Iterable[str], is_one_row: bool) -> tuple[dict[str, Any], Any]:
+        """Labels of some variables in the most probable assignment of all of them, and its log-probability."""
+        edges = {name: self.plan.edge(name) for name in names}
+        codes, found = self.likeliest()
+        labels = {name: named(self.plan.labels[edge], codes[:, edge]) for name, edge in edges.items()}
+        if is_one_row:
+            return {name: column.tolist()[0] for name, column in labels.items()}, float(found[0])
+        return labels, found
+
+    def max_marginals(self, edges: Sequence[int]) -> list[np.ndarray]:
+        """For each state of some edges, the log-probability of the likeliest states of everything: (rows, states)."""
+        found = tracer(largest=True).logs(self.plan, self.programs, self.values, self.evidence, edges, whole=True)
+        for array in found:
+            self._refuse(np.flatnonzero(np.isneginf(array).all(axis=1)))
+            array += self.evidence.log_scale[:, None]
+        return list(found)
+
+    def sampled(self, edges: Sequence[int], each: int, generator: np.random.Generator) -> np.ndarray:
+        """The states of some edges, (samples, edges), `each` drawn for each row of evidence, one after the other."""
+        prepared = tracer(largest=False).prepare(self.plan, self.programs, self.programs.inward, self.evidence)
+        loaded = prepared.load(self.values)
+        choose = _random(generator)
+        at_once = max(1, STATES_AT_ONCE // self.plan.edges)
+        codes = [np.zeros((0, len(edges)), dtype=np.int64)]
+        for rows in blocks_of_rows(self.evidence.rows, min(prepared.rows_at_once, max(1, at_once // max(each, 1)))):
+            count = rows.stop - rows.start
+            for first in range(0, max(each, 1), at_once):
+                mine = np.repeat(np.arange(count), min(at_once, each - first))
+                states, likelihood = loaded.trace(rows, mine, choose)
+                self._refuse(rows.start + np.flatnonzero(np.isneginf(likelihood)))
+                codes.append(states[:, edges])
+        return np.concatenate(codes)
+
+    def _refuse(self, impossible: np.ndarray) -> None:
+        """An error for rows of probability zero, which says which values cannot go together."""
+        try:
+            refuse_impossible(impossible)
+        except ImpossibleEvidence as error:
+            raise explained(error, self.plan, self.programs, self.values, self.evidence) from None
 
 
-def max_marginals(
-    plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence, edges: Sequence[int]
-) -> list[np.ndarray]:
-    """For each state of some edges, the log-probability of the likeliest states of everything: (rows, states)."""
-    found = tracer(largest=True).logs(plan, programs, values, evidence, edges, whole=True)
-    for array in found:
-        refuse_impossible(np.flatnonzero(np.isneginf(array).all(axis=1)))
-        array += evidence.log_scale[:, None]
-    return list(found)
-
-
-def sampled_given(
-    plan: Plan,
-    programs: Programs,
-    values: np.ndarray,
-    evidence: Evidence,
-    edges: Sequence[int],
-    each: int,
-    generator: np.random.Generator,
-) -> np.ndarray:
-    """The states of some edges, (samples, edges), so many drawn for each row of evidence, one after the other."""
-    prepared = tracer(largest=False).prepare(plan, programs, programs.inward, evidence)
-    loaded = prepared.load(values)
-    choose = drawn(generator)
-    at_once = max(1, STATES_AT_ONCE // plan.edges)
-    codes = [np.zeros((0, len(edges)), dtype=np.int64)]
-    for rows in blocks_of_rows(evidence.rows, min(prepared.rows_at_once, max(1, at_once // max(each, 1)))):
-        count = rows.stop - rows.start
-        for first in range(0, max(each, 1), at_once):
-            mine = np.repeat(np.arange(count), min(at_once, each - first))
-            states, likelihood = loaded.trace(rows, mine, choose)
-            refuse_impossible(rows.start + np.flatnonzero(np.isneginf(likelihood)))
-            codes.append(states[:, edges])
-    return np.concatenate(codes)
-
-
-def best(log_weights: np.ndarray) -> np.ndarray:
+def _largest(log_weights: np.ndarray) -> np.ndarray:
     """The first of the largest."""
     found: np.ndarray = log_weights.argmax(axis=1)
     return found
 
 
-def drawn(generator: np.random.Generator) -> Callable[[np.ndarray], np.ndarray]:
+def _random(generator: np.random.Generator) -> Callable[[np.ndarray], np.ndarray]:
     """A choice at random, by the weights."""
 
     def choose(log_weights: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Tables filled in: unknown and partly known values replaced by the likeliest state, the rest left as it was."""
+"""Imputation: missing values and distributions in a table are replaced by the most probable state."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def completed(
     labels_of: Callable[[str], Labels],
     propagate: Callable[[frames.Data, list[str]], Messages],
 ) -> frames.Data:
-    """The table, as the kind it came in. A column of codes is filled with codes, any other with labels.
+    """Return a table of the same kind with missing values imputed; a column of codes gets codes, others labels.
 
-    Columns `beside` the variables stay as they are.
+    Columns in `beside` are not variables, and are not changed.
     """
     columns = frames.columns(data, by_value=True)
     open_rows = {name: _open_rows(column) for name, column in columns.items() if name not in beside}
@@ -31,28 +31,28 @@ def completed(
     for name in wanted:
         labels, column, rows = labels_of(name), columns[name], open_rows[name]
         codes = found.marginal(name).argmax(axis=1)
-        values = (codes if _speaks_codes(labels, column, rows) else named(labels, codes)).tolist()
+        values = (codes if _has_codes(labels, column, rows) else named(labels, codes)).tolist()
         if rows.ndim:
             values = _merged(values, rows, frames.as_list(column))
         filled[name] = values
     return outputs.with_columns_replaced(data, columns, filled)
 
 
-def filled(
+def impute(
     columns: Mapping[str, Any],
     data: Mapping[str, frames.Coded],
     schema: Schema,
     marginals: Callable[[list[str]], Mapping[str, np.ndarray]],
 ) -> tuple[dict[str, list[Any]], np.ndarray]:
-    """The columns with holes, filled by level or expected number; and how likely each value is, (rows, columns).
+    """Return the imputed columns, by level or expected number, and the probability of each value, (rows, columns).
 
-    A level that was not seen in training stays as it is, and its probability is 0.
+    A level that was not seen in training is kept, with probability 0.
 
     Args:
         columns: the table as it was read.
-        data: the same as codes.
-        schema: what the columns mean.
-        marginals: the beliefs of some columns in each row.
+        data: the same columns as codes.
+        schema: the levels and bins of the columns.
+        marginals: returns the marginals of some columns in each row.
     """
     found = marginals([name for name, column in data.items() if column.unknown.any()])
     sure = np.ones((frames.row_count(columns), len(columns)))
@@ -63,7 +63,7 @@ def filled(
         column, belief, old = schema[name], found[name], frames.as_list(columns[name])
         unknown = data[name].unknown
         sure[unknown, position] = 0.0
-        for row in np.flatnonzero(unknown).tolist():  # a level that was not seen in training stays
+        for row in np.flatnonzero(unknown).tolist():  # unseen levels are kept
             unknown[row] = column.is_missing(old[row])
         best = belief.argmax(axis=1)
         sure[unknown, position] = belief[unknown, best[unknown]]
@@ -76,26 +76,26 @@ def filled(
 
 
 def _merged(new: Sequence[Any], unknown: np.ndarray, old: Sequence[Any]) -> list[Any]:
-    """New values where nothing was known, the old ones elsewhere."""
+    """Return the new value in each row marked in `unknown`, and the old one in the others."""
     return [n if is_open else o for n, is_open, o in zip(new, unknown.tolist(), old, strict=True)]
 
 
 def _open_rows(column: Any) -> np.ndarray:
-    """Which values of a column are unknown or distributions; one answer for one bare value."""
+    """Return which values of a column are missing or distributions; a single answer for a bare value."""
     if isinstance(column, frames.DictionaryColumn):
         return column.spread([frames.is_unknown(v) or frames.is_distribution(v) for v in column.values], True, bool)
     if isinstance(column, np.ndarray) and column.ndim == 2:
         return np.ones(len(column), dtype=bool)
     if frames.is_numbers(column) and column.ndim:
-        holes: np.ndarray = np.isnan(column)
-        return holes
+        is_missing: np.ndarray = np.isnan(column)
+        return is_missing
     if not frames.is_bare(column):
         return np.array([frames.is_unknown(v) or frames.is_distribution(v) for v in column], dtype=bool)
     return np.array(frames.is_unknown(column.tolist() if isinstance(column, np.ndarray) else column))
 
 
-def _speaks_codes(labels: Labels, column: Any, open_rows: np.ndarray) -> bool:
-    """Whether what is known in a column are the positions of states that have names."""
+def _has_codes(labels: Labels, column: Any, open_rows: np.ndarray) -> bool:
+    """Return whether the observed values of a column are positions of labelled states."""
     if not open_rows.ndim or not takes_codes(labels):
         return False
     if frames.is_numbers(column):

@@ -1,7 +1,7 @@
-"""Why a row is classified as it is: how much each known value adds to the log-odds of a state.
+"""Explanation of a prediction: how much each observed value adds to the log-odds of a state.
 
-What a value adds depends on what is known already, so it is averaged over orders in which the values become known, each
-with its reverse. In every order the steps add up to the log-odds, and so does their mean.
+The contribution of a value depends on the values before it, so it is averaged over several orders of the values, each
+with its reverse (sampled Shapley values). In every order the contributions sum to the log-odds, and so do their means.
 """
 
 from __future__ import annotations
@@ -17,32 +17,33 @@ from ..core.exceptions import visible
 from ..core.labels import Label, shown_number
 
 ORDERS = 8
-"""Pairs of an order and its reverse."""
+"""The default number of orders, each with its reverse."""
 
 FAINTEST = 1e-300
-"""A smaller probability counts as this one: a state that is ruled out has finite odds, and they can be added."""
+"""Smaller probabilities count as this one, so that the log-odds of an impossible state are finite."""
 
 BESIDE = 22
-"""Cells beside the name and value of a variable on a terminal: for what it adds."""
+"""The terminal cells beside the name and value of a variable, for its contribution."""
 
 CERTAIN = -float(np.log(FAINTEST))
-"""The log-odds of a state when all others are ruled out."""
+"""The log-odds of a state when all others are impossible."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What speaks for a state of a variable in one row, in nats of log-odds against all other states.
+    """The contributions of the values of a row to a state of a variable, in nats of log-odds against all others.
 
     Attributes:
-        variable: what is decided.
-        state: the state that is explained, usually the likeliest.
-        probability: of that state in this row.
-        prior: its log-odds before anything is known.
-        contributions: for each known variable what it adds; with the prior they sum to `log_odds`.
-        values: what is known.
-        log_odds: of the state in this row; `CERTAIN` where all others are ruled out, its negative where it is itself.
-        certain: the variables that rule others out (above 0), or the state itself (below 0), and in which share of the
-            orders it is this one that does so. The share times `CERTAIN` is in their contribution.
+        variable: the name of the variable.
+        state: the state that is explained, usually the most probable one.
+        probability: the probability of that state in this row.
+        prior: its log-odds without evidence (the baseline).
+        contributions: the contribution of each observed variable; with `prior` they sum to `log_odds`.
+        values: the observed values.
+        log_odds: the log-odds of the state in this row; `CERTAIN` if all others are impossible, its negative if the
+            state itself is.
+        certain: the variables that make all other states impossible (above 0), or the state itself (below 0), and the
+            share of the orders in which this one does. Their contribution includes the share times `CERTAIN`.
     """
 
     variable: str
@@ -56,27 +57,31 @@ class Explanation:
 
     @property
     def ranked(self) -> list[tuple[str, float]]:
-        """The contributions, the largest, for or against, first."""
+        """The contributions, sorted by their absolute value, the largest first."""
         return sorted(self.contributions.items(), key=lambda item: -abs(item[1]))
 
     @property
     def shares(self) -> tuple[float, float]:
-        """Of the log-odds in general and in the row: 1 where others are ruled out, -1 where the state is, else 0."""
+        """For the baseline and the row: 1 if all other states are impossible, -1 if the state is, else 0."""
         return float(_ruled_out(self.prior)), float(_ruled_out(self.log_odds))
 
     def _rows(self, room: int | None = None) -> list[list[str]]:
         """From the log-odds in general, value by value, to those of the row."""
         first, last = self.shares
-        known = [(name, shown(self.values[name])) for name, _ in self.ranked]
+        known = [(name, value_text(self.values[name])) for name, _ in self.ranked]
         labels = printing.equations(known, None if room is None else room - BESIDE)
         between = [
-            [label, added(value, self.certain.get(name, 0.0))]
+            [label, contribution_text(value, self.certain.get(name, 0.0))]
             for label, (name, value) in zip(labels, self.ranked, strict=True)
         ]
-        return [["baseline", added(self.prior, first)], *between, ["total", added(self.log_odds, last)]]
+        return [
+            ["baseline", contribution_text(self.prior, first)],
+            *between,
+            ["total", contribution_text(self.log_odds, last)],
+        ]
 
     def __str__(self) -> str:
-        what = visible(f"{self.variable} = {shown(self.state)}  ({self.probability:.1%})")
+        what = visible(f"{self.variable} = {value_text(self.state)}  ({self.probability:.1%})")
         room = printing.terminal_width()
         table = printing.text_table([], self._rows(room), indent=2, room=room)
         return f"{what}; log-odds, for (+) or against (-)\n{table}"
@@ -88,21 +93,21 @@ class Explanation:
             f"<tr><th style='text-align:left'>{escape(visible(name))}</th><td>{text}</td></tr>"
             for name, text in self._rows()
         )
-        what = escape(visible(f"{self.variable} = {shown(self.state)} ({self.probability:.1%}), log-odds"))
+        what = escape(visible(f"{self.variable} = {value_text(self.state)} ({self.probability:.1%}), log-odds"))
         return f"<table><caption>{what}</caption>{cells}</table>"
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value as people read it: a number with four digits, and all of its whole part."""
     return shown_number(float(value)) if isinstance(value, (float, np.floating)) else str(value)
 
 
 def _ruled_out(odds: Any) -> Any:
-    """1 where all other states are ruled out, -1 where the state itself is, 0 where neither is."""
+    """Return 1 where all other states are impossible, -1 where the state itself is, and 0 elsewhere."""
     return np.sign(odds) * (np.abs(odds) > CERTAIN - 1e-6)
 
 
-def added(value: float, share: float, form: str = "+.3f") -> str:
+def contribution_text(value: float, share: float, form: str = "+.3f") -> str:
     """What a value adds, as text; where it rules something out, that, and in which share of the orders."""
     if not share:
         return format(value, form)
@@ -119,16 +124,16 @@ def explain(
     state: int | None,
     orders: int = ORDERS,
 ) -> Explanation:
-    """Explain a decision.
+    """Return the contributions of the observed values of a row to the log-odds of a state.
 
     Args:
-        row: the values as people know them.
-        known: the names of those that are known.
-        posterior: from (rows, names) of which is known in each row to the distribution of the variable, (rows, states).
-        variable: what is decided.
+        row: the values of the row, for display.
+        known: the names of the observed variables.
+        posterior: from a mask (rows, names) of the values to use, returns the variable's posterior, (rows, states).
+        variable: the name of the variable.
         labels: its states.
-        state: the one to explain; the likeliest unless given.
-        orders: how many orders, each with its reverse.
+        state: the code of the state to explain; None for the most probable one.
+        orders: the number of orders, each with its reverse.
     """
     generator = np.random.default_rng(0)
     ways = [generator.permutation(len(known)) for _ in range(orders if len(known) > 1 else 1)]

@@ -1,4 +1,4 @@
-"""Prototypes: the class profile of every state of a variable, with how frequent each state is."""
+"""Prototypes: the class profile (item-response probabilities) of every state of a variable, and their shares."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ Profile = dict[str, dict[Label, float]]
 
 
 class Prototypes(dict[State, Profile]):
-    """For each class or hidden state the distribution of every column, by level: a `dict` that also knows the shares.
+    """For each class or hidden state the distribution of every column, by level: a `dict` that has the shares, too.
 
     Attributes:
-        shares: the probability of each state, with nothing known.
-        baseline: the distribution of every column with nothing known: the profiles, weighted by the shares.
+        shares: the probability of each state without evidence.
+        baseline: the distribution of every column without evidence: the profiles, weighted by the shares.
     """
 
     def __init__(self, states: Iterable[State], profiles: Iterable[Profile], shares: Iterable[float]) -> None:
         names = list(states)
         super().__init__(zip(names, profiles, strict=True))
         self.shares: dict[State, float] = dict(zip(names, map(float, shares), strict=True))
-        self.baseline: Profile = weighted(self, self.shares)
+        self.baseline: Profile = weighted_mean(self, self.shares)
 
 
-def weighted(profiles: Mapping[Any, Mapping[str, Any]], shares: Mapping[Any, float]) -> Profile:
+def weighted_mean(profiles: Mapping[Any, Mapping[str, Any]], shares: Mapping[Any, float]) -> Profile:
     """The sum over states of share * profile: sum_s shares[s] P(column = level | s), for every column and level."""
     total: Profile = {}
     for state, columns in profiles.items():
@@ -39,5 +39,5 @@ def weighted(profiles: Mapping[Any, Mapping[str, Any]], shares: Mapping[Any, flo
 
 
 def by_level(column: Any) -> Mapping[Any, float]:
-    """A distribution as a mapping of levels to probabilities; those of an array are numbered from 0."""
+    """Return a distribution as a mapping of levels to probabilities; the levels of an array are 0, 1, ..."""
     return column if isinstance(column, Mapping) else dict(enumerate(column))

@@ -5,29 +5,24 @@ Everything here is a question to `propagate`, whatever kind of model answers it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import EvidenceError, FgrnError, FgrnWarning, ImpossibleEvidence, counted, shortened, warn
+from ..core.exceptions import EvidenceError, FgrnWarning, counted, shortened, warn
 from ..core.labels import Label, named
 from ..core.settings import Name
-from ..flow.evidence import known_names
 from ..tables import frames
 from . import explanation
-from .assignments import likeliest, max_marginals, sampled_given
 from .completion import completed
-from .sampling import sampled
 
 if TYPE_CHECKING:
     from ..core.variable import Variable
     from ..flow.messages import Messages
-    from ..flow.parameters import Parameters, Specification
-    from ..plan.plan import Plan
-    from ..plan.schedule import Programs
-    from ..tables.encoded import Evidence
+    from ..flow.parameters import Specification
 
 
 class MostProbable(NamedTuple):
@@ -75,24 +70,31 @@ def most_probable(
     return (PartOfMostProbable if is_part else MostProbable)(labels, logarithm)
 
 
-class Queries:
-    """The questions; a model has `propagate`, `variable`, `observed`, and the rest that is named here."""
+class Queries(ABC):
+    """The questions that any model answers by `propagate`."""
 
     _beside: frozenset[str] = frozenset()  # columns of a table that are no variables
     _spec: Specification
-    _parameters: Parameters
-
-    propagate: Callable[..., Messages]
-    variable: Callable[[Name], Variable]
-    _plan: Callable[[Collection[str]], Plan]
-    _encode: Callable[[Plan, frames.Data], Evidence]
-    _programs_for: Callable[[Plan, Collection[str], Evidence], Programs]
-    _explained: Callable[..., ImpossibleEvidence]
 
     @property
+    @abstractmethod
     def observed(self) -> tuple[str, ...]:
         """The names of the variables that leave the graph."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def variable(self, name: Name) -> Variable:
+        """A variable by name."""
+
+    @abstractmethod
+    def propagate(
+        self,
+        evidence: frames.Data = None,
+        *,
+        keep: Collection[Name] | None = None,
+        parts: Collection[str] = ("marginal", "likelihood"),
+        engine: str = "auto",
+    ) -> Messages:
+        """The messages and marginals of every row of evidence, of some variables and parts."""
 
     def posterior(self, data: frames.Data, name: Name, *, engine: str = "auto") -> np.ndarray:
         """The distribution of a variable in each row, the row's own evidence on it included: (rows, states)."""
@@ -175,93 +177,6 @@ class Queries:
         named_values = values or {key: column for key, column in columns.items() if key in known}
         return explanation.explain(named_values, known, posterior, name, variable.labels, code, orders)
 
-    def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
-        """The states of all variables that are likeliest together, given what is known, and their log-probability.
-
-        For one row of plain values the answer has plain labels, for a table it has a column of each.
-
-        Args:
-            evidence: see `propagate`.
-            names: which variables of that one assignment to return, all that are observed unless given. It chooses
-                what is returned, and not what is maximised: the states of all variables are likeliest together. For the
-                likeliest state of one variable whatever the others are, take the largest of `posterior`; for that of a
-                few, of `BayesianNetwork.joint`. Where variables that are not known are left out, a warning says that
-                this is a part of the most probable joint assignment, and so does the answer when it is printed.
-        """
-        plan, encoded, _ = self._swept_plan(evidence)
-        found = self._assignment(evidence, self._asked(names))
-        otherwise = () if names is None else self._asked(None)
-        return most_probable(*found, self._decided(plan), known_names(plan, encoded), otherwise)
-
-    def _assignment(self, evidence: frames.Data, names: Collection[str]) -> tuple[dict[str, Any], Any]:
-        """Labels of some variables in the most probable assignment of all of them, and its log-probability."""
-        plan, encoded, programs = self._swept_plan(evidence)
-        try:
-            codes, found = likeliest(plan, programs, self._parameters.values, encoded)
-        except ImpossibleEvidence as error:
-            raise self._explained(error, plan, programs, self._parameters.values, encoded) from None
-        labels = {name: named(plan.labels[plan.edge(name)], codes[:, plan.edge(name)]) for name in names}
-        if frames.is_one_row(evidence):
-            return {name: column.tolist()[0] for name, column in labels.items()}, float(found[0])
-        return labels, found
-
-    def _decided(self, plan: Plan) -> list[str]:
-        """The variables that an assignment decides: those of Sources and tables, and not the copies at Diverters."""
-        layout = self._spec.layout
-        named = (*layout.prior_names, *(name for group in layout.table_names for name in group), *self.observed)
-        return [name for name in named if name in plan.index]
-
-    def max_marginals(
-        self, evidence: frames.Data = None, *, names: Collection[Name] | None = None
-    ) -> dict[str, np.ndarray]:
-        """For each state of a variable, how probable the likeliest states of everything are that it goes with.
-
-        Logarithms, (rows, states), by variable; -inf for a state that cannot be. The largest of each row is the
-        log-probability of `most_probable`.
-
-        Args:
-            evidence: see `propagate`.
-            names: the variables to ask for, all that are observed unless given.
-        """
-        plan, encoded, programs = self._swept_plan(evidence)
-        asked = self._asked(names)
-        edges = [plan.edge(name) for name in asked]
-        try:
-            found = max_marginals(plan, programs, self._parameters.values, encoded, edges)
-        except ImpossibleEvidence as error:
-            raise self._explained(error, plan, programs, self._parameters.values, encoded) from None
-        return dict(zip(asked, found, strict=True))
-
-    def sample(
-        self,
-        rows: int = 1,
-        evidence: frames.Data = None,
-        seed: int = 0,
-        *,
-        names: Collection[Name] | None = None,
-    ) -> dict[str, np.ndarray]:
-        """New rows: the labels of some variables, those observed unless named.
-
-        Without evidence they are drawn along the blocks, causes first; with it, given what is known: so many for each
-        row of the evidence, one after the other.
-        """
-        settings.whole("rows", rows, 0)
-        settings.whole("seed", seed, 0)
-        plan, generator = self._plan(()), np.random.default_rng(seed)
-        edges = {name: plan.edge(name) for name in self._asked(names)}
-        if evidence is None and not plan.is_factor.any():
-            codes = self._sampled(plan, rows, generator)[:, list(edges.values())]
-        else:
-            plan, encoded, programs = self._swept_plan(evidence)
-            values = self._parameters.values
-            try:
-                codes = sampled_given(plan, programs, values, encoded, list(edges.values()), rows, generator)
-            except ImpossibleEvidence as error:
-                raise self._explained(error, plan, programs, values, encoded) from None
-        return {
-            name: named(plan.labels[edge], column) for (name, edge), column in zip(edges.items(), codes.T, strict=True)
-        }
-
     def _asked(self, names: Collection[Name] | None) -> tuple[str, ...]:
         return self.observed if names is None else settings.variable_names("names", names, own=self.variable)
 
@@ -274,31 +189,6 @@ class Queries:
         """Refuse Variables that are not those of the model; columns are not looked at: some can be read only once."""
         for key in data if isinstance(data, Mapping) else ():
             settings.name_of(key, self.variable)
-
-    def _swept_plan(self, evidence: frames.Data) -> tuple[Plan, Evidence, Programs]:
-        """The plan, if two sweeps are exact on it, with the evidence for it."""
-        plan = self._plan(())
-        if not plan.is_tree:
-            raise FgrnError("This network has loops, on which only sums of messages are approximated.")
-        encoded = self._encode(plan, evidence)
-        return plan, encoded, self._programs_for(plan, (), encoded)
-
-    def multiplications(self, data: frames.Data, *, direct: bool = False) -> int:
-        """The multiplications all messages of these rows take, with the linear cascade or by the bare product rule."""
-        from ..engines.reference import Reference
-
-        plan = self._plan(())
-        if not plan.is_tree:
-            raise FgrnError("Multiplications are counted for two sweeps, which this network with loops does not have.")
-        encoded = self._encode(plan, data)
-        engine = Reference(direct=direct)
-        programs = self._programs_for(plan, (), encoded)
-        prepared = engine.prepare(plan, programs, programs.everything, encoded)
-        prepared.load(self._parameters.values).propagate(["marginal"])
-        return engine.multiplications
-
-    def _sampled(self, plan: Plan, rows: int, generator: np.random.Generator) -> np.ndarray:
-        return sampled(plan, self._parameters.values, rows, generator, {})
 
 
 def _one(name: Name, column: Any) -> Any:

@@ -35,11 +35,11 @@ def sampled(
     for source, edge in enumerate(plan.source_edge.tolist()):
         if edge not in given:
             prior = plan.source_values(values, source)
-            codes[:, edge] = drawn(prior[None], np.zeros(rows, dtype=np.int64), generator)
+            codes[:, edge] = draw_states(prior[None], np.zeros(rows, dtype=np.int64), generator)
     for kind, block in waiting:
         if kind == "siso":
             table = plan.layout.table(values, int(plan.siso_table[block]))
-            codes[:, plan.siso_output[block]] = drawn(table, codes[:, plan.siso_input[block]], generator)
+            codes[:, plan.siso_output[block]] = draw_states(table, codes[:, plan.siso_input[block]], generator)
             continue
         legs = plan.legs(block)
         inputs = [int(plan.leg_edge[leg]) for leg in legs if plan.leg_is_input[leg]]
@@ -90,7 +90,7 @@ def _drivers(plan: Plan) -> list[tuple[str, int]]:
     return list(order)
 
 
-def drawn(table: np.ndarray, rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+def draw_states(table: np.ndarray, rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """One state for each of some rows of a table."""
     upto = np.cumsum(table, axis=1)
     upto[:, -1] = np.inf  # rounding leaves the last a little below or above one

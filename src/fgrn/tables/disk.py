@@ -20,7 +20,7 @@ import numpy as np
 from ..core.exceptions import TableFileError
 
 SEGMENT = 2**28
-"""Bytes that are mapped at once, at least: a process may have only so many maps."""
+"""Bytes that are mapped at once, at least: the number of maps of a process is limited."""
 
 
 AT_ONCE = 2**20
@@ -31,7 +31,7 @@ LARGE = "/var/tmp"
 
 
 class Disk:
-    """A place for arrays, gone when nobody refers to it or to one of its arrays any more."""
+    """A file for arrays, which is deleted when nothing refers to it or to one of its arrays any more."""
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self.folder = folder_for(folder)
@@ -41,7 +41,7 @@ class Disk:
         self._begins, self._at = 0, 0  # of the last map, in the file; and the next free byte in it
 
     def room(self, count: int, dtype: Any) -> tuple[np.ndarray, int]:
-        """So many zeros, and where in the file they begin."""
+        """An array of `count` zeros, and its byte offset in the file."""
         size = count * np.dtype(dtype).itemsize
         if not size:
             return np.zeros(0, dtype=dtype), 0
@@ -58,17 +58,17 @@ class Disk:
     def write(self, data: np.ndarray, place: int) -> None:
         """Write to the file, and not through the map: a full disk is then an error and not the end of the process."""
         with self._lock:
-            written(self._file, data, place, self.folder)
+            write_at(self._file, data, place, self.folder)
 
     def kept(self, array: np.ndarray) -> np.ndarray:
-        """The same array, on disk; several threads may ask."""
+        """A copy of an array on disk; several threads may call this."""
         with self._lock:
             mapped, place = self.room(array.size, array.dtype)
             self.write(array, place)
         return mapped.reshape(array.shape)
 
     def made(self, count: int, dtype: Any, part: Callable[[slice], np.ndarray]) -> np.ndarray:
-        """An array of so many numbers, made part by part."""
+        """An array of `count` numbers on disk, made part by part."""
         with self._lock:
             mapped, place = self.room(count, dtype)
         for first in range(0, count, AT_ONCE):
@@ -77,7 +77,7 @@ class Disk:
         return mapped
 
     def release(self) -> None:
-        """Let go of the memory that was read from disk; arrays stay what they are."""
+        """Free the memory of pages that were read from disk; arrays keep their values."""
         if hasattr(mmap, "MADV_DONTNEED"):
             for one in self._maps:
                 one.madvise(mmap.MADV_DONTNEED)
@@ -112,7 +112,7 @@ def unnamed(folder: str | os.PathLike[str] | None, owner: object = None) -> IO[b
         ) from error
 
 
-def written(file: IO[bytes], data: np.ndarray, place: int, folder: str | os.PathLike[str] | None) -> None:
+def write_at(file: IO[bytes], data: np.ndarray, place: int, folder: str | os.PathLike[str] | None) -> None:
     """Write an array into a file at some place; a disk that is full is an error that says what to do."""
     view = memoryview(np.ascontiguousarray(data).reshape(-1).view(np.uint8).data)
     try:

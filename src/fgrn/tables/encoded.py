@@ -1,18 +1,31 @@
-"""Encoded tables: the codes of rows in memory, on disk, or on the workers of a cluster, and `Evidence`.
+"""Tables as codes: the one type for where rows are.
 
-`Recorded` and `Spread` are tables by column; `Evidence` is what of a table concerns a network, by its edges.
+    EncodedTable     how many rows there are, their weights, on which variables, and where they are kept
+      Evidence       rows that this process reads: in memory, or on disk and mapped into memory
+      RemoteTable    rows on the workers of a cluster, see `fgrn.learning.remote.cluster`
+
+A table that has just been read is about its own columns; `on` gives the same rows by the numbers that the variables of
+a network have. Weights go with the rows. Engines read blocks of an `Evidence`. Learning asks a table for the E-step
+over its rows, which is made where these are: nothing else depends on the place, but what takes memory (merging equal
+rows, holding messages), and that is decided where learning chooses its E-step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 
-from .frames import UNKNOWN, Coded
+from ..core.arrays import numbers
+from ..core.digests import digest
+from ..core.exceptions import EvidenceError, ImpossibleEvidence, LearningError, unknown_name
+from ..core.labels import Labels
+from .frames import UNKNOWN, as_column
+
+Place = Literal["memory", "disk", "workers"]
 
 SOFT = -2
 """The code of a value that is a distribution."""
@@ -20,99 +33,129 @@ SOFT = -2
 ROWS_TO_CHECK = 2**20
 """Rows that are checked at a time, so that this takes next to no memory."""
 
+MOST_WEIGHT = 1e100
+"""Sums of larger row weights could overflow."""
 
-class Kept(Protocol):
+
+class Variables(Protocol):
+    """Variables by number: a Plan is such, and so are those of any model."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """By number."""
+
+    @property
+    def labels(self) -> tuple[Labels, ...]:
+        """Of the states of each."""
+
+    @property
+    def index(self) -> dict[str, int]:
+        """The number of each name."""
+
+
+@dataclass(frozen=True)
+class NamedStates:
+    """Variables that are names and labels, and no more; see `Variables`."""
+
+    names: tuple[str, ...]
+    labels: tuple[Labels, ...]
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """The number of each name."""
+        return {name: number for number, name in enumerate(self.names)}
+
+
+class ArrayStore(Protocol):
     """A place for arrays outside of memory; see `fgrn.tables.disk`."""
 
     def kept(self, array: np.ndarray) -> np.ndarray:
         """The same array, in that place."""
 
     def made(self, count: int, dtype: Any, part: Callable[[slice], np.ndarray]) -> np.ndarray:
-        """An array of so many numbers, made part by part."""
+        """An array of `count` numbers, made part by part."""
 
     def release(self) -> None:
         """Let go of the memory that arrays in it take."""
 
 
-@dataclass(frozen=True, eq=False)
-class Recorded(Mapping[str, Coded]):
-    """A table that has been read already, all of it: the codes of its columns side by side, which may lie on disk."""
+class EncodedTable:
+    """The rows of a table as codes of some variables, with their weights, wherever they are kept.
 
-    names: tuple[str, ...]
-    codes: np.ndarray
-    weights: np.ndarray | None = None
-    disk: Kept | None = None
-    places: tuple[tuple[int, str, Sequence[int]], ...] = ()
-    """Where rows come from: the first of them here, what they are a part of, and the number of each in that."""
+    columns   the names of the variables that have a column, in the order of the columns
+    slot      (variables,): the column of each variable, -1 if it has none
+    """
 
-    def place_of(self, row: int) -> str:
-        """Where a row comes from, in words."""
-        first, where, numbers = next(place for place in reversed(self.places) if place[0] <= row)
-        return f"row {int(numbers[row - first]):,} of {where}"
+    columns: tuple[str, ...]
+    slot: np.ndarray
+
+    @property
+    def place(self) -> Place:
+        """Where the rows are."""
+        raise NotImplementedError
 
     @property
     def rows(self) -> int:
-        """How many there are."""
-        return len(self.codes)
+        """The number of rows."""
+        raise NotImplementedError
 
     @property
-    def row_weights(self) -> np.ndarray:
-        """The weight of every row."""
-        return np.broadcast_to(np.ones(1), len(self.codes)) if self.weights is None else self.weights
-
-    @cached_property
     def weight(self) -> float:
-        """Of all rows together."""
-        return float(self.row_weights.sum())
-
-    def __getitem__(self, name: str) -> Coded:
-        if name not in self.names:
-            raise KeyError(name)
-        return Coded(self.codes[:, self.names.index(name)])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-
-@dataclass(frozen=True, eq=False)
-class Spread:
-    """A table that has been read already, and whose rows are on other machines; see `fgrn.learning.remote.cluster`."""
-
-    names: tuple[str, ...]
-    rows: int
-    weight: float
-    complete: bool
-    """Whether every row knows the state of every variable."""
-    weights: ClassVar[None] = None
-    """Those of the rows are where these are."""
+        """The total weight of the rows."""
+        raise NotImplementedError
 
     @property
-    def row_weights(self) -> np.ndarray:
-        """Nothing that could be looked at here."""
-        return np.zeros(0)
-
-    def estep(self, here: Any, variables: Any) -> Any:
-        """Who makes the Counts there, as who would make them here does, of the evidence on some variables."""
+    def complete(self) -> bool:
+        """Whether every row knows the state of every variable that has a column."""
         raise NotImplementedError
 
-    def about(self, slot: np.ndarray) -> dict[str, Any]:
-        """See `checkpoints.of_rows`; `slot` is that of the evidence."""
+    def on(self, variables: Variables) -> Self:
+        """The same rows by the numbers of other variables; a column that is none of them is an error."""
         raise NotImplementedError
+
+    def scaled(self, log_scale: float) -> Self:
+        """The same rows with a term added to the log-likelihood of each."""
+        raise NotImplementedError
+
+    def estep(self, make: Callable[[Evidence, str], Any]) -> Any:
+        """The E-step over all rows. `make` gives it for rows in one place, with words for which these are: "of all"."""
+        raise NotImplementedError
+
+    def digests(self) -> dict[str, Any]:
+        """The number of rows, and digests of names, values and weights: what checkpoints compare."""
+        raise NotImplementedError
+
+    def here(self) -> Evidence:
+        """The rows as this process reads them; an error if they are on other machines."""
+        raise LearningError("These rows are on the workers of a cluster, and cannot be read here.")
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether all rows are in the memory of this process."""
+        return self.place == "memory"
+
+    def edges(self) -> frozenset[int]:
+        """The variables that have a column, by number."""
+        return frozenset(int(edge) for edge in np.flatnonzero(self.slot >= 0))
+
+    def soft_edges(self) -> frozenset[int]:
+        """The variables on which some row has a distribution."""
+        return frozenset()
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
-    """What is known, as arrays. Edge e has evidence if `slot[e] >= 0`.
+class Evidence(EncodedTable):
+    """What is known, as arrays that this process reads. Edge e has evidence if `slot[e] >= 0`.
 
-    codes      (rows, columns): the state, UNKNOWN, or SOFT; column by column, of as few bytes as will do
-    soft       (rows, width): distributions, those of edge e from column `soft_offset[e]` on; each sums to one,
-               or is all zero where a value was impossible in itself
-    log_scale  (rows,): the logarithm of what was taken out of the distributions
-    begins     (rows,): where a sequence begins, if rows follow each other; else empty
-    disk       where the arrays are, and where more can be kept, if that is not in memory
+    codes        (rows, columns): the state, UNKNOWN, or SOFT; column by column, of as few bytes as will do
+    soft         (rows, width): distributions, those of edge e from column `soft_offset[e]` on; each sums to one,
+                 or is all zero where a value was impossible in itself
+    log_scale    (rows,): the logarithm of what was taken out of the distributions
+    begins       (rows,): where a sequence begins, if rows follow each other; else empty
+    disk         where the arrays are, and where more can be kept, if that is not in memory
+    row_weights  (rows,): how often each row counts, once unless given
+    origins      where rows come from, one for each run of rows: the number of its first row, what they are a part of,
+                 and the number of each row in that
     """
 
     codes: np.ndarray
@@ -121,32 +164,116 @@ class Evidence:
     soft_offset: np.ndarray
     log_scale: np.ndarray
     begins: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
-    disk: Kept | None = None
+    disk: ArrayStore | None = None
+    columns: tuple[str, ...] = ()
+    row_weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    origins: tuple[tuple[int, str, Sequence[int]], ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.row_weights) != self.rows:
+            object.__setattr__(self, "row_weights", np.broadcast_to(np.ones(1), self.rows))
+
+    @classmethod
+    def of_codes(
+        cls,
+        columns: tuple[str, ...],
+        codes: np.ndarray,
+        weights: np.ndarray | None = None,
+        disk: ArrayStore | None = None,
+        origins: tuple[tuple[int, str, Sequence[int]], ...] = (),
+    ) -> Evidence:
+        """A table of codes about its own columns, (rows, columns)."""
+        rows, width = codes.shape
+        scale = np.broadcast_to(np.zeros(1), rows)
+        given = np.zeros(0) if weights is None else weights
+        return cls(
+            codes, np.zeros((rows, 0)), np.arange(width), np.full(width, -1), scale, disk=disk, columns=columns,
+            row_weights=given, origins=origins,
+        )  # fmt: skip
+
+    @property
+    def place(self) -> Place:
+        """See `EncodedTable`."""
+        return "memory" if self.disk is None else "disk"
 
     @property
     def rows(self) -> int:
         """The number of rows."""
         return len(self.log_scale)
 
+    @cached_property
+    def weight(self) -> float:
+        """The total weight of the rows."""
+        return float(self.row_weights.sum())
+
     @property
-    def in_memory(self) -> bool:
-        """Whether the codes are here, and not on disk or on other machines."""
-        return self.disk is None and len(self.codes) == self.rows
+    def is_weighted(self) -> bool:
+        """Whether weights were given, and not every row counts once."""
+        return self.row_weights.strides != (0,)
+
+    @property
+    def complete(self) -> bool:
+        """See `EncodedTable`."""
+        return not self.soft_edges() and all(map(self.is_complete, self.edges()))
+
+    def on(self, variables: Variables) -> Evidence:
+        """See `EncodedTable`. Codes stay where they are."""
+        slot = column_of_each(variables, self.columns)
+        offsets = np.full(len(self.columns) + 1, -1)  # of the distributions in each column, and in none
+        offsets[self.slot] = np.where(self.slot >= 0, self.soft_offset, -1)
+        return replace(self, slot=slot, soft_offset=offsets[slot])
 
     def scaled(self, log_scale: float) -> Evidence:
-        """The same with more taken out of every row; one number for all of them takes no room."""
+        """See `EncodedTable`. One number for all rows takes no room."""
+        if not log_scale:
+            return self
         same = len(self.log_scale) and self.log_scale.strides == (0,)
         scale = np.broadcast_to(self.log_scale[:1] + log_scale, self.rows) if same else self.log_scale + log_scale
         return replace(self, log_scale=scale)
 
-    def take(self, rows: slice | np.ndarray) -> Evidence:
-        """Some of the rows."""
-        begins = self.begins[rows] if len(self.begins) else self.begins
-        return Evidence(self.codes[rows], self.soft[rows], self.slot, self.soft_offset, self.log_scale[rows], begins)
+    def estep(self, make: Callable[[Evidence, str], Any]) -> Any:
+        """See `EncodedTable`."""
+        return make(self, "of all")
 
-    def edges(self) -> frozenset[int]:
-        """The edges that have a column."""
-        return frozenset(int(edge) for edge in np.flatnonzero(self.slot >= 0))
+    def here(self) -> Evidence:
+        """See `EncodedTable`."""
+        return self
+
+    def digests(self) -> dict[str, Any]:
+        """See `EncodedTable`. Where the rows are kept is no part of it."""
+        values = ("codes", "soft", "slot", "soft_offset", "log_scale", "begins")
+        return {
+            "rows": self.rows,
+            "names": digest(self.slot),
+            "values": digest({**{name: getattr(self, name) for name in values}, "disk": None}),
+            "weights": digest(self.row_weights),
+        }
+
+    def located(self, error: ImpossibleEvidence, among: str) -> ImpossibleEvidence:
+        """The same error, with the file and row that its first row comes from, if that is known."""
+        if not self.origins or not error.rows:
+            return error
+        row = error.rows[0]
+        return ImpossibleEvidence(f"{error} Row {row:,} {among} is {self.origin_of(row)}.", error.rows)
+
+    def origin_of(self, row: int) -> str:
+        """Where a row comes from, in words."""
+        first, where, numbers = next(origin for origin in reversed(self.origins) if origin[0] <= row)
+        return f"row {int(numbers[row - first]):,} of {where}"
+
+    def take(self, rows: slice | np.ndarray) -> Evidence:
+        """Some of the rows, in memory."""
+        begins = self.begins[rows] if len(self.begins) else self.begins
+        codes = self.codes[rows] if isinstance(rows, slice) else np.asfortranarray(self.codes[rows])
+        return Evidence(
+            codes, self.soft[rows], self.slot, self.soft_offset, self.log_scale[rows], begins,
+            columns=self.columns, row_weights=self.row_weights[rows],
+        )  # fmt: skip
+
+    def release(self) -> None:
+        """Let go of the memory that rows on disk take."""
+        if self.disk is not None:
+            self.disk.release()
 
     def soft_edges(self) -> frozenset[int]:
         """The edges on which some row has a distribution."""
@@ -164,8 +291,7 @@ class Evidence:
         column = self.codes[:, self.slot[edge]]
         parts = (column[first : first + ROWS_TO_CHECK] for first in range(0, self.rows, ROWS_TO_CHECK))
         complete = not any((part == UNKNOWN).any() for part in parts)
-        if self.disk is not None:
-            self.disk.release()
+        self.release()
         return complete
 
     def weights(self, edge: int, cardinality: int) -> np.ndarray:
@@ -180,3 +306,40 @@ class Evidence:
             start = self.soft_offset[edge]
             out[where] = self.soft[where, start : start + cardinality]
         return out
+
+
+def column_of_each(variables: Variables, columns: Iterable[str]) -> np.ndarray:
+    """The number of each variable's column, -1 where it has none; a column that is no variable is an error."""
+    slot = np.full(len(variables.names), -1)
+    for position, name in enumerate(columns):
+        if name not in variables.index:
+            near = unknown_name("variable", name, variables.names)
+            raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
+        slot[variables.index[name]] = position
+    return slot
+
+
+def checked_weights(weights: Any, rows: int) -> np.ndarray:
+    """Row weights as float64: one per row, finite, not negative, not all zero; one for each row if none are given."""
+    if weights is None:
+        return np.broadcast_to(np.ones(1), rows)
+    try:
+        array = numbers(as_column(weights))
+    except (TypeError, ValueError):
+        raise EvidenceError("The weights must be numbers, one per row.") from None
+    if array.shape != (rows,):
+        raise EvidenceError(f"The weights must be one number per row, {rows:,} of them. Got {array.shape} instead.")
+    bad = np.flatnonzero(~is_weight(array))
+    if len(bad):
+        raise EvidenceError(f"Row {bad[0]}: a weight is finite and not negative. Got {array[bad[0]]} instead.")
+    if array.max(initial=0) > MOST_WEIGHT:
+        raise EvidenceError(f"A weight is at most {MOST_WEIGHT:g}. Divide all of them by a common number.")
+    if rows and not array.any():
+        raise EvidenceError("All weights are zero, so there is nothing to learn from.")
+    return array
+
+
+def is_weight(values: np.ndarray) -> np.ndarray:
+    """Which numbers can be the weight of a row."""
+    good: np.ndarray = np.isfinite(values) & (values >= 0)
+    return good

@@ -272,9 +272,9 @@ def _columns_of(data: Any, weights: Any) -> dict[str, Any]:
         )
     if not frames.is_source(data):
         return frames.columns(data, by_value=True)
-    from ..learning.encoding import checked_weight_name, rows_of
+    from ..learning.encoding import checked_weight_name, rows_of_source
 
-    return dict(rows_of(data).distinct(checked_weight_name(weights)))
+    return dict(rows_of_source(data).distinct(checked_weight_name(weights)))
 
 
 def _inferred(

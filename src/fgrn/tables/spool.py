@@ -1,4 +1,4 @@
-"""Batches of rows, and where they wait to be read again: in a file without a name."""
+"""Batches of rows, and a temporary file that keeps them to be read again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Spool:
         self.left_out: Counter[str] = Counter()
 
     def fill(self, batches: Iterable[Batch]) -> None:
-        """Take all batches; where they come from is remembered."""
+        """Write all batches to the file, and remember where each comes from."""
         import pyarrow as pa
 
         options = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -52,7 +52,7 @@ class Spool:
                 raise full(error, self.folder) from error
 
     def batches(self, rows: int) -> Iterator[Batch]:
-        """All batches in their order, of at most so many rows."""
+        """All batches in their order, cut to at most `rows` rows each."""
         import pyarrow as pa
 
         for place, where, numbers in self.places:
@@ -111,7 +111,7 @@ def _as_arrow(batch: Batch) -> Any:
 
 
 def cut(batch: Batch, rows: int) -> Iterator[Batch]:
-    """A batch in pieces of at most so many rows."""
+    """A batch cut into batches of at most `rows` rows."""
     if len(batch.numbers) <= rows:
         yield batch
         return

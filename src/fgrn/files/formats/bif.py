@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...bayes.document import Document, Factor
+from ...bayes.document import Document, WrittenTable
 from ...core.exceptions import NetworkFileError
 from ..container import short_repr
 from .builder import RESCALE, Builder, legible
@@ -348,7 +348,7 @@ def serialise(document: Document) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _write_table(document: Document, factor: Factor) -> Iterator[str]:
+def _write_table(document: Document, factor: WrittenTable) -> Iterator[str]:
     *parents, child = factor.scope
     if not parents:
         yield f"probability ( {_quoted_if_needed(child)} ) {{"

@@ -13,7 +13,7 @@ from itertools import islice
 
 import numpy as np
 
-from ...bayes.document import Document, Factor
+from ...bayes.document import Document, WrittenTable
 from ...core.exceptions import NetworkFileError, RescaledTableWarning, shortened, unknown_name, warn
 from ..container import short_repr
 
@@ -111,7 +111,7 @@ class Builder:
         self._raised: list[str] = []
         self.states: dict[str, tuple[str, ...]] = {}
         self._lines: dict[str, int | None] = {}
-        self._factors: list[Factor] = []
+        self._factors: list[WrittenTable] = []
         self._tables: dict[str, int | None] = {}  # child -> line
         self._properties: dict[str, dict[str, str]] = {}
         self._expanded = 0
@@ -167,7 +167,8 @@ class Builder:
             self.add_variable(names.get(name, name), [meant.get(label, label) for label in old], lines[name])
         self._tables = {names.get(name, name): line for name, line in self._tables.items()}
         self._factors = [
-            Factor(tuple(names.get(name, name) for name in factor.scope), factor.values) for factor in self._factors
+            WrittenTable(tuple(names.get(name, name) for name in factor.scope), factor.values)
+            for factor in self._factors
         ]
         self._properties = {names.get(name, name): known for name, known in self._properties.items()}
 
@@ -231,7 +232,7 @@ class Builder:
             raise self.error(line, f"{what} is there twice{first}. Remove one of them.")
         array = self._array(scope, sizes, values, line, what, directed=True)
         self._tables[child] = line
-        self._factors.append(Factor(scope, self._with_row_sums(array, parents, what, line, line_of_row)))
+        self._factors.append(WrittenTable(scope, self._with_row_sums(array, parents, what, line, line_of_row)))
 
     def _with_row_sums(
         self,
@@ -287,7 +288,7 @@ class Builder:
         """Add a table of non-negative numbers over some variables, the first of which varies slowest."""
         what = f"the factor of {shortened(map(short_repr, scope), 4) or 'no variable'}"
         sizes = self.sizes(scope, line, what)
-        self._factors.append(Factor(tuple(scope), self._array(scope, sizes, values, line, what)))
+        self._factors.append(WrittenTable(tuple(scope), self._array(scope, sizes, values, line, what)))
 
     def _array(
         self,

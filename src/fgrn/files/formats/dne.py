@@ -76,7 +76,7 @@ def _read_text(tokens: Tokens, span: Span) -> str:
     """Return an attribute as the text of a property; a quoted text may have line breaks and escapes."""
     parts = list(tokens.tokens(span))
     if len(parts) != 1 or parts[0].kind != "text":
-        return tokens.said(span).strip()
+        return tokens.without_comments(span).strip()
     return _ESCAPED.sub(lambda match: _ESCAPES.get(match[1], match[1]), _BROKEN.sub("", parts[0].text[1:-1]))
 
 
@@ -92,7 +92,7 @@ def _read_node(builder: Builder, tokens: Tokens, node: BraceBlock) -> None:
             builder.add_property(name, other, value)
     visual = node.first("visual")
     if visual is not None and "center" in visual.attributes:
-        builder.add_property(name, "position", tokens.said(visual.attributes["center"]).strip())
+        builder.add_property(name, "position", tokens.without_comments(visual.attributes["center"]).strip())
 
 
 def _read_states(builder: Builder, tokens: Tokens, node: BraceBlock, name: str, line: int) -> list[str]:

@@ -94,7 +94,7 @@ def _read_type(builder: Builder, tokens: Tokens, name: str) -> list[str]:
 
 def _read_property(builder: Builder, tokens: Tokens, name: str, key: str, span: Span) -> None:
     parts = list(tokens.tokens(span))
-    value = parts[0].name if len(parts) == 1 else tokens.said(span).strip()
+    value = parts[0].name if len(parts) == 1 else tokens.without_comments(span).strip()
     if key != "name":
         builder.add_property(name, key, value)
     elif value not in ("", name):
@@ -146,7 +146,7 @@ def _read_table(builder: Builder, tokens: Tokens, scope: list[Token], statements
     table = TableRows(builder, child, parents, line)
     sizes = builder.sizes(parents, line, table.what)
     for span in statements:
-        said, at = tokens.said(span), tokens.line(span.begin)
+        said, at = tokens.without_comments(span), tokens.line(span.begin)
         if (match := _CASE.match(said)) is not None:
             table.add(
                 _parent_codes(builder, table, match[1], sizes, at), match[2], at, f"({' '.join(match[1].split())})"

@@ -28,8 +28,8 @@ class Token(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The content of the token: a quoted text without its quotation marks."""
-        return unquoted(self.text) if self.kind == "text" else self.text
+        """The content of the token: a quoted text without its quotation marks and backslashes before escaped signs."""
+        return _ESCAPED_QUOTE.sub(r"\1", self.text[1:-1]) if self.kind == "text" else self.text
 
 
 class Span(NamedTuple):
@@ -37,11 +37,6 @@ class Span(NamedTuple):
 
     begin: int
     end: int
-
-
-def unquoted(text: str) -> str:
-    """Return a text without its quotation marks; a backslash escapes a quotation mark or a backslash."""
-    return _ESCAPED_QUOTE.sub(r"\1", text[1:-1])
 
 
 class Tokens:
@@ -114,7 +109,7 @@ class Tokens:
         self.next = self._after(end)
         return Span(start, end)
 
-    def said(self, span: Span) -> str:
+    def without_comments(self, span: Span) -> str:
         """Return a part of the text, with a blank in place of each comment; line breaks are kept."""
 
         def blank(match: re.Match[str]) -> str:
@@ -127,7 +122,7 @@ class Tokens:
 
         Some words may stand for numbers.
         """
-        raw = self.said(span).replace("(", " ").replace(")", " ")
+        raw = self.without_comments(span).replace("(", " ").replace(")", " ")
         for word, value in (words or {}).items():
             raw = raw.replace(word, repr(value))
         line = self.line(span.begin)

@@ -63,7 +63,7 @@ class _Words:
         """Return the line of a word, by default of the last one consumed."""
         return bisect_right(self.ends, max(self.at - 1, 0) if at is None else at) + 1
 
-    def whole(self, what: str, least: int = 0, most: int | None = None) -> int:
+    def integer(self, what: str, least: int = 0, most: int | None = None) -> int:
         """Consume the next word as an integer; an error if it is less than `least` or more than `most`."""
         if not self.left:
             raise self._builder.error(self.line(), f"the file ends where {what} was expected. Is it complete?")
@@ -103,13 +103,13 @@ def parse(text: str, file: str, rescale: float | None = RESCALE) -> Document:
     _read_variables(builder, words)
     sizes = {name: len(labels) for name, labels in builder.states.items()}
     names = list(sizes)
-    count = words.whole("the number of factors", most=words.left)
+    count = words.integer("the number of factors", most=words.left)
     scopes = [_read_scope(builder, words, names, number, int(kind == "BAYES")) for number in range(1, count + 1)]
     tables: list[tuple[list[str], list[float], int]] = []
     for number, scope in enumerate(scopes, 1):
         what = f"the number of values of factor {number}"
         expected = builder.product(sizes[name] for name in scope)
-        size = words.whole(what, 1)
+        size = words.integer(what, 1)
         line = words.line()
         if size != expected:
             how = " × ".join(str(sizes[name]) for name in scope[:12]) or "of no variable"
@@ -148,11 +148,11 @@ def _is_reduced(tables: Sequence[tuple[list[float], int]]) -> bool:
 
 
 def _read_variables(builder: Builder, words: _Words) -> None:
-    count = words.whole("the number of variables", 1, words.left)
+    count = words.integer("the number of variables", 1, words.left)
     room = MOST_SPARE_STATES + words.left
     labels: dict[int, tuple[str, ...]] = {}
     for number in range(count):
-        size = words.whole(f"the number of states of variable {number}", 1)
+        size = words.integer(f"the number of states of variable {number}", 1)
         room -= size
         if room < 0:
             few = f"variable {number} has {count_text(size)} states; the file holds too few numbers for such tables."
@@ -163,8 +163,8 @@ def _read_variables(builder: Builder, words: _Words) -> None:
 
 
 def _read_scope(builder: Builder, words: _Words, names: list[str], number: int, least: int) -> list[str]:
-    size = words.whole(f"the number of variables of factor {number}", least, words.left)
-    scope = [words.whole(f"a variable of factor {number}") for _ in range(size)]
+    size = words.integer(f"the number of variables of factor {number}", least, words.left)
+    scope = [words.integer(f"a variable of factor {number}") for _ in range(size)]
     for variable in scope:
         if variable >= len(names):
             unknown = f"factor {number} has the variable {count_text(variable)}; they go from 0 to {len(names) - 1:,}."
@@ -200,7 +200,7 @@ def parse_evidence(text: str, file: str) -> Mapping[str, int | list[int | None]]
     words = _Words(text, builder)
     if not words.words:
         return {}
-    count = words.whole("the number of observed variables")
+    count = words.integer("the number of observed variables")
     if count == 0:  # the rest is disabled: inference programs read no further
         return {}
     plain = len(words.words) == 1 + 2 * count
@@ -212,7 +212,7 @@ def parse_evidence(text: str, file: str) -> Mapping[str, int | list[int | None]]
         raise builder.error(words.line(0), f"{few} Is the file complete?")
     samples: list[Sample] = []
     for number in range(1, count + 1):
-        size = words.whole(f"the number of observed variables of sample {number}", most=words.left // 2)
+        size = words.integer(f"the number of observed variables of sample {number}", most=words.left // 2)
         samples.append(_read_sample(builder, words, size))
     if words.left:
         more = f"{words.left:,} numbers too many: there are {count} samples, or {count} pairs of variable and state."
@@ -249,8 +249,8 @@ def _lines_of_words(words: _Words) -> Iterator[list[str]]:
 def _read_sample(builder: Builder, words: _Words, count: int) -> Sample:
     sample: Sample = {}
     for _ in range(count):
-        name = f"x{words.whole('an observed variable')}"
-        state = words.whole(f"the state of {name}")
+        name = f"x{words.integer('an observed variable')}"
+        state = words.integer(f"the state of {name}")
         if sample.setdefault(name, state) != state:
             raise builder.error(words.line(), f"{name} is observed twice, in states {sample[name]} and {state}.")
     return sample

@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
-from ...bayes.document import Document, Factor
+from ...bayes.document import Document, WrittenTable
 from ..container import short_repr
 from .builder import RESCALE, Builder
 from .identifiers import identifiers, is_identifier, note_of, read_note
@@ -220,7 +220,7 @@ def serialise(document: Document) -> str:
     return "\n".join([*lines, "    </genie>", "  </extensions>", "</smile>", ""])
 
 
-def _parents_first(document: Document) -> Iterator[Factor]:
+def _parents_first(document: Document) -> Iterator[WrittenTable]:
     """Yield the tables with those of parents before those of their children, as GeNIe requires."""
     factors = {factor.scope[-1]: factor for factor in document.factors}
     done: set[str] = set()

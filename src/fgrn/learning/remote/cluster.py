@@ -1,6 +1,6 @@
 """Learning on a cluster: rows stay on the workers of dask.distributed, tables go there, and Counts come back added up.
 
-    part of the table  -->  Piece: its codes, on the disk of a worker  -->  Held: the E-step over it
+    part of the table  -->  Piece: its codes, on the disk of a worker  -->  PieceEStep: the E-step over it
                                                                               |  tables, once an epoch
     Counts of all rows  <--  added up in a tree, always in the same order  <--+
 
@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
@@ -23,18 +24,16 @@ from uuid import uuid4
 import numpy as np
 
 from ..._version import __version__
+from ...core.digests import digest
 from ...core.exceptions import FgrnError, FgrnWarning, LearningError, TableFileError, first_line, unknown_name, warn
 from ...core.progress import ProgressReporter
-from ...flow.counts import CountingMethod, Counts, InMemory
-from ...flow.evidence import Variables
-from ...flow.tally import Tally
+from ...flow.counts import CountingMethod, Counts
 from ...tables import frames
 from ...tables.distinct import Distinct
-from ...tables.encoded import Spread
+from ...tables.encoded import EncodedTable, Place, Variables, column_of_each
 from ...tables.parquet import parts_of, row_groups_of
 from ...tables.stream import Stream, StreamPart, stream_of
 from ...tables.table_file import name_in_errors
-from .. import checkpoints
 from ..encoding import BySchema, Coding, CodingFor, check_rows
 from . import pieces
 
@@ -50,7 +49,7 @@ MOMENT, LOOK, PATIENCE = 0.02, 5.0, 60.0
 # What workers do
 
 
-def _read(work: Callable[..., Any], part: StreamPart, frame: Any, *others: Any) -> Any:
+def _work_on_part(work: Callable[..., Any], part: StreamPart, frame: Any, *others: Any) -> Any:
     """Work on a part of a table, where it is read."""
     return work(part._replace(frame=frame, cache=worker_folder(), notes=[]), *others)
 
@@ -155,7 +154,7 @@ class Cluster:
         from dask import delayed
 
         common = [delayed(thing, name=_key("share"), traverse=False) for thing in shared]
-        named, key = delayed(_read), _key(work.__name__)
+        named, key = delayed(_work_on_part), _key(work.__name__)
         tasks = [named(work, *part, *common, dask_key_name=(key, number)) for number, part in enumerate(parts)]
         found: list[Any] = self.client.compute(tasks)
         return found
@@ -210,7 +209,7 @@ class Cluster:
 
     @contextmanager
     def _or_cancelled(self, futures: Sequence[Any]) -> Iterator[None]:
-        """Let workers go on with nothing that nobody waits for any more."""
+        """Cancel the tasks of workers if their results are not waited for any more."""
         try:
             yield
         except BaseException:
@@ -260,8 +259,8 @@ def _key(what: str) -> str:
     return f"fgrn-{what}-{uuid4().hex}"
 
 
-class There:
-    """Rows that are read by the workers of a cluster: see `streams.Rows`."""
+class RemoteRows:
+    """Rows that are read by the workers of a cluster: see `encoding.Rows`."""
 
     def __init__(self, data: Any, executor: Any, told: ProgressReporter | None = None) -> None:
         self.cluster, self._told = Cluster(executor), told
@@ -308,19 +307,19 @@ class There:
         return list(zip(self._parts, given, strict=True))
 
     def distinct(self, weights: str | None) -> dict[str, Distinct]:
-        """See `streams.Rows`."""
+        """See `encoding.Rows`."""
         cluster = self.cluster
         self._check_weights(weights)
         with cluster.asked():
-            summaries = cluster.each(pieces.summary, self._tasks(), self._stream, weights)
+            summaries = cluster.each(pieces.distinct_in_part, self._tasks(), self._stream, weights)
             total = cluster.together(pieces.joined, summaries)
             cluster.finish(summaries, self._names, "looking at columns", self._told)
             found: dict[str, Distinct] = cluster.result(total, summaries, self._names)
         check_rows(self._called, len(found), len(found), weights)
         return found
 
-    def recorded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Spread:
-        """See `streams.Rows`."""
+    def encoded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> RemoteTable:
+        """See `encoding.Rows`."""
         cluster, columns = self.cluster, self._parts[0].names
         self._check_weights(weights)
         coding = coding_for([name for name in columns if name != weights])
@@ -331,12 +330,10 @@ class There:
             cluster.finish(found, self._names)
             facts: list[pieces.Facts] = cluster.client.gather(found)
         self._tell(facts, coding)
-        rows, weight = sum(one.rows for one in facts), sum(one.weight for one in facts)
-        check_rows(self._called, rows, weight, weights)
-        full = [number for number, one in enumerate(facts) if one.rows]
-        kept, names = tuple(made[number] for number in full), tuple(self._names[number] for number in full)
-        complete = all(one.complete for one in facts if one.rows)
-        return OnWorkers(tuple(coding.kept.values()), rows, weight, complete, cluster, kept, names)
+        check_rows(self._called, sum(one.rows for one in facts), sum(one.weight for one in facts), weights)
+        full = [(piece, name, one) for piece, name, one in zip(made, self._names, facts, strict=True) if one.rows]
+        kept, names, known = zip(*full, strict=True)
+        return RemoteTable(tuple(coding.kept.values()), cluster, kept, names, known)
 
     def _check_weights(self, weights: str | None) -> None:
         if weights is not None and weights not in self._parts[0].names:
@@ -365,64 +362,99 @@ def _shares(stream: Stream) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class OnWorkers(Spread):
-    """A table in pieces on the workers of a cluster."""
+class RemoteTable(EncodedTable):
+    """A table in pieces on the workers of a cluster, about its own columns or about some `variables`."""
 
+    columns: tuple[str, ...]
     cluster: Cluster
-    pieces: tuple[Any, ...]
+    futures: tuple[Any, ...]
     called: tuple[str, ...]
+    facts: tuple[pieces.Facts, ...]
+    variables: Variables | None = None
+    log_scale: float = 0.0
 
-    def estep(self, here: InMemory | Tally, variables: Variables) -> Counting:
-        """See `Spread`."""
-        scale = float(here.evidence.log_scale[0])
-        bare = here.on(here.evidence.take(slice(0, 0)), np.zeros(0))
-        if isinstance(bare, InMemory) and bare.threads is None:
-            bare = replace(bare, threads=1)  # a worker has several tasks at once
-        with self.cluster.asked():
-            held = self.cluster.mapped(pieces.Held, self.pieces, *map(self.cluster.shared, (bare, variables, scale)))
-            self.cluster.finish(held, self.called)
-        return Counting(self.cluster, held, self.called, self.rows)
+    @cached_property
+    def slot(self) -> np.ndarray:  # type: ignore[override]
+        """See `EncodedTable`."""
+        return np.arange(len(self.columns)) if self.variables is None else column_of_each(self.variables, self.columns)
 
-    def about(self, slot: np.ndarray) -> dict[str, Any]:
-        """See `Spread`. The borders of pieces are a part of it: they decide the order in which Counts are added."""
+    @property
+    def place(self) -> Place:
+        """See `EncodedTable`."""
+        return "workers"
+
+    @property
+    def rows(self) -> int:
+        """See `EncodedTable`."""
+        return sum(one.rows for one in self.facts)
+
+    @property
+    def weight(self) -> float:
+        """See `EncodedTable`."""
+        return float(sum(one.weight for one in self.facts))
+
+    @property
+    def complete(self) -> bool:
+        """See `EncodedTable`."""
+        return all(one.complete for one in self.facts)
+
+    def on(self, variables: Variables) -> RemoteTable:
+        """See `EncodedTable`."""
+        column_of_each(variables, self.columns)
+        return replace(self, variables=variables)
+
+    def scaled(self, log_scale: float) -> RemoteTable:
+        """See `EncodedTable`."""
+        return replace(self, log_scale=self.log_scale + log_scale)
+
+    def estep(self, make: pieces.EStepOver) -> RemoteEStep:
+        """See `EncodedTable`. Each worker makes the E-step over its pieces."""
+        shared = map(self.cluster.shared, (make, self.variables, self.log_scale))
         with self.cluster.asked():
-            found = self.cluster.mapped(pieces.digest, self.pieces)
+            esteps = self.cluster.mapped(pieces.PieceEStep, self.futures, *shared)
+            self.cluster.finish(esteps, self.called)
+        return RemoteEStep(self.cluster, esteps, self.called, self.rows)
+
+    def digests(self) -> dict[str, Any]:
+        """See `EncodedTable`. The borders of pieces are a part: they decide the order in which Counts are added."""
+        with self.cluster.asked():
+            found = self.cluster.mapped(pieces.digests, self.futures)
             self.cluster.finish(found, self.called)
             rows, values, weights = zip(*self.cluster.client.gather(found), strict=True)
         return {
             "rows": self.rows,
-            "names": checkpoints.digest(slot),
-            "values": checkpoints.digest(values),
-            "weights": checkpoints.digest(weights),
-            "pieces": checkpoints.digest(rows),
+            "names": digest(self.slot),
+            "values": digest(values),
+            "weights": digest(weights),
+            "pieces": digest(rows),
         }
 
 
 @dataclass(frozen=True, eq=False)
-class Counting:
+class RemoteEStep:
     """The E-step over rows on the workers of a cluster: see `em.EStep`."""
 
     cluster: Cluster
-    held: list[Any]
+    esteps: list[Any]
     called: tuple[str, ...]
     rows: int
 
     @property
     def method(self) -> CountingMethod:
         """See `EStep`. Each worker goes about it by the rows it has."""
-        return CountingMethod(f"(on {len(self.held):,} pieces of the table at workers) any", self.rows, self.rows)
+        return CountingMethod(f"(on {len(self.esteps):,} pieces of the table at workers) any", self.rows, self.rows)
 
     def count(self, values: np.ndarray) -> Counts:
         """See `EStep`."""
-        return self._total(pieces.counted, values)
+        return self._total(pieces.count_piece, values)
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """See `EStep`."""
-        return lambda tables: self._total(pieces.recounted, values, tables)
+        return lambda tables: self._total(pieces.recount_piece, values, tables)
 
     def _total(self, work: Callable[..., Counts], *tables: np.ndarray) -> Counts:
         with self.cluster.asked():
-            parts = self.cluster.mapped(work, self.held, *map(self.cluster.shared, tables))
-            sums = self.cluster.together(pieces.added, parts)
+            parts = self.cluster.mapped(work, self.esteps, *map(self.cluster.shared, tables))
+            sums = self.cluster.together(pieces.add_counts, parts)
             total: Counts = self.cluster.result(sums, parts, self.called, "counted")
             return total

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.exceptions import FgrnError, ImpossibleEvidence
-from ...flow.conflicts import explained
-from ...flow.counts import Counts, InMemory
-from ...flow.evidence import Variables, encode
-from ...flow.tally import Tally
+from ...core.digests import digest
+from ...core.exceptions import FgrnError
+from ...flow.counts import Counts
+from ...flow.em import EStep
 from ...tables.disk import Disk
 from ...tables.distinct import Distinct
-from ...tables.encoded import Recorded
+from ...tables.encoded import Evidence, Variables
 from ...tables.stream import Stream, StreamPart
 from ...tables.table_file import name_in_errors
-from .. import checkpoints
-from ..encoding import BySchema, Coding, distinct_values, located, record
+from ..encoding import BySchema, Coding, distinct_values, encode_stream
 
 CLAIMED = 2**22
 """Bytes that a piece, and what is held of it, claim to take: enough that they are seldom moved, and little beside the
 memory of a worker, since codes are on disk."""
+
+
+EStepOver = Callable[[Evidence, str], EStep]
+"""What makes the E-step over rows in one place."""
 
 
 class Facts(NamedTuple):
@@ -42,7 +44,7 @@ class Facts(NamedTuple):
 class Piece:
     """The codes of some rows on the disk of a worker, and what is to be known of them."""
 
-    def __init__(self, table: Recorded, facts: Facts) -> None:
+    def __init__(self, table: Evidence, facts: Facts) -> None:
         self.table, self.facts = table, facts
 
     def __sizeof__(self) -> int:
@@ -50,38 +52,37 @@ class Piece:
 
     def __reduce__(self) -> tuple[Any, ...]:
         table = self.table
-        return _restored, (table.names, table.codes.T.copy(), table.weights, table.places, self.facts)
+        weights = table.row_weights if table.is_weighted else None
+        return _moved_piece, (table.columns, table.codes.T.copy(), weights, table.origins, self.facts)
 
 
-def _restored(
+def _moved_piece(
     names: tuple[str, ...],
     columns: np.ndarray,
     weights: np.ndarray | None,
-    places: Any,
+    origins: Any,
     facts: Facts,
 ) -> Piece:
     """A piece that has been moved, on the disk of the worker it has come to."""
     from .cluster import worker_folder
 
     disk = Disk(worker_folder())
-    codes = disk.kept(columns).T
-    return Piece(Recorded(names, codes, None if weights is None else disk.kept(weights), disk, places), facts)
+    given = None if weights is None else disk.kept(weights)
+    return Piece(Evidence.of_codes(names, disk.kept(columns).T, given, disk, origins), facts)
 
 
-class Held:
-    """The E-step over a piece: see `em.EStep`."""
+class PieceEStep:
+    """The E-step over a piece, which is made again where it is moved to."""
 
-    def __init__(self, piece: Piece, here: InMemory | Tally, variables: Variables, log_scale: float) -> None:
-        self._given = piece, here, variables, log_scale
-        self.table = piece.table
-        evidence = encode(variables, piece.table)
-        self.rows = here.on(evidence.scaled(log_scale) if log_scale else evidence, piece.table.row_weights)
+    def __init__(self, piece: Piece, make: EStepOver, variables: Variables, log_scale: float) -> None:
+        self._given = piece, make, variables, log_scale
+        self.estep = make(piece.table.on(variables).scaled(log_scale), "of this piece")
 
     def __sizeof__(self) -> int:
         return CLAIMED
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Held, self._given
+        return PieceEStep, self._given
 
 
 @contextmanager
@@ -97,7 +98,7 @@ def _naming(part: StreamPart) -> Iterator[None]:
     raise type(found)(told)  # bare: what lies behind an error may be something that cannot be sent
 
 
-def summary(part: StreamPart, stream: Stream, weights: str | None) -> dict[str, Distinct]:
+def distinct_in_part(part: StreamPart, stream: Stream, weights: str | None) -> dict[str, Distinct]:
     """The different values of all columns of a part."""
     with _naming(part):
         found = distinct_values(stream.part(part), weights)
@@ -121,12 +122,9 @@ def piece(part: StreamPart, stream: Stream, weights: str | None, coding: Coding,
         coding = coding._replace(code=coding.code.fresh())
     rows = stream.part(part)
     with _naming(part):
-        table = record(rows, weights, lambda _: coding, without_zero)
+        table = encode_stream(rows, weights, lambda _: coding, without_zero)
     strange = coding.code.strange if isinstance(coding.code, BySchema) else {}
-    complete = all((column.codes >= 0).all() for column in table.values())
-    if table.disk is not None:
-        table.disk.release()
-    return Piece(table, Facts(table.rows, table.weight, complete, rows.left_out, strange, part.notes))
+    return Piece(table, Facts(table.rows, table.weight, table.complete, rows.left_out, strange, part.notes))
 
 
 def facts(piece: Piece) -> Facts:
@@ -134,34 +132,24 @@ def facts(piece: Piece) -> Facts:
     return piece.facts
 
 
-def digest(piece: Piece) -> tuple[int, str, str]:
-    """How many rows a piece has, and numbers for their values and weights."""
+def digests(piece: Piece) -> tuple[int, str, str]:
+    """How many rows a piece has, and digests of their values and weights."""
     table = piece.table
-    found = (table.rows, checkpoints.digest(table.codes), checkpoints.digest(table.weights))
-    if table.disk is not None:
-        table.disk.release()
+    found = (table.rows, digest(table.codes), digest(table.row_weights if table.is_weighted else None))
+    table.release()
     return found
 
 
-def counted(held: Held, values: np.ndarray) -> Counts:
+def count_piece(mine: PieceEStep, values: np.ndarray) -> Counts:
     """The expected counts of a piece under these parameters."""
-    try:
-        return held.rows.count(values)
-    except ImpossibleEvidence as error:
-        told, rows = error, held.rows
-        if isinstance(rows, InMemory):
-            told = explained(error, rows.plan, rows.programs, values, rows.evidence)
-        raise located(told, held.table, "of this piece") from None
-    finally:
-        if isinstance(held.rows, InMemory):
-            held.rows.rest()
+    return mine.estep.count(values)
 
 
-def recounted(held: Held, began_with: np.ndarray, tables: np.ndarray) -> Counts:
+def recount_piece(mine: PieceEStep, began_with: np.ndarray, tables: np.ndarray) -> Counts:
     """The same with other tables, and the messages that an epoch began with."""
-    return held.rows.cycles(began_with)(tables)
+    return mine.estep.cycles(began_with)(tables)
 
 
-def added(first: Counts, *others: Counts) -> Counts:
+def add_counts(first: Counts, *others: Counts) -> Counts:
     """The sum of several, in their order."""
     return reduce(Counts.joined, others[1:], first + others[0]) if others else first

@@ -1,0 +1,172 @@
+"""WiredModel: blocks that are wired together, with their parameters; nothing is computed with them here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from ..core import settings
+from ..core.exceptions import FgrnError, WiringError, counted, unknown_name, visible
+from ..core.settings import Name
+from ..core.variable import Variable
+from ..flow.online import Online
+from ..flow.parameters import Parameters, free_parameters, initial
+from ..plan.plan import Plan
+from ..plan.schedule import MOST_PROGRAMS, Programs, special_edges
+from ..tables.encoded import EncodedTable
+from .blocks import SISO, Block, Diverter, Factor, Source, line
+from .supervisor import layers_of, make_plan, specification_of
+from .wiring import Wiring
+
+
+class WiredModel:
+    """Blocks that meet at variables, their parameters, how these were learnt, and the plans that engines run."""
+
+    def __init__(self, blocks: Iterable[Block]) -> None:
+        if isinstance(blocks, (Source, Factor, SISO, Diverter)) or not isinstance(blocks, Iterable):
+            raise WiringError(f"A Network is made of a list of blocks. Got {blocks!r} instead.")
+        self._wiring = Wiring(tuple(blocks))
+        self._spec = specification_of(self._wiring.blocks)
+        self._parameters = initial(self._spec)
+        self._plans: dict[frozenset[str], Plan] = {}
+        self._trained: tuple[dict[str, Any], ...] = ()
+        self._counted: tuple[Parameters, Online] | None = None  # in batches, and the tables that were made of it
+        self._programs: dict[tuple[frozenset[str], frozenset[int]], Programs] = {}
+
+    # What it is
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks as they were given: starts, not what has been learnt since."""
+        return self._wiring.blocks
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """All variables, in the order of the blocks."""
+        return tuple(self._wiring.variables.values())
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """The names of the variables that leave the graph: driven by a block and read by none."""
+        return tuple(name for name in self._wiring.variables if name not in self._wiring.readers)
+
+    def variable(self, name: Name) -> Variable:
+        """A variable by name."""
+        try:
+            found = self._wiring.variables[settings.name_of(name)]
+        except (KeyError, TypeError):
+            raise unknown_name("variable", name, self._wiring.variables) from None
+        settings.check_states(name, found.labels)
+        return found
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether there is no loop, so that two sweeps are exact."""
+        return self._wiring.is_tree
+
+    @property
+    def diameter(self) -> int:
+        """The most blocks between two variables: as many parallel rounds bring every message everywhere."""
+        return self._wiring.diameter
+
+    @property
+    def layers(self) -> tuple[tuple[str, ...], ...]:
+        """The names of tables and priors by layer, the lowest first: what `learn_by_layer` learns together."""
+        return layers_of(self._wiring)
+
+    def table(self, name: Name) -> np.ndarray:
+        """The table of the SISO block with this output, (input states, output states); read-only."""
+        return self._spec.layout.table(
+            self._parameters.values, self._spec.layout.table_number(settings.name_of(name, self.variable))
+        )
+
+    def prior(self, name: Name) -> np.ndarray:
+        """The prior of the Source of this variable, (states,); read-only."""
+        return self._spec.layout.prior(
+            self._parameters.values, self._spec.layout.prior_number(settings.name_of(name, self.variable))
+        )
+
+    @property
+    def trained(self) -> tuple[dict[str, Any], ...]:
+        """How it was taught: one mapping for each time, with rows, settings, likelihood, and how it was run.
+
+        "engine" and "merge" are those that were chosen where they were not given, "kernel" is the way the engine took.
+        A merge of None found out whether it pays to count equal rows once; an engine of None is that of a table without
+        missing values, whose rows are counted without one.
+        """
+        return self._trained
+
+    @property
+    def free_parameters(self) -> int:
+        """How many numbers learning may choose: cells of tables and priors, less one for every row."""
+        return free_parameters(self._spec)
+
+    def copy(self) -> Self:
+        """A model with the same blocks and parameters, to be taught something else."""
+        other = object.__new__(type(self))
+        other.__setstate__(self.__getstate__())
+        return other
+
+    def reset(self) -> None:
+        """Forget what was learnt: everything as the blocks give it."""
+        self._parameters, self._trained = initial(self._spec), ()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, WiredModel) or type(other) is not type(self):
+            return NotImplemented
+        return self.blocks == other.blocks and self._parameters == other._parameters
+
+    __hash__ = None  # type: ignore[assignment]  # learning changes it
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.blocks, self._parameters, self._trained, self._counted
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.__init__(state[0])  # type: ignore[misc]
+        self._parameters, self._trained, self._counted = state[1:]
+
+    def __repr__(self) -> str:
+        shape = f"tree of diameter {self.diameter}" if self.is_tree else "with loops"
+        lines = [
+            f"Network of {counted(len(self.variables), 'variable')} and {counted(len(self.blocks), 'block')}, {shape}"
+        ]
+        lines += [f"  {line(block)}" for block in self.blocks[:40]]
+        if len(self.blocks) > 40:
+            lines.append(f"  ... {counted(len(self.blocks) - 40, 'more block')}")
+        return "\n".join(map(visible, lines))
+
+    @property
+    def online_state(self) -> Online | None:
+        """What was counted in batches, if the tables were made of it: a copy, to go on with in `learn(online=)`.
+
+        It is saved with the network. None after any other way of learning.
+        """
+        if self._counted is None or self._counted[0] is not self._parameters:
+            return None
+        return replace(self._counted[1])
+
+    # Behind the scenes
+
+    def _plan(self, paused: Collection[str] = ()) -> Plan:
+        """The plan of the graph, cut at the SISO blocks whose outputs are `paused`."""
+        for name in paused:
+            self._spec.layout.table_number(name)
+            driver = self._wiring.drivers.get(name)
+            if driver is not None and not isinstance(self._wiring.blocks[driver], SISO):
+                raise FgrnError(f"{name!r} is not the output of a SISO block, and only those can pause.")
+        key = frozenset(paused)
+        if key not in self._plans:
+            self._plans[key] = make_plan(self._wiring, key)
+        return self._plans[key]
+
+    def _programs_for(self, plan: Plan, paused: Collection[str], table: EncodedTable) -> Programs:
+        """The programs for evidence on the variables of this table."""
+        key = (frozenset(paused), special_edges(plan, table.edges(), table.soft_edges()))
+        if key not in self._programs:
+            if len(self._programs) >= MOST_PROGRAMS:
+                self._programs.clear()
+            self._programs[key] = Programs(plan, key[1])
+        return self._programs[key]

@@ -1,0 +1,98 @@
+"""What a run of learning is about, and how another run differs from it and so cannot go on from its checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from ..core.digests import digest
+from ..core.distributions import ROW_SUM_TOLERANCE
+from ..flow.em import Rule
+from ..flow.parameters import Parameters, Specification
+from ..tables.encoded import EncodedTable
+
+MAY_GROW = ("epochs", "starts")
+"""Settings that may be raised when learning goes on: what was learnt so far is a part of the longer run."""
+
+ADDED_LATER = {"accelerate": False}
+"""Settings that older checkpoints do not name, and what they were."""
+
+DIGESTS = {
+    "network": "the network, or what of it is learnt, differs",
+    "names": "the columns differ",
+    "values": "the values of the table differ",
+    "weights": "the weights of the rows differ",
+    "pieces": "the rows are in other pieces on a cluster, or were on one machine, so that sums are rounded otherwise",
+}
+"""What is compared without being kept."""
+
+
+def about(
+    model: Any,
+    structure: Sequence[object],
+    spec: Specification,
+    table: EncodedTable,
+    rule: Rule,
+    others: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What a stage is about, as JSON can say it: what has to be the same for learning to go on.
+
+    Args:
+        model: what learns.
+        structure: what its messages depend on, beside the specification.
+        spec: what is learnt.
+        table: the rows.
+        rule: how it is learnt.
+        others: more settings.
+    """
+    settings_of_rule = {one.name: _as_json(getattr(rule, one.name)) for one in fields(rule)}
+    return {
+        "model": type(model).__name__,
+        "network": digest(*structure, spec),
+        **table.digests(),
+        **settings_of_rule,
+        **{name: _as_json(value) for name, value in others.items()},
+    }
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """In which ways a run is another than it was; none if one can go on as the other."""
+    found = []
+    apart = before.get("pieces") != now.get("pieces")  # then digests of values differ, whether values do or not
+    for name in dict.fromkeys([*now, *before]):
+        if apart and name in ("values", "weights"):
+            continue
+        was, is_now = (one.get(name, ADDED_LATER.get(name)) for one in (before, now))
+        has_grown = name in MAY_GROW and type(was) is type(is_now) is int and was < is_now
+        if was == is_now or has_grown:
+            continue
+        told = f"{name!r} was {was!r} and is {is_now!r}"
+        found.append(DIGESTS[name] if name in DIGESTS else told + (", and may grow only" if name in MAY_GROW else ""))
+    return found
+
+
+def _as_json(value: Any) -> Any:
+    """A setting as JSON can say it."""
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(one) for key, one in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def is_possible(parameters: Parameters, spec: Specification) -> bool:
+    """Whether what is learnt are distributions, and nothing is where nothing may be."""
+    values, layout = parameters.values, spec.layout
+    if len(values) != layout.size:
+        return False
+    learnt = np.where(spec.learnt, values, 0.0)
+    sums = np.add.reduceat(learnt, layout.lines)[spec.learnt[layout.lines]]
+    numbers = (parameters.undrawn_tables, len(spec.tables)), (parameters.undrawn_priors, len(spec.priors))
+    return (
+        bool(np.isfinite(learnt).all())
+        and not (learnt < 0).any()
+        and not learnt[~spec.supported].any()
+        and bool((np.abs(sums - 1) <= ROW_SUM_TOLERANCE).all())
+        and all(0 <= number < count for some, count in numbers for number in some)
+    )
