@@ -16,7 +16,7 @@ RECORDED := pyproject.toml src/fgrn/_version.py
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test demo bench docs outputs lint wheel check clean
+.PHONY: help venv test web demo bench docs outputs lint wheel check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s  %s\n", $$1, $$2}' Makefile
@@ -25,6 +25,11 @@ venv: $(DEV) ## .venv with the package (editable) and all tools
 
 test: $(DEV) ## the tests, on all processors; PYTEST_ARGS="-k name" is handed on to pytest ("-n 0": on one)
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
+
+web: ## the script of pages, from web/ into src/fgrn/page (needs node and npm); BUILT=FOLDER to put it elsewhere
+	@npm ci --prefix web --silent --no-audit --no-fund
+	@npm run --prefix web --silent check
+	@npm run --prefix web --silent build -- $(abspath $(or $(BUILT),src/fgrn/page))
 
 demo: $(PLAIN) ## the demonstration
 	@$(BIN)/fgrn demo $(DEMO_ARGS)

@@ -47,6 +47,7 @@ html_show_copyright = False
 html_copy_source = False
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
+html_extra_path = [str(pictures.live(HERE / "_pictures").relative_to(HERE))]  # pages that infer
 html_css_files = ["fgrn.css"]
 copybutton_selector = "div[class*=highlight-]:not(.highlight-text) pre"  # outputs are not to be copied
 copybutton_prompt_text = "$ "

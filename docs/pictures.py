@@ -1,4 +1,4 @@
-"""The pictures of the documentation, drawn when it is built and kept until the code that draws them changes."""
+"""The pictures and live pages of the documentation, made when it is built and kept until their code changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ QUESTIONS = ("residence", "cars", "travels_by")
 def draw(folder: Path, tell: Callable[[str], None] = print) -> None:
     """All pictures, as SVG files in a folder; those whose sources have not changed are left as they are."""
     folder.mkdir(exist_ok=True)
-    code = [*Path(fgrn.__file__).parent.rglob("*.py"), Path(__file__), Path(outputs.__file__)]
+    package = Path(fgrn.__file__).parent
+    code = [*package.rglob("*.py"), *package.glob("page/page.*"), Path(__file__), Path(outputs.__file__)]
     for name, figures, sources in (("ten", ten, []), ("gallery", gallery, [HERE / "gallery.md"])):
         key, kept = _key([*code, *sources]), folder / f"{name}.key"
         if kept.is_file() and kept.read_text() == key:
@@ -34,7 +35,17 @@ def draw(folder: Path, tell: Callable[[str], None] = print) -> None:
         for picture, figure in figures().items():
             tell(f"pictures: {name}: {picture}.svg")
             plots.save(figure, folder / f"{picture}.svg")
+        if name == "ten":
+            for page, (net, _) in ten_networks().items():
+                fgrn.explore(net, live(folder) / f"{page}.html", title=page.split("-", 2)[2])
         kept.write_text(key)
+
+
+def live(folder: Path) -> Path:
+    """The folder of pages that infer, below that of the pictures."""
+    place = folder / "live"
+    place.mkdir(parents=True, exist_ok=True)
+    return place
 
 
 def _key(sources: list[Path]) -> str:
@@ -55,6 +66,11 @@ def include(page: Path, target: Path) -> None:
 
 def ten() -> dict[str, Any]:
     """FGrn in ten pictures."""
+    return {name: plots.network(net, evidence) for name, (net, evidence) in ten_networks().items()}
+
+
+def ten_networks() -> dict[str, tuple[Network, dict[str, Any] | None]]:
+    """The network of each of the ten pictures, and its evidence."""
     rain = Variable("rain", ["no", "yes"])
     source = Source(rain, [0.7, 0.3])
     road = Variable("road", ["dry", "damp", "wet"])
@@ -89,17 +105,17 @@ def ten() -> dict[str, Any]:
         fgrn.sequences([{"sound": sound} for sound in sounds]), epochs=20, smoothing=0.3, holes="ignore", starts=4
     )
     return {
-        "ten-1-variable": plots.network(alone, {"rain": [[0.2, 0.8]]}),
-        "ten-2-source": plots.network(alone),
-        "ten-3-siso": plots.network(block, {"road": ["wet"]}),
-        "ten-4-diverter": plots.network(diverter, {"road": ["wet"], "umbrella": ["yes"]}),
-        "ten-5-product": plots.network(product, {"grass": ["wet"], "sprinkler": ["on"]}),
-        "ten-6-evidence": plots.network(learnt, row),
-        "ten-7-holes": plots.network(learnt, {**row, "cars": [None], "travels_by": [None]}),
-        "ten-8-beliefs": plots.network(learnt),
-        "ten-9-untaught": plots.network(untaught),
-        "ten-10-stack": plots.network(stack, {"cars": ["none"]}),
-        "ten-10-chain": plots.network(chain, {"sound[0]": ["hum"], "sound[2]": ["rattle"]}),
+        "ten-1-variable": (alone, {"rain": [[0.2, 0.8]]}),
+        "ten-2-source": (alone, None),
+        "ten-3-siso": (block, {"road": ["wet"]}),
+        "ten-4-diverter": (diverter, {"road": ["wet"], "umbrella": ["yes"]}),
+        "ten-5-product": (product, {"grass": ["wet"], "sprinkler": ["on"]}),
+        "ten-6-evidence": (learnt, row),
+        "ten-7-holes": (learnt, {**row, "cars": [None], "travels_by": [None]}),
+        "ten-8-beliefs": (learnt, None),
+        "ten-9-untaught": (untaught, None),
+        "ten-10-stack": (stack, {"cars": ["none"]}),
+        "ten-10-chain": (chain, {"sound[0]": ["hum"], "sound[2]": ["rattle"]}),
     }
 
 

@@ -35,7 +35,7 @@ ROOT = Path(fgrn.__file__).parent
 SOURCES = {path.relative_to(ROOT).as_posix(): path for path in sorted(ROOT.rglob("*.py"))}
 FOLDERS = (
     "core", "tables", "plan", "engines", "flow", "learning", "queries", "graph", "bayes", "files", "estimators",
-    "plots", "showcase", "cli",
+    "plots", "page", "showcase", "cli",
 )  # fmt: skip
 """A folder imports only itself and folders before it."""
 

@@ -182,11 +182,13 @@ def test_it_can_be_saved_copied_and_sent(tmp_path: Path) -> None:
 
 def test_what_cannot_be_is_refused_in_words() -> None:
     chain = fgrn.hmm({"Y": 2}, 2)
-    with pytest.raises(fgrn.EvidenceError, match="Row 2: the rows of a sequence follow each other, but 'a' had ended"):
+    with pytest.raises(
+        fgrn.EvidenceError, match="Row 2, 'sequence': the rows of a sequence follow each other, but 'a' had ended"
+    ):
         chain.propagate({"sequence": ["a", "b", "a"], "Y": [0, 1, 0]})
     with pytest.raises(fgrn.EvidenceError, match="Row 1, 'sequence': it is not known which sequence"):
         chain.propagate({"sequence": ["a", None], "Y": [0, 1]})
-    with pytest.raises(fgrn.EvidenceError, match="'sequence' has 1 row, the others have 2"):
+    with pytest.raises(fgrn.EvidenceError, match="'sequence': it has 1 row, the others have 2"):
         chain.propagate({"sequence": ["a"], "Y": [0, 1]})
     with pytest.raises(fgrn.EvidenceError, match="'S next' is 'S' of the next row"):
         chain.propagate({"S next": [0]})

@@ -438,7 +438,7 @@ def test_an_estimator_that_did_not_converge_goes_on_with_more_epochs(
 ) -> None:
     place, frame = tmp_path / "run.ckpt", pd.DataFrame(table()).astype(str)
     model = fgrn.LatentClassModel(n_hidden=3, n_init=1, n_epochs=3, tol=1e-12, random_state=0, checkpoint=place)
-    with pytest.warns(fgrn.ConvergenceWarning, match="Raise n_epochs"):
+    with pytest.warns(fgrn.ConvergenceWarning, match="more epochs with n_epochs"):
         model.fit(frame)
     monkeypatch.setattr(execution, "SMALL_WORK", 1.0)
     model.set_params(n_epochs=40, tol=1e-12, checkpoint=fgrn.Checkpoint(place, resume=True)).fit(frame)
@@ -607,7 +607,7 @@ def test_settings_are_checked(tmp_path: Path) -> None:
     for more in ({"every": 2}, {"resume": True}):
         with pytest.raises(LearningError, match="says itself"):
             lvm().learn(table(), checkpoint=place, **more)
-    with pytest.raises(LearningError, match="name the file"):
+    with pytest.raises(LearningError, match="Name the file"):
         lvm().learn(table(), resume=True)
     net = lvm()
     with pytest.raises(LearningError, match="no checkpoint"):
@@ -881,7 +881,7 @@ def test_the_command_line_resumes(people: str, tmp_path: Path, capsys: pytest.Ca
     kept = ["-o", models[1], "--checkpoint", str(tmp_path / "run.ckpt"), "--every", "2"]
     assert cli.main([*common, *kept]) == 0
     assert cli.main([*common, *kept]) == 1
-    assert "say --resume" in capsys.readouterr().err
+    assert "with --resume" in capsys.readouterr().err
     assert cli.main([*common, *kept, "--seed", "1", "--resume"]) == 1
     assert "is of another run: 'seed' was" in capsys.readouterr().err
     assert cli.main([*common, *kept, "--resume"]) == 0

@@ -156,14 +156,16 @@ def test_uai_evidence_and_partition_functions(tmp_path: Path, capsys: Any) -> No
     evidence.write_text("2\n1 0 1\n1 1 0\n", encoding="utf-8")
     assert len(asked(capsys, path, "--evidence", str(evidence))) == 2
     evidence.write_text("1 0 5", encoding="utf-8")
-    assert "state 5 of 'x0', whose states are 0 to 1" in said(capsys, "query", path, "--evidence", evidence, status=1)
+    assert "column 'x0': it has no state 5: its states are 0 to 1" in said(
+        capsys, "query", path, "--evidence", evidence, status=1
+    )
     evidence.write_text("1 9 0", encoding="utf-8")
     assert "'x9'" in said(capsys, "query", path, "--evidence", evidence, status=1)
 
 
 def test_loopy_answers_are_called_approximations(network: Path, capsys: Any) -> None:
     text = said(capsys, "query", network, "--given", "dysp=yes", "--method", "loopy")
-    assert "approximation: messages came to rest after" in text and "about" in text
+    assert "approximation: messages converged after" in text and "about" in text
     told = asked(capsys, network, "--given", "dysp=yes", "--method", "loopy")
     assert told["converged"] and told["rounds"] > 1
 

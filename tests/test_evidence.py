@@ -596,8 +596,8 @@ def test_all_rows_with_a_bad_code_are_counted() -> None:
         ({"Y": ["yes "]}, "without blanks"),
         ({"W": ["4"]}, "as another type"),
         ({"Z": ["1"]}, "as another type"),
-        ({"Y": [0.3, 0.7]}, r"write \[\[...\]\]: a list of rows"),
-        ({"Z": (0.1, 0.2, 0.7)}, r"write \[\[...\]\]: a list of rows"),
+        ({"Y": [0.3, 0.7]}, r"Write a distribution in one row as \[\[...\]\], a list of rows"),
+        ({"Z": (0.1, 0.2, 0.7)}, r"Write a distribution in one row as \[\[...\]\], a list of rows"),
     ],
 )
 def test_a_common_mistake_gets_a_hint(data: Any, hint: str) -> None:
@@ -616,7 +616,9 @@ def test_an_unknown_column_is_said_with_the_nearest_variable(name: str, hint: st
     tables = [{"Z": [0], name: ["yes"]}, pd.DataFrame({name: ["yes"]}), pl.DataFrame({name: ["yes"]})]
     for table in [*tables, pa.table({name: ["yes"]}), np.array([(1,)], dtype=[(name, int)])]:
         for use in (NET.propagate, NET.copy().learn, NET.complete):
-            with pytest.raises(EvidenceError, match=f"Column '{name}' is not a variable of this network") as raised:
+            with pytest.raises(
+                EvidenceError, match=f"Column '{name}': this is not a variable of this network"
+            ) as raised:
                 use(table)
             assert hint in str(raised.value)
 
@@ -677,7 +679,7 @@ def test_two_columns_of_one_name_are_refused() -> None:
 
 
 def test_a_column_of_three_dimensions_is_refused() -> None:
-    with pytest.raises(EvidenceError, match="Column 'Y' has 3 dimensions; it may have one or two"):
+    with pytest.raises(EvidenceError, match="Column 'Y': it has 3 dimensions; it may have one or two"):
         NET.propagate({"Y": np.zeros((2, 2, 2))})
     with pytest.raises(EvidenceError, match="Row 0, 'Y': "):
         NET.propagate({"Y": [[[0.5, 0.5]]]})
@@ -1081,7 +1083,7 @@ def test_an_encoded_table_says_the_same_of_another_network() -> None:
         edge = other._plan().edge(name)
         states = len(other._plan().labels[edge])
         assert np.array_equal(moved.weights(edge, states), direct.weights(edge, states))
-    with pytest.raises(fgrn.EvidenceError, match="Column 'Z' is not a variable of this network"):
+    with pytest.raises(fgrn.EvidenceError, match="Column 'Z': this is not a variable of this network"):
         table.on(fgrn.lvm({"X": 3, "Y": ["a", "b"]}, hidden=2)._plan())
 
 

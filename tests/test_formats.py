@@ -632,7 +632,7 @@ def test_other_encodings(tmp_path: Path) -> None:
         ("file.bif.gz", b"", "it is empty"),
         ("file.bif.gz", b"\x1f\x8b\x08", "cut short"),
         ("file.bif.gz", b"\x1f\x8bxxxxxxxxx", "damaged gzip"),
-        ("file.txt", b"hello", "its format is not known. Say format= one of bif"),
+        ("file.txt", b"hello", r"its format is not known. State it \(bif"),
         ("file.uai", b"GRAPH", "begins with 'GRAPH'; a UAI file begins with BAYES or MARKOV"),
         ("file.xml", b"<smile/>", "begins with <SMILE>, not with <BIF>"),
     ],

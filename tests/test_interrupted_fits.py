@@ -151,11 +151,11 @@ def test_the_best_size_so_far_is_kept(when: int, tried: list[int], criterion: st
     assert model.network_.variable("S").cardinality == model.n_hidden_
 
 
-@pytest.mark.parametrize(("what", "when"), [("propagate", 1), ("propagate", 2), ("_encode", 3)])
+@pytest.mark.parametrize(("what", "when"), [("propagate", 1), ("propagate", 2), ("_programs_for", 3)])
 def test_an_interruption_between_the_epochs_of_two_sizes_loses_nothing(
     what: str, when: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While one size is scored, or the table is encoded for the next."""
+    """While one size is scored, or learning of the next begins."""
     frame, _ = table(100)
     model = clone(ESTIMATORS[1]).set_params(n_hidden="auto", n_init=1)
     monkeypatch.setattr(fgrn.Network, what, interrupted(getattr(fgrn.Network, what), when))

@@ -300,7 +300,7 @@ def test_impossible_rows_in_training_are_named_and_rows_of_no_weight_are_not_ask
     v, y = Variable("V", 2), Variable("Y", 2)
     net = Network([Source(v), SISO(v, y, [[1, 0], [1, 0]])])
     data = {"Y": [0, 1, 0, 1]}
-    with pytest.raises(fgrn.EvidenceError, match=r"Row 1: .*'Y' = 1 cannot be\. The same holds of row 3"):
+    with pytest.raises(fgrn.EvidenceError, match=r"Rows 1, 3: .*In the first of these rows, 'Y' = 1 cannot be\."):
         net.learn(data)
     net.learn(data, weights=[1, 0, 1, 0])
 

@@ -416,7 +416,7 @@ def test_foreign_files(refused: Any, tmp_path: Path) -> None:
     refused(b"", "empty")
     refused(b"{", "text")
     refused(b"\x01\x02\x03", "cut short")
-    refused(b"name,age\nAda,36\n", "text file", "Network.save")
+    refused(b"name,age\nAda,36\n", "text file", "written by save")
     refused(b'{"format": "not ours", "nodes": []}', "text file")
     refused(b"\x89PNG\r\n\x1a\n" + bytes(100), "PNG")
     refused(gzip.compress(b"text"), "gzip")

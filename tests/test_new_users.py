@@ -255,7 +255,7 @@ def test_infinite_numbers_have_one_fate(
         return said(capsys, *given, *more, status=status)
 
     _, err = run("odd.csv", status=1)
-    assert "row 4, column 'age', value -inf: it is in no bin, and no level." in err
+    assert "row 4, column 'age': -inf is in no bin, and no level." in err
     assert "--on-bad skip" in err
     assert not (tmp_path / "m.fgrn").exists()
     out, err = run("odd.csv", "--on-bad", "skip")
@@ -276,7 +276,7 @@ def test_infinite_numbers_are_named_in_python() -> None:
         (["1,5", "10,000"], "--decimal ,", "thousands"),
         (["0,123", "10,000"], "--decimal ,", "thousands"),
         ([str(row % 5) for row in range(40)] + ["oops"], "'oops' is no number, and all other", "thousands"),
-        ([f"{row}.5" for row in range(70)] + ["oops"] + ["80.5"] * 3, "'oops' in row 70 is no number", "identifier"),
+        ([f"{row}.5" for row in range(70)] + ["oops"] + ["80.5"] * 3, "Row 70: 'oops' is no number", "identifier"),
         (["a", "b", "c", "4"] * 5, "", "is no number"),
     ],
 )
@@ -302,7 +302,7 @@ def test_one_word_among_numbers_is_named(tmp_path: Path, capsys: pytest.CaptureF
     table_file.write(rows, tmp_path / "t.csv")
     given = ["fit", tmp_path / "t.csv", "-o", tmp_path / "m.fgrn", "--hidden", "2"]
     _, err = said(capsys, *given, status=1)
-    assert "'oops' in row 17 is no number; the other 299 distinct values are" in err
+    assert "Row 17, 'x': 'oops' is no number; the other 299 distinct values are" in err
     assert "--missing" in err
     assert "'oops' is no number" in said(capsys, *given, "--stream", status=1)[1]
 
@@ -340,11 +340,9 @@ def test_classes_are_shown_as_they_are_written(folder: Path) -> None:
         model.explain({"colour": "red"}, np.str_("maybe"))
 
 
-def test_too_many_hidden_states_are_called_so(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["fit", folder / "people.csv", "-o", tmp_path / "m.fgrn", "--hidden", "100000000"]
-    _, err = said(capsys, *given, status=1)
-    assert "cannot have as many as 100,000,000 states" in err
-    assert "product space" not in err
+def test_too_many_hidden_states_are_called_so() -> None:
+    with pytest.raises(fgrn.WiringError, match="cannot have as many as 100,000,000 states"):
+        fgrn.lvm({"a": 2}, hidden=100_000_000)
 
 
 def test_a_model_is_no_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -358,7 +356,7 @@ def test_a_packed_table_without_its_ending_is_called_packed(tmp_path: Path, caps
 
 def test_the_formats_of_tables_are_named_by_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "t.doc").write_text("a\n1\n")
-    assert "with --format: csv, tsv or parquet." in said(capsys, "inspect", tmp_path / "t.doc", status=1)[1]
+    assert "(csv, tsv, parquet) with --format NAME." in said(capsys, "inspect", tmp_path / "t.doc", status=1)[1]
     assert "Of DATA" not in said(capsys, "query", "--help")[0]
 
 
@@ -382,3 +380,34 @@ def test_a_terminal_shows_once_that_kernels_are_compiled(
     assert "compiling" not in capsys.readouterr().err
     assert main([]) == 0
     assert capsys.readouterr().err.count("compiling, once on this machine") == int(terminal)
+
+
+def test_more_hidden_states_than_can_be_learnt_are_refused_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for asked in (["fit", "no.csv", "--hidden", "60000000", "-o", tmp_path / "m.fgrn"],
+                  ["fit", "no.csv", "--model", "deep", "--target", "a", "--hidden", "4,60000000", "-o", tmp_path / "m"],
+                  ["compare", "no.csv", "--sizes", "1,60000000"]):  # fmt: skip
+        assert "from 1 to 1,000,000. Got '60000000'" in said(capsys, *asked, status=2)[1]
+
+
+def test_codes_for_missing_values_say_that_the_usual_words_are_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\nx,1\n-,2\nNA,1\nx,2\n" * 3)
+    text = "Taken as missing: '-', 'NA'. --missing is given, so these are values: empty cells, '?', 'N/A'"
+    assert text in said(capsys, "inspect", path, "--missing", "-", "--missing", "NA")[0]
+    fit = ["fit", path, "--hidden", "1", "-o", tmp_path / "m.fgrn"]
+    assert text in said(capsys, *fit, "--missing", "-", "--missing", "NA")[0]
+    assert "--missing CODE chooses." in said(capsys, *fit)[0]
+
+
+def test_inspect_and_fit_call_columns_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("word,few,many\n" + "".join(f"{'xy'[row % 2]},{row % 3},{row / 7}\n" for row in range(60)))
+    out, _ = said(capsys, "inspect", path, "--json")
+    kinds = {record["column"]: record["kind"] for record in json.loads(out)["columns"]}
+    assert kinds == {"word": "levels", "few": "ordered", "many": "bins"}
+    out, _ = said(capsys, "fit", path, "--hidden", "1", "-o", tmp_path / "m.fgrn")
+    assert all(line.split()[2] == kinds[line.split()[0]] for line in out.splitlines()[1:4])

@@ -110,7 +110,7 @@ def test_large_graphs_have_less_detail_and_huge_ones_are_refused() -> None:
     assert "0%" not in texts(plots.graph(random_network(41)))
     assert not names_of(plots.graph(random_network(81)), "belief")
     many = BayesianNetwork(dict.fromkeys(map(str, range(1001)), 2))
-    with pytest.raises(FgrnError, match=r"1 to 1,000 variables .* Choose some of 0, 1, 2, .* variables="):
+    with pytest.raises(FgrnError, match=r"1 to 1,000 variables .* Choose some \(0, 1, 2, .* variables="):
         plots.graph(many)
     some = plots.graph(many, {"1000": 1}, variables=["1", "2"])
     assert sorted(names_of(some, "belief")) == ["1", "2"]

@@ -341,7 +341,7 @@ def test_a_column_that_a_file_lacks_is_unknown_there(tmp_path: Path) -> None:
 def test_a_column_that_comes_later_is_an_error_unless_columns_are_listed(tmp_path: Path) -> None:
     as_csv(plain(50).drop(columns="few"), tmp_path / "a.csv")
     as_csv(plain(50), tmp_path / "b.csv")
-    with pytest.raises(fgrn.TableFileError, match=r"b\.csv' has a column 'few'.*columns=\[...\].*drop="):
+    with pytest.raises(fgrn.TableFileError, match=r"b\.csv', column 'few': .*columns=.*drop="):
         network().learn(tmp_path)
     network().learn(Stream(tmp_path, drop=["few"]), epochs=1)
     with pytest.warns(fgrn.core.exceptions.FgrnWarning, match=r"a\.csv' has no column 'few'"):
@@ -377,7 +377,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(fgrn.TableFileError, match=r"cache folder '.*nowhere'.*no such folder"):
         network().learn(Stream(as_csv(plain(9), tmp_path / "a.csv"), cache=tmp_path / "nowhere"))
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 not really")
-    with pytest.raises(fgrn.TableFileError, match=r"bad\.parquet' cannot be read as parquet"):
+    with pytest.raises(fgrn.TableFileError, match=r"bad\.parquet': it cannot be read as parquet"):
         network().learn(tmp_path / "bad.parquet")
     with pytest.raises(fgrn.TableFileError, match="text files and Parquet files"):
         network().learn(tmp_path)
@@ -475,7 +475,7 @@ def test_an_error_in_a_long_file_lets_the_process_end(tmp_path: Path) -> None:
     code = f"import fgrn; list(fgrn.Stream({str(tmp_path)!r}))"
     for _ in range(2):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
-        assert "has a column 'd'" in done.stderr
+        assert "column 'd': what came before has no such column" in done.stderr
 
 
 def test_folders_named_like_values_give_a_warning(tmp_path: Path) -> None:
@@ -597,7 +597,7 @@ def test_a_bad_value_is_named_by_file_row_column_and_value(tmp_path: Path) -> No
             part.loc[137, "word"] = "rde"
         pa.parquet.write_table(pa.Table.from_pandas(part, preserve_index=False), tmp_path / f"{number}.parquet")
     with pytest.raises(
-        fgrn.TableFileError, match=r"1\.parquet', row 37, column 'word', value 'rde': .*known: blue, green, red"
+        fgrn.TableFileError, match=r"1\.parquet', row 37, column 'word': 'rde' is .*known: blue, green, red"
     ):
         network().learn(Stream(tmp_path, rows=30))
     ours, theirs = network(), network()
@@ -626,7 +626,7 @@ def test_ragged_lines_are_named_and_counted(tmp_path: Path) -> None:
 
 def test_bytes_that_are_no_text_are_named_and_counted(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"word,few\nred,1\nbl\xfce,2\nred,0\n")
-    with pytest.raises(fgrn.TableFileError, match=r"row 1, line 3, column 'word', value b'bl\\xfce': .* not UTF-8"):
+    with pytest.raises(fgrn.TableFileError, match=r"row 1, line 3, column 'word': b'bl\\xfce' is not UTF-8"):
         network().learn(tmp_path / "a.csv")
     with pytest.warns(fgrn.core.exceptions.FgrnWarning, match="1 row was left out"):
         network().learn(Stream(tmp_path / "a.csv", on_bad="skip"), epochs=1)
@@ -647,7 +647,7 @@ def test_levels_of_a_given_schema_are_kept_to(tmp_path: Path) -> None:
     schema = Schema.infer(read(as_csv(frame, tmp_path / "a.csv"))).with_column("word", levels=["blue", "red"])
     green = int((frame["word"] == "green").sum())
     strict = fgrn.LatentClassModel(2, schema=schema, unseen="error", n_epochs=2, random_state=0)
-    with pytest.raises(fgrn.TableFileError, match=r"a\.csv', row \d+, column 'word', value 'green'"):
+    with pytest.raises(fgrn.TableFileError, match=r"a\.csv', row \d+, column 'word': level 'green'"):
         strict.fit(tmp_path / "a.csv")
     with pytest.warns(fgrn.core.exceptions.FgrnWarning, match=f"{green} rows were left out"):
         strict.fit(Stream(tmp_path / "a.csv", on_bad="skip", rows=60))
@@ -662,18 +662,18 @@ def test_bad_weights_and_infinite_numbers_are_named(tmp_path: Path) -> None:
     frame = plain(50).assign(w=1.0)
     frame.loc[20, "w"] = -1
     place = as_csv(frame, tmp_path / "a.csv")
-    with pytest.raises(fgrn.TableFileError, match=r"row 20, column 'w', value -1\.0: a weight is"):
+    with pytest.raises(fgrn.TableFileError, match=r"row 20, column 'w': -1\.0 is no weight"):
         network().learn(place, weights="w")
     with pytest.warns(fgrn.core.exceptions.FgrnWarning, match="1 row was left out"):
         network().learn(Stream(place, on_bad="skip"), weights="w", epochs=1)
     endless = as_csv(table(60).assign(many=[1.5, float("inf"), *np.arange(58) / 7]), tmp_path / "c.csv")
-    with pytest.raises(fgrn.TableFileError, match=r"c\.csv', row 1, column 'many', value inf: it is in no bin"):
+    with pytest.raises(fgrn.TableFileError, match=r"c\.csv', row 1, column 'many': inf is in no bin"):
         fgrn.LatentClassModel().fit(endless)
     with pytest.warns(
         fgrn.core.exceptions.FgrnWarning, match=r"1 row was left out: 1 \(no level of it, column 'many'\)"
     ):
         fgrn.LatentClassModel(2, n_epochs=1).fit(Stream(endless, on_bad="skip"))
-    with pytest.raises(fgrn.EvidenceError, match="All weights"):
+    with pytest.raises(fgrn.EvidenceError, match="all of these weights"):
         network().learn(as_csv(frame.assign(w=0), tmp_path / "b.csv"), weights="w")
 
 
@@ -695,14 +695,14 @@ def test_an_impossible_row_is_named_by_its_file(tmp_path: Path) -> None:
 def test_a_file_that_is_cut_short_is_an_error(cut: int, tmp_path: Path) -> None:
     place = as_csv(plain(), tmp_path / "a.csv")
     (tmp_path / "b.csv.gz").write_bytes(gzip.compress(place.read_bytes())[:cut])
-    with pytest.raises(fgrn.TableFileError, match=r"b\.csv\.gz' cannot be read"):
+    with pytest.raises(fgrn.TableFileError, match=r"b\.csv\.gz': it cannot be read"):
         network().learn(tmp_path / "b.csv.gz")
     (tmp_path / "c.csv.gz").write_bytes(b"no gzip at all")
-    with pytest.raises(fgrn.TableFileError, match=r"c\.csv\.gz' cannot be read"):
+    with pytest.raises(fgrn.TableFileError, match=r"c\.csv\.gz': it cannot be read"):
         network().learn(tmp_path / "c.csv.gz")
     pa.parquet.write_table(read(place), tmp_path / "d.parquet")
     (tmp_path / "d.parquet").write_bytes((tmp_path / "d.parquet").read_bytes()[:-cut])
-    with pytest.raises(fgrn.TableFileError, match=r"d\.parquet' cannot be read as parquet"):
+    with pytest.raises(fgrn.TableFileError, match=r"d\.parquet': it cannot be read as parquet"):
         network().learn(tmp_path / "d.parquet")
 
 

@@ -264,7 +264,7 @@ def test_small_tiles_and_blocks_count_the_same(monkeypatch: pytest.MonkeyPatch) 
     rows = {f"c{n}": rng.choice([np.nan, *range(n + 1)], 3000) for n in range(1, 8)}
     weights = rng.random(3000)
     given_pairs = [
-        trees._Pairs([n + 1 for n in range(1, 8)], [(_codes(rows), some)]) for some in (weights, weights > 2)
+        trees.ColumnPairs([n + 1 for n in range(1, 8)], [(_codes(rows), some)]) for some in (weights, weights > 2)
     ]
     before = [pairs.information() for pairs in given_pairs]
     monkeypatch.setattr(trees, "TILE", 7)

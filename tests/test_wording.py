@@ -207,7 +207,7 @@ def clusters(rows: int = 60) -> dict[str, list[str]]:
 
 def test_auto_says_when_it_ends_at_the_most_it_may_try() -> None:
     settings: dict[str, Any] = {"n_hidden": "auto", "n_init": 1, "n_epochs": 20, "random_state": 0}
-    with pytest.warns(FgrnWarning, match=r"largest that was tried, 2, .* Raise max_hidden=2"):
+    with pytest.warns(FgrnWarning, match=r"largest that was tried, 2, .* Try more with max_hidden=4"):
         fgrn.LatentClassModel(max_hidden=2, **settings).fit(clusters())
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from .bayes.bayesian import BayesianNetwork
     from .bayes.factored import FactoredModel
+    from .bayes.hidden_trees import hidden_tree
     from .bayes.markov import MarkovNetwork
     from .bayes.tree_learning import chow_liu, tan
     from .estimators import (
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         LatentImputer,
         NaiveBayesClassifier,
     )
+    from .page.page import explore
     from .warming import warm
 
 __all__ = [
@@ -103,6 +105,8 @@ __all__ = [
     "__version__",
     "chow_liu",
     "dica",
+    "explore",
+    "hidden_tree",
     "hmm",
     "load",
     "lvm",
@@ -123,6 +127,8 @@ _MODELS = {
     "MarkovNetwork": "bayes.markov",
     "Stream": "tables.stream",
     "chow_liu": "bayes.tree_learning",
+    "explore": "page.page",
+    "hidden_tree": "bayes.hidden_trees",
     "tan": "bayes.tree_learning",
     "warm": "warming",
 }
@@ -179,7 +185,7 @@ def read(path: str | Path, format: str | None = None, *, rescale: bool | float =
     try:
         return kind.from_document(document)
     except (TableError, WiringError) as error:
-        raise NetworkFileError(f"{str(path)!r}: {error}") from None
+        raise NetworkFileError(**{**error.parts, "file": repr(str(path))}) from None
 
 
 def write(model: FactoredModel, path: str | Path, format: str | None = None) -> None:

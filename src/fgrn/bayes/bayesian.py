@@ -94,7 +94,7 @@ class BayesianNetwork(FactoredModel):
 
     @classmethod
     def from_document(cls, document: Document) -> Self:
-        """The network that a file tells of."""
+        """The network that a document describes."""
         variables = variables_of(document)
         parents = {factor.scope[-1]: factor.scope[:-1] for factor in document.factors}
         # files round their numbers: rows that nearly sum to one are made to, and written as they were
@@ -172,7 +172,7 @@ class BayesianNetwork(FactoredModel):
     _directed = True
 
     def _written(self) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
-        """As they were given, to the last digit, unless they were learnt since."""
+        """The tables as they were given, to the last digit, unless they were learnt since."""
         for part in self._parts:
             given, now = self._as_given.get(part.name), self.table(part.name)
             values = given if given is not None and np.array_equal(normalised_rows(given), now) else now

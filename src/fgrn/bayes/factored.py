@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import EvidenceError, FgrnError, WiringError, unknown_name
+from ..core.exceptions import EvidenceError, FgrnError, WiringError, nearest, unknown_name
 from ..core.labels import Labels
 from ..core.settings import Name
 from ..core.variable import Variable
@@ -78,7 +78,7 @@ class FactoredModel(Queries):
 
     @property
     def observed(self) -> tuple[str, ...]:
-        """The names of all variables: each of them may be."""
+        """The names of all variables: each of them may be observed."""
         return self.names
 
     @cached_property
@@ -159,7 +159,7 @@ class FactoredModel(Queries):
         save(self, path)
 
     def to_document(self) -> Document:
-        """The model as files tell it."""
+        """The model as the content of a file."""
         states = {name: tuple(str(label) for label in variable.labels) for name, variable in self._variables.items()}
         factors = tuple(WrittenTable(scope, values) for scope, values in self._written())
         return Document(states, factors, self._directed, self.name, self.properties)
@@ -295,8 +295,8 @@ class FactoredModel(Queries):
         columns = frames.columns(evidence)
         for name in columns:
             if name not in self._variables:
-                near = unknown_name("variable", name, self._variables)
-                raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
+                near = nearest(name, self._variables)
+                raise EvidenceError(f"this is not a variable of this network. {near}", column=name)
         for key in evidence if isinstance(evidence, Mapping) else ():
             self.variable(key)
         if not columns or frames.row_count(columns) > FEW_ROWS:

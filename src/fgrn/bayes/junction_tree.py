@@ -43,7 +43,7 @@ class JunctionTree:
 
     @property
     def clusters(self) -> tuple[tuple[str, ...], ...]:
-        """The cliques, by another name for them."""
+        """The cliques; a second name for them."""
         return self.cliques
 
     @property
@@ -110,13 +110,13 @@ def junction_tree(sizes: Mapping[str, int], scopes: Iterable[Sequence[str]]) -> 
 
 
 def _missing(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
-    """The neighbours that would have to be joined."""
+    """The number of pairs of neighbours that would have to be joined."""
     mine = neighbours[one]
     return float(sum(len(mine) - 1 - len(mine & neighbours[other]) for other in mine) // 2)
 
 
 def _weighted(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
-    """The same, each pair by its joint states."""
+    """The joint states of the pairs of neighbours that would have to be joined."""
     mine = neighbours[one]
     total = 0.0
     for other in mine:

@@ -55,7 +55,7 @@ class MarkovNetwork(FactoredModel):
 
     @classmethod
     def from_document(cls, document: Document) -> Self:
-        """The network that a file tells of."""
+        """The network that a document describes."""
         variables = variables_of(document)
         factors = [(factor.scope, factor.values) for factor in document.factors]
         return cls(variables, factors, name=document.name, properties=document.properties)
@@ -76,7 +76,7 @@ class MarkovNetwork(FactoredModel):
         return values.reshape(-1, values.shape[-1] if values.ndim else 1)
 
     def learn(self, *arguments: Any, **options: Any) -> Any:
-        """Nothing can be learnt here."""
+        """Raise a LearningError: factors are no distributions, and are not learnt."""
         raise LearningError(
             "The factors of a MarkovNetwork are no distributions, and are not learnt. Learn a BayesianNetwork."
         )

@@ -15,7 +15,7 @@ from math import prod
 
 import numpy as np
 
-from ..core.exceptions import WiringError, shortened
+from ..core.exceptions import Remedy, WiringError, shortened
 from ..core.variable import Variable
 from ..graph.blocks import SISO, Block, Diverter, Factor, Source, same
 from .junction_tree import JunctionTree, junction_tree
@@ -60,7 +60,8 @@ def tree_of(variables: Mapping[str, Variable], scopes: Iterable[Sequence[str]]) 
         raise WiringError(
             f"Exact inference would have to join {len(tree.cliques[largest])} variables "
             f"({shortened(tree.cliques[largest], 5)}) with {tree.states[largest]:,} joint states, {tree.total:,} in "
-            f'all; the limits are {LARGEST_CLIQUE:,} and {MOST_STATES:,}. Use method="loopy", which approximates.'
+            f"all; the limits are {LARGEST_CLIQUE:,} and {MOST_STATES:,}.",
+            remedies=Remedy("approximate", method="loopy"),
         )
     return tree
 
@@ -182,7 +183,7 @@ def factor_of(variables: Mapping[str, Variable], part: ScopedTable, fresh: Calla
 
 
 def lonely(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -> list[ScopedTable]:
-    """A factor of ones for every variable that is in none."""
+    """A factor of ones for every variable that is in no table."""
     there = {name for part in parts for name in part.scope}
     return [
         ScopedTable(f"1({name})", (name,), np.ones((1, variable.cardinality)), False, conditional=False)
@@ -216,7 +217,7 @@ def _links(
 
 
 class _Names:
-    """Names that nobody has yet."""
+    """Makes names that are not in use yet."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = set(taken)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import EvidenceError, LearningError, SchemaError, unknown_name
+from ..core.exceptions import EvidenceError, LearningError, Remedy, SchemaError, unknown_name
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow import em
@@ -75,9 +75,9 @@ def chow_liu(
         watch: called after every epoch of learning, see `Network.learn`.
     """
     top = settings.name_of(root)
-    table = _Table.of(data, states, weights)
-    table.refuse_strangers(() if top is None else (top,))
-    search = _Search(table, None, top, _rate(penalty, table.evidence.weight))
+    table = TreeTable.of(data, states, weights)
+    table.check_columns(() if top is None else (top,))
+    search = _Search(table, None, top, penalty_rate(penalty, table.evidence.weight))
     return search.learnt(smoothing=smoothing, epochs=epochs, tolerance=tolerance, threads=threads, watch=watch)
 
 
@@ -115,18 +115,18 @@ def tan(
         watch: called after every epoch of learning.
     """
     label, top = map(settings.name_of, (class_variable, root))
-    table = _Table.of(data, states, weights, label)
-    table.refuse_strangers((label,) if top is None else (label, top))
+    table = TreeTable.of(data, states, weights, label)
+    table.check_columns((label,) if top is None else (label, top))
     if top == label:
         raise LearningError(f"The root of the tree is another column than the class, {label!r}.")
     if len(table.names) < 2:
         raise LearningError(f"There is no column beside the class, {label!r}, to tell it from.")
-    search = _Search(table, table.names.index(label), top, _rate(penalty, table.evidence.weight))
+    search = _Search(table, table.names.index(label), top, penalty_rate(penalty, table.evidence.weight))
     return search.learnt(smoothing=smoothing, epochs=epochs, tolerance=tolerance, threads=threads, watch=watch)
 
 
-def _rate(penalty: float | str, weight: float) -> float:
-    """The log-likelihood that a parameter must gain."""
+def penalty_rate(penalty: float | str, weight: float) -> float:
+    """The gain in log-likelihood that each further parameter must bring."""
     if isinstance(penalty, str):
         settings.choice("penalty", penalty, PENALTIES, LearningError)
         return max(0.0, log(weight) / 2) if penalty == "bic" else 1.0
@@ -148,20 +148,29 @@ def _states_of(columns: Mapping[str, Any], given: Any) -> dict[str, Any]:
             found[name] = named[name]
             continue
         if isinstance(column, frames.Coded):
-            raise EvidenceError(f"Column {name!r} holds codes, which do not say what its states are: pass states=.")
+            raise EvidenceError(
+                "it holds codes, which do not say what its states are.",
+                column=name,
+                remedies=Remedy("give the states", states=...),
+            )
         labels = found[name] = frames.states({name: column})[name]
         fractions = any(isinstance(label, float) and not label.is_integer() for label in labels)
         if len(labels) > (MOST_NUMBERS if fractions else MOST_LEVELS):
             raise SchemaError(
-                f"Column {name!r}: {len(labels):,} different values are too many for a table with a line for each. Put "
-                "numbers in bins: schema = fgrn.Schema.infer(table), then data=schema.codes(table) and "
-                "states=schema.states; leave names and identifiers out; or pass states= if all of them are meant."
+                f"{len(labels):,} different values are too many for a table with a line for each.",
+                column=name,
+                remedies=(
+                    "put numbers in bins (schema = fgrn.Schema.infer(table), then data=schema.codes(table) and "
+                    "states=schema.states)",
+                    "leave names and identifiers out",
+                    Remedy("if all of them are meant, say so", states=...),
+                ),
             )
     return found
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
+class TreeTable:
     """The rows to learn from, read once."""
 
     columns: Mapping[str, Any]
@@ -169,7 +178,8 @@ class _Table:
     evidence: Evidence
 
     @classmethod
-    def of(cls, data: frames.Data, states: Any, weights: Any, class_variable: str | None = None) -> _Table:
+    def of(cls, data: frames.Data, states: Any, weights: Any, class_variable: str | None = None) -> TreeTable:
+        """Read a table; one without rows, or with a column of too many states, is an error."""
         columns = frames.columns(data, by_value=True)
         if not columns or not frames.row_count(columns):
             raise LearningError("There are no rows to learn from.")
@@ -178,21 +188,25 @@ class _Table:
         for variable in variables:
             if variable.cardinality**2 * classes > MOST_CELLS:
                 raise LearningError(
-                    f"Column {variable.name!r} has {variable.cardinality:,} states, too many for a table with another "
-                    f"such column{' and the class' if classes > 1 else ''}. Join some of them, or leave it out."
+                    f"it has {variable.cardinality:,} states, too many for a table with another such column"
+                    f"{' and the class' if classes > 1 else ''}.",
+                    column=variable.name,
+                    remedies=("join some of them", "leave it out"),
                 )
         blank = BayesianNetwork(variables)
         return cls(columns, blank, encode(blank, columns, weights))
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
         return self.blank.names
 
     @property
     def weights(self) -> np.ndarray:
+        """The weight of each row."""
         return self.evidence.row_weights
 
-    def refuse_strangers(self, names: Sequence[str]) -> None:
+    def check_columns(self, names: Sequence[str]) -> None:
         """An error for a name that is no column."""
         for name in names:
             if not isinstance(name, str) or name not in self.names:
@@ -220,9 +234,9 @@ class _Table:
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """What is looked for: the arcs over a table's columns, given a class or none."""
+    """The search for arcs between the columns of a table, given a class or none."""
 
-    table: _Table
+    table: TreeTable
     given: int | None  # the class
     root: str | None
     rate: float  # of the penalty, for each parameter
@@ -238,22 +252,27 @@ class _Search:
         """The parents of every column: the class, if there is one, and the neighbour nearer to the root."""
         names, sizes = self.table.names, [variable.cardinality for variable in self.table.blank.variables]
         members = [number for number in range(len(names)) if number != self.given]
-        pairs = _Pairs(
+        pairs = ColumnPairs(
             [sizes[number] for number in members],
             rows_by_class(self.table.evidence.codes, self.table.weights, self.given, members),
         )
-        information, known = pairs.information()
-        states = np.array(pairs.sizes) - 1
-        classes = 1 if self.given is None else sizes[self.given]
-        added = classes * states[:, None] * states[None, :]
-        score = information - self.rate * added / np.where(known > 0, known, np.inf)
+        score = score_of_edges(pairs, self.rate, 1 if self.given is None else sizes[self.given])
         start = 0 if self.root is None else members.index(names.index(self.root))
-        parents = directed(heaviest_forest(np.round(score, DIGITS)), len(members), start)
+        parents = parents_from(heaviest_forest(score), len(members), start)
         above = () if self.given is None else (names[self.given],)
         return {
             names[member]: above if parent < 0 else (*above, names[members[parent]])
             for member, parent in zip(members, parents, strict=True)
         }
+
+
+def score_of_edges(pairs: ColumnPairs, rate: float, classes: int = 1) -> np.ndarray:
+    """What an edge between two columns gains per row, less the penalty for its parameters, of all pairs."""
+    information, known = pairs.information()
+    states = np.array(pairs.sizes) - 1
+    added = classes * states[:, None] * states[None, :]
+    score: np.ndarray = np.round(information - rate * added / np.where(known > 0, known, np.inf), DIGITS)
+    return score
 
 
 def rows_by_class(
@@ -269,7 +288,7 @@ def rows_by_class(
 
 
 @dataclass(frozen=True, eq=False)
-class _Pairs:
+class ColumnPairs:
     """All pairs of columns, counted in groups of rows: those of each class."""
 
     sizes: Sequence[int]
@@ -372,7 +391,7 @@ def heaviest_forest(score: np.ndarray) -> list[tuple[int, int]]:
     return edges
 
 
-def directed(edges: Sequence[tuple[int, int]], count: int, root: int) -> list[int]:
+def parents_from(edges: Sequence[tuple[int, int]], count: int, root: int) -> list[int]:
     """The parent of every node, -1 for none: away from the root, and in other trees from their first node."""
     neighbours: list[list[int]] = [[] for _ in range(count)]
     for one, other in edges:

@@ -1,4 +1,4 @@
-"""The command `fgrn`. Here is only what every call needs; each command imports the rest when it runs."""
+"""The command `fgrn`: its list of commands, exit codes and errors. Each command is imported when it is called."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ COMMANDS = {
     "explain": "asking",
     "prototypes": "asking",
     "draw": "asking",
+    "explore": "explore",
     "query": "networks",
     "convert": "networks",
     "bench": "show",
@@ -34,19 +35,20 @@ COMMANDS = {
 
 SUMMARIES = {
     "demo": "Learn handwritten digits, and draw what was learnt.",
-    "inspect": "What is in a table or network, and what looks odd.",
+    "inspect": "Describe a table or a network, and list what looks wrong.",
     "fit": "Learn a model from a table.",
-    "compare": "How many hidden states a table asks for.",
-    "predict": "The class or cluster of each row of a table.",
-    "complete": "Fill the holes of a table.",
-    "explain": "Why a row is classified as it is.",
-    "prototypes": "What is typical of each class or cluster.",
+    "compare": "Compare models with different numbers of hidden states.",
+    "predict": "Predict the class or cluster of each row of a table.",
+    "complete": "Impute the missing values of a table.",
+    "explain": "Explain the class of a row: what each value adds to its log-odds.",
+    "prototypes": "Show the profile (prototype) of each class or cluster.",
     "draw": "Draw a model, or the graph of a Bayesian network.",
-    "query": "Ask a Bayesian network: beliefs, the likeliest states, samples.",
+    "explore": "Write a page that shows a model and infers in the browser.",
+    "query": "Ask a Bayesian network: posteriors, most probable states, samples.",
     "convert": "Write a network in the format of another program.",
-    "bench": "How fast it is on this machine.",
-    "paper": "The results of the paper, computed again.",
-    "doctor": "Whether everything needed is there and works.",
+    "bench": "Measure the speed on this machine.",
+    "paper": "Compute the results of the paper again.",
+    "doctor": "Check that everything needed is installed and works.",
 }
 
 EPILOG = """\b
@@ -66,27 +68,31 @@ First steps
 """
 
 
+class Failed(Exception):
+    """A command that could not do what it was asked for, and why, as people at the command line read it."""
+
+
 class Lazy(click.Group):
-    """A group whose commands are imported when they are called: help stays quick."""
+    """A group of commands that imports a command when it is called, so that the help is quick."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of use."""
+        """Return the names of the commands, in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """A command, by its name."""
+        """Return a command by its name."""
         if cmd_name not in COMMANDS:
             return None
         found: click.Command = getattr(import_module(f".{COMMANDS[cmd_name]}", __name__), cmd_name)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list in the help, without importing any of them."""
+        """Write the list of commands in the help without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(SUMMARIES.items()))
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """A command, or the nearest name to one that is none."""
+        """Return a command, or raise an error that suggests the nearest name."""
         from difflib import get_close_matches
 
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
@@ -95,25 +101,35 @@ class Lazy(click.Group):
             raise click.UsageError(f"There is no command {args[0]!r}. {hint}", ctx)
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; word its errors for its options."""
+        from ..core.exceptions import FgrnError
+        from .wording import spoken
+
+        try:
+            return super().invoke(ctx)
+        except FgrnError as error:
+            raise Failed(spoken(error, self.get_command(ctx, ctx.invoked_subcommand or ""))) from error
+
 
 @click.group(
     cls=Lazy, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(__version__, prog_name="fgrn")
 def cli() -> None:
-    """Discrete Bayesian networks as factor graphs: learn from tables full of holes, classify, complete, explain.
+    """Discrete Bayesian networks as factor graphs: learn from tables with missing values, classify, impute, explain.
 
-    `fgrn COMMAND --help` tells more, with an example each.
+    `fgrn COMMAND --help` describes a command, with an example.
     """
 
 
 def entry() -> None:
-    """What the installed command calls."""
+    """Run the installed command."""
     sys.exit(main())
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; returns the exit status. Errors are one message on stderr, never a traceback."""
+    """Run a command and return its exit status. An error is one message on stderr, without a traceback."""
     import warnings
 
     from ..core.exceptions import FgrnWarning
@@ -133,16 +149,16 @@ def _told(message: Warning | str, *_: Any, **__: Any) -> None:
 
 @contextmanager
 def _compilation_told() -> Iterator[None]:
-    """Say once, to people at a terminal, that kernels are compiled, which takes up to half a minute."""
+    """Say once, on a terminal, that kernels are being compiled, which takes up to half a minute."""
     import logging
 
     class Once(logging.Handler):
-        """Tells of the first kernel alone."""
+        """Prints a message for the first kernel only."""
 
         told = False
 
         def emit(self, record: logging.LogRecord) -> None:
-            """Say it, unless that has been done."""
+            """Print the message unless it was printed before."""
             if not self.told and sys.stderr.isatty():
                 self.told = True
                 say("compiling, once on this machine; this takes up to half a minute", err=True)
@@ -161,14 +177,13 @@ def _compilation_told() -> Iterator[None]:
 
 
 def _nobody_reads() -> int:
-    """End quietly when who read the output has gone; what is still to be written goes nowhere."""
+    """Return status 0 after the reader of the output has closed the pipe; discard the rest of the output."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
 def _run(arguments: list[str] | None) -> int:
-    from ..core.exceptions import FgrnError
     from .wording import say, tell
 
     try:
@@ -188,8 +203,8 @@ def _run(arguments: list[str] | None) -> int:
     except ImportError as error:
         tell(f"this needs {error.name or error}, which is not installed: pip install fgrn")
         return 1
-    except (FgrnError, ValueError) as error:
-        tell(error)
+    except (Failed, ValueError) as error:
+        tell(str(error))
         return 1
     except OSError as error:
         tell(f"{error.filename or 'the output'}: {error.strerror or error}")

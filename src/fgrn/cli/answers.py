@@ -1,4 +1,4 @@
-"""Answers of networks, shown to people, written to tables, or printed for programs."""
+"""The answers of `fgrn query`: printed as tables with bars, written to files, or printed as JSON."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ..flow.messages import Messages
 
 BAR = 24
-"""Letters of the longest bar."""
+"""Width of the bar of probability 1, in characters."""
 
 LOG = "log-probability"
 
 
 def plain(logarithm: float) -> str:
-    """A probability by its natural logarithm, however small it is."""
+    """Return a probability as text, given its natural logarithm; it may be smaller than any float."""
     if math.isinf(logarithm):
         return "0"
     power = math.floor(logarithm / math.log(10))
@@ -37,7 +37,7 @@ def plain(logarithm: float) -> str:
 
 
 def bar(share: float) -> str:
-    """A probability as long as it is; none at all only for zero."""
+    """Return a bar as long as a probability; only zero has an empty one."""
     try:
         block = "█"
         block.encode(sys.stdout.encoding or "ascii")
@@ -47,13 +47,13 @@ def bar(share: float) -> str:
 
 
 def shown(share: float) -> str:
-    """A probability with six digits; what is small does not look like zero."""
+    """Return a probability with six digits, or with an exponent if it would look like zero."""
     return f"{share:.6f}" if share >= 5e-7 or share <= 0 else f"{share:.1e}"
 
 
 @dataclass
 class Answer:
-    """Questions to a model, given what is known: columns of evidence, one row of which is told to people.
+    """Answers of a model, given evidence: columns with one row, or with the rows of a table.
 
     `rows` is how many rows a table of evidence has, None if there is none.
     """
@@ -75,7 +75,7 @@ class Answer:
         return isinstance(self.model, BayesianNetwork)
 
     def _propagated(self, names: Sequence[str], **options: Any) -> Messages:
-        """Of a table, impossible rows are marked, and told; one row that is impossible is an error."""
+        """Return the messages; impossible rows of a table are reported, and a single impossible row is an error."""
         impossible = "raise" if self.rows is None else "mark"
         seen = self.model.propagate(self._evidence, keep=names, impossible=impossible, **options)
         if seen.impossible.any():
@@ -85,7 +85,7 @@ class Answer:
         return seen
 
     def _answerable(self) -> tuple[np.ndarray | None, Any]:
-        """Which rows of a table are possible, None for all, and the evidence in those."""
+        """Return which rows of a table are possible (None for all), and the evidence of these rows."""
         if self.rows is None:
             return None, self._evidence
         possible = ~self._propagated([], parts=["likelihood"]).impossible
@@ -98,7 +98,7 @@ class Answer:
 
     @staticmethod
     def _all_rows(possible: np.ndarray | None, answers: list[Any], nothing: Any = None) -> list[Any]:
-        """Answers of the possible rows, with nothing in the others."""
+        """Return the answers of the possible rows with `nothing` in the other rows."""
         if possible is None:
             return answers
         left = iter(answers)
@@ -107,7 +107,7 @@ class Answer:
     # The questions
 
     def posterior(self, names: Sequence[str], method: str) -> None:
-        """What is believed of each variable."""
+        """Show the posterior distribution of each variable."""
         seen = self._propagated(names, method=method)
         beliefs = {name: seen.marginal(name) for name in names}
         if self.as_json:
@@ -129,7 +129,7 @@ class Answer:
         self._tell(seen, method, common.aligned(["variable", "state", "probability", ""], lines, left=2, bars=True))
 
     def most_probable(self, names: Sequence[str]) -> None:
-        """The states of all variables that are likeliest together."""
+        """Show the most probable joint assignment of all variables."""
         possible, evidence = self._answerable()
         labels, logarithm = self.model.most_probable(evidence)
         found = {name: self._all_rows(possible, np.atleast_1d(labels[name]).tolist()) for name in names}
@@ -165,7 +165,7 @@ class Answer:
             say("\n" + common.aligned(["variable", "state", ""], rows_, left=3))
 
     def joint(self, names: Sequence[str]) -> None:
-        """The joint distribution of some variables."""
+        """Show the joint distribution of some variables."""
         seen = self._propagated([], parts=["likelihood"])
         impossible = "raise" if self.rows is None else "mark"
         table = self.model.joint(self._evidence, names, impossible=impossible)
@@ -200,7 +200,7 @@ class Answer:
             self._tell(seen, "exact", common.aligned([*names, "probability", ""], rows_, left=len(names), bars=True))
 
     def sample(self, count: int, seed: int, names: Sequence[str]) -> None:
-        """Rows drawn given what is known, as many for each row of it; those of an impossible row are empty."""
+        """Write `count` samples for each row of evidence; those of an impossible row are empty."""
         possible, evidence = self._answerable()
         each = None if possible is None else np.repeat(possible, count)
         if possible is None or possible.any():
@@ -219,7 +219,7 @@ class Answer:
         say("\n".join([*self._heading(seen, method), table]))
 
     def _heading(self, seen: Messages, method: str) -> Iterator[str]:
-        """How probable the evidence is, and whether all this is an approximation."""
+        """Yield the lines above an answer: the probability of the evidence, and whether it is an approximation."""
         logarithm = float(seen.log_likelihood[0])
         if not self._is_directed:
             yield f"sum of all products: {plain(logarithm)} (log {logarithm:.6g})"
@@ -227,7 +227,7 @@ class Answer:
             about = "about " if seen.rounds is not None else ""
             yield f"probability of the evidence: {about}{plain(logarithm)} (log {logarithm:.6g})"
         if method == "loopy" and seen.rounds is not None:
-            rest = "came to rest" if seen.converged.all() else "did NOT come to rest"
+            rest = "converged" if seen.converged.all() else "did NOT converge"
             yield f"approximation: messages {rest} after {counted(seen.rounds, 'round')}"
         if self.known or not self._is_directed or method == "loopy":
             yield ""
@@ -256,7 +256,7 @@ class Answer:
         common.as_json(rows[0] if self.rows is None else rows)
 
     def _possible(self, seen: Messages, column: np.ndarray) -> Any:
-        """A column of probabilities, empty where the row is impossible."""
+        """Return a column of probabilities, None in impossible rows."""
         if not seen.impossible.any():
             return column
         return [None if gone else share for share, gone in zip(column.tolist(), seen.impossible, strict=True)]
@@ -268,6 +268,6 @@ class Answer:
 
 
 def _logarithm(value: float) -> dict[str, float | None]:
-    """A probability and its logarithm as JSON has them: there is no infinity."""
+    """Return a probability and its logarithm for JSON, None where they are not finite."""
     finite = not math.isinf(value)
     return {"log_probability": value if finite else None, "probability": math.exp(value) if value < 700 else None}

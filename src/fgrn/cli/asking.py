@@ -17,7 +17,7 @@ from . import common, rows
 from .wording import say
 
 BESIDE = 32
-"""Cells beside the name of a column and a level in the table of a prototype: for how frequent it is."""
+"""Width of the columns with frequencies in the table of a prototype, in characters."""
 
 output_option = click.option("-o", "--output", default="-", show_default=True, metavar="FILE",
                              help="CSV, TSV or Parquet by its name; - is standard output, as CSV.")  # fmt: skip
@@ -35,7 +35,7 @@ output_option = click.option("-o", "--output", default="-", show_default=True, m
 def predict(
     model: str, data: str, output: str, proba: bool, keep: bool, unseen: str | None, as_json: bool, **options: Any
 ) -> None:
-    """The class, or the cluster, of each row of a table.
+    """Predict the class, or the cluster, of each row of a table.
 
     MODEL is a file written by `fgrn fit`; DATA a CSV, TSV or Parquet file, a folder or a 'glob*' of such, or - for
     standard input. Rows are read and written in batches, in their order, so that they need not fit into memory.
@@ -83,7 +83,7 @@ def _free(name: str, columns: Any) -> str:
 @click.option(
     "--proba",
     is_flag=True,
-    help="Also write how likely each value is, as columns 'P(name)'; 0 for one that the model does not know.",
+    help="Also write the probability of each value, as columns 'P(name)'; 0 for a value the model does not know.",
 )
 @common.unseen_option
 @common.reading
@@ -91,7 +91,7 @@ def _free(name: str, columns: Any) -> str:
 def complete(
     model: str, data: str, output: str, proba: bool, unseen: str | None, as_json: bool, **options: Any
 ) -> None:
-    """Fill the holes of a table: the likeliest level, or the expected number.
+    """Impute the missing values of a table: the most probable level, or the expected number.
 
     MODEL is a file written by `fgrn fit`; DATA a CSV, TSV or Parquet file, a folder or a 'glob*' of such, or - for
     standard input. Rows are read and written in batches, in their order, so that they need not fit into memory.
@@ -146,14 +146,14 @@ def complete(
 
 
 def _with_class(estimator: Any, table: Any, known: Any) -> Any:
-    """What a model knows of a table, and the class, if that is a column of the table."""
+    """Return the columns that a model knows, and the column of the class if the table has it."""
     name = getattr(estimator, "_y_name", None)
     here = name in table.column_names and name not in known.column_names
     return known.append_column(name, table[name]) if here else known
 
 
 def _words(table: Any, known: Any, always: Collection[str] = ()) -> dict[str, np.ndarray]:
-    """Which values are words, in columns of text where a model knows numbers: some of them, or in other batches."""
+    """Return by column which values are words, in columns of text that are numbers for the model."""
     import pyarrow as pa
 
     found = {}
@@ -167,7 +167,7 @@ def _words(table: Any, known: Any, always: Collection[str] = ()) -> dict[str, np
 
 
 def _replaced(table: Any, filled: Any, words: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The columns of a table, some of them filled; where there are `words` among numbers, what was there stays."""
+    """Return the columns of a table with imputed values; `words` among numbers stay as they are."""
     import pyarrow as pa
 
     columns = {name: table[name] for name in table.column_names} | {name: filled[name] for name in filled.column_names}
@@ -178,9 +178,9 @@ def _replaced(table: Any, filled: Any, words: Mapping[str, np.ndarray]) -> dict[
 
 
 def _with_fractions(estimator: Any, source: Any) -> tuple[Collection[str], Collection[str]]:
-    """Columns that are of one type in all batches: whole numbers with holes, and those of text that hold a word.
+    """Return the columns of whole numbers with missing values, and those of text with a word in some batch.
 
-    The holes of the former are filled with expected numbers, which have fractions.
+    Missing values of the former are imputed with expected numbers, which have fractions.
     """
     import pyarrow as pa
 
@@ -215,7 +215,7 @@ def _with_fractions(estimator: Any, source: Any) -> tuple[Collection[str], Colle
 @common.json_option
 def explain(model: str, data: str | None, row: int, given: tuple[str, ...], target: str | None, picture: str | None,
             unseen: str | None, as_json: bool, **options: Any) -> None:  # fmt: skip
-    """Why a row is classified as it is: what each value adds to the log-odds.
+    """Explain the class of a row: what each value adds to the log-odds.
 
     MODEL is a file written by `fgrn fit`. The contributions sum to the log-odds of the row.
     """
@@ -239,8 +239,7 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
     try:
         found = estimator.explain(values, None if target is None else _class_of(estimator, target))
     except ImpossibleEvidence as error:
-        which = f"Row {row}" if data is not None else "These values"
-        raise ImpossibleEvidence(f"{which}: {str(error).partition(': ')[2]}", [row]) from error
+        raise error.changed(rows=[] if data is None else [row]) from error
     if picture:
         from .. import plots
 
@@ -260,7 +259,7 @@ def _parted(text: str) -> tuple[str, str]:
 
 
 def _value(column: Any, text: str) -> Any:
-    """A value as it is written on a command line, as a column knows it."""
+    """Return a value of a column as written on the command line: a level, None if missing, or a number."""
     for level in column.levels:
         if str(level) == text:
             return level
@@ -286,7 +285,7 @@ def _class_of(estimator: Any, text: str) -> Any:
 @click.option("--picture", metavar="FILE", help="Draw them, too (.svg, .png, .pdf).")
 @common.json_option
 def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> None:
-    """What is typical of each class or cluster: values more frequent there than in the baseline, most telling first.
+    """Show the profile of each class or cluster: values more frequent there than in the baseline, largest effect first.
 
     The baseline is the distribution of a column over all of them, weighted by their shares. MODEL is a file
     written by `fgrn fit`.
@@ -328,7 +327,7 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
 @click.option("--given", "--set", "given", multiple=True, metavar="NAME=VALUE",
               help="What is known; may be repeated. Of a network also NAME!=STATE or NAME=[W,W,...].")  # fmt: skip
 @click.option("--detail", type=click.Choice(["auto", "full", "compact", "names"]), default="auto", show_default=True,
-              help="How much the card of a variable tells; of a network.")  # fmt: skip
+              help="How much is shown of each variable of a network.")  # fmt: skip
 @click.option("--only", multiple=True, metavar="NAME", help="A variable to draw, of a network; may be repeated.")
 @click.option("--method", type=click.Choice(["exact", "loopy"]), default="exact", show_default=True,
               help="loopy approximates, for networks that are too wide.")  # fmt: skip
@@ -379,7 +378,7 @@ def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool
 
 
 def _known(model: Any, name: str, text: str) -> dict[str, Any]:
-    """Something that is known, as evidence on the variable of a model's network."""
+    """Return the evidence NAME=VALUE as a column of the network of a model."""
     from ..core.exceptions import unknown_name
     from ..graph.network import Network
 

@@ -1,4 +1,4 @@
-"""What commands share: options, reading tables and models, showing results to people and programs."""
+"""What commands share: options, reading tables and models, checking and printing results."""
 
 from __future__ import annotations
 
@@ -28,25 +28,29 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 MOST_SMOOTHING = 1e100
-"""More of it leaves nothing of the counts, and is refused by the estimators, too."""
+"""The largest smoothing; the estimators refuse more, too."""
+
+
+MOST_HIDDEN = 1_000_000
+"""The most hidden states: each has a row in the table of every column."""
 
 
 class FiniteRange(click.FloatRange):
-    """A finite number of a range; click lets NaN through."""
+    """A range of finite numbers: NaN and infinity are refused."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number, or an error that names the option."""
+        """Return the number, or raise an error that names the option."""
         found = super().convert(value, param, ctx)
         return found if isfinite(found) else self.fail(f"{value} is no finite number.", param, ctx)
 
 
 DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
-"""Delimiters by names that a shell does not take apart."""
+"""Names of delimiters that need no quotes in a shell."""
 
 unseen_option = click.option(
     "--unseen",
     type=click.Choice(["unknown", "error"]),
-    help="What a level is that was not seen in training; else what the model says.",
+    help="Whether a level that was not in training is unknown or an error; else as the model was fitted.",
 )
 stream_option = click.option(
     "--stream",
@@ -61,25 +65,24 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON i
 
 
 def reading(command: Command) -> Command:
-    """The options of every command that reads a table."""
+    """Add the options of every command that reads a table."""
     options = [
         click.option(
             "--format", "format_", type=click.Choice(["csv", "tsv", "parquet"]), help="Of the table; else by its name."
         ),
         click.option(
             "--delimiter",
-            help="Between values of a text file: one character, or tab, space, comma, semicolon; else it is seen.",
+            help="Delimiter of a text file: a character, or tab, space, comma, semicolon; else it is detected.",
         ),
-        click.option("--encoding", help="Of a text file, such as cp1252 or utf-16; else by its first bytes, or UTF-8."),
-        click.option(
-            "--decimal", default=".", show_default=True, help="Before the fraction of a number: . or a comma."
-        ),
+        click.option("--encoding", help="Encoding of a text file, such as cp1252; else by its first bytes, or UTF-8."),
+        click.option("--decimal", default=".", show_default=True, help="Decimal mark of numbers: . or a comma."),
         click.option("--no-header", is_flag=True, help="The first line is a row; columns are called x0, x1, ..."),
         click.option(
             "--missing",
             multiple=True,
             metavar="CODE",
-            help="What stands for unknown; repeat for more. Else nothing, ?, NA, N/A, NaN, null, None and #N/A do.",
+            help="A word for a missing value; repeat for more. The usual ones (empty cells, ?, NA, N/A, NaN, null, "
+            "None, #N/A) are then values, unless they are given, too: '' for empty cells.",
         ),
         click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated."),
         click.option(
@@ -89,7 +92,7 @@ def reading(command: Command) -> Command:
             show_default=True,
             help="What to do with rows that cannot be read: stop, or leave them out and count them.",
         ),
-        click.option("--cache", metavar="FOLDER", help="For what has to wait on disk; else that of temporary files."),
+        click.option("--cache", metavar="FOLDER", help="Folder for data kept on disk; else that of temporary files."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -97,7 +100,7 @@ def reading(command: Command) -> Command:
 
 
 def schema(command: Command) -> Command:
-    """The options of every command that finds out what the columns of a table mean."""
+    """Add the options of every command that infers a schema."""
     options = [
         click.option(
             "--bins",
@@ -119,63 +122,45 @@ def schema(command: Command) -> Command:
     return command
 
 
-def stream(
-    data: str,
-    format_: str | None,
-    delimiter: str | None,
-    encoding: str | None,
-    decimal: str,
-    no_header: bool,
-    missing: tuple[str, ...],
-    drop: tuple[str, ...],
-    on_bad: str,
-    cache: str | None,
-    batch: int | None = None,
-) -> Stream:
-    """The rows a command was given, to be walked through: files, folders and globs that need not fit into memory."""
+def _file_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `table_file.read` and `Stream` for the options of `reading`."""
+    delimiter = options["delimiter"]
+    return {
+        "format": options["format_"],
+        "missing": options["missing"] or table_file.MISSING,
+        "header": not options["no_header"],
+        "delimiter": DELIMITERS.get(delimiter, delimiter),
+        "encoding": options["encoding"],
+        "decimal": options["decimal"],
+    }
+
+
+def stream(data: str, batch: int | None = None, **options: Any) -> Stream:
+    """Return the rows of files, folders or globs as a stream, which need not fit into memory.
+
+    Args:
+        data: the path.
+        batch: rows that are read at a time.
+        **options: those of `reading`.
+    """
     from ..tables.stream import BATCH, Stream
 
-    return Stream(
-        data,
-        drop=drop,
-        rows=BATCH if batch is None else batch,
-        cache=cache,
-        on_bad=on_bad,
-        format=format_,
-        missing=missing or table_file.MISSING,
-        header=not no_header,
-        delimiter=None if delimiter is None else DELIMITERS.get(delimiter, delimiter),
-        encoding=encoding,
-        decimal=decimal,
-    )
+    more = {name: options[name] for name in ("drop", "cache", "on_bad")}
+    return Stream(data, rows=BATCH if batch is None else batch, **more, **_file_settings(options))
 
 
-def read(
-    data: str,
-    format_: str | None,
-    delimiter: str | None,
-    encoding: str | None,
-    decimal: str,
-    no_header: bool,
-    missing: tuple[str, ...],
-    drop: tuple[str, ...],
-    on_bad: str = "error",
-    cache: str | None = None,
-    known: Collection[str] | None = None,
-) -> Any:
-    """The table a command was given, as an Arrow table; `known` are the columns that matter, all unless given."""
-    if on_bad == "skip":
-        source = stream(data, format_, delimiter, encoding, decimal, no_header, missing, drop, on_bad, cache)
-        return _what_can_be_read(source, known)
-    table = table_file.read(
-        data,
-        format=format_,
-        missing=missing or table_file.MISSING,
-        header=not no_header,
-        delimiter=None if delimiter is None else DELIMITERS.get(delimiter, delimiter),
-        encoding=encoding,
-        decimal=decimal,
-    )
+def read(data: str, known: Collection[str] | None = None, **options: Any) -> Any:
+    """Return the table of a file as an Arrow table.
+
+    Args:
+        data: the path.
+        known: the columns that matter, all unless given.
+        **options: those of `reading`.
+    """
+    if options["on_bad"] == "skip":
+        return _what_can_be_read(stream(data, **options), known)
+    table = table_file.read(data, **_file_settings(options))
+    drop = options["drop"]
     for column in drop:
         if column not in table.column_names:
             from ..core.exceptions import unknown_name
@@ -185,7 +170,7 @@ def read(
 
 
 def finite(rows: Stream, known: Collection[str] | None = None) -> Iterator[Any]:
-    """The batches of a stream, without rows that hold infinite numbers in columns that are `known`, all unless given.
+    """Yield the batches of a stream without rows that hold infinite numbers in the `known` columns (default: all).
 
     Such a row is bad: it is left out and counted, or an error that names it, as the stream says.
     """
@@ -204,7 +189,7 @@ def finite(rows: Stream, known: Collection[str] | None = None) -> Iterator[Any]:
 
 
 def check_finite(table: Any, data: str, known: Collection[str] | None = None) -> None:
-    """Refuse infinite numbers in a table that was read as a whole, as a stream does."""
+    """Raise an error if a table in memory holds infinite numbers."""
     from ..tables.text_reader import bad_row_error, infinite
 
     for name, row, value in _infinite(table, known):
@@ -212,7 +197,7 @@ def check_finite(table: Any, data: str, known: Collection[str] | None = None) ->
 
 
 def _infinite(table: Any, known: Collection[str] | None) -> Iterator[tuple[str, int, float]]:
-    """The infinite numbers of an Arrow table: column, row and value."""
+    """Yield the column, row and value of each infinite number of an Arrow table."""
     import pyarrow as pa
 
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -223,7 +208,7 @@ def _infinite(table: Any, known: Collection[str] | None) -> Iterator[tuple[str, 
 
 
 def _what_can_be_read(rows: Stream, known: Collection[str] | None) -> Any:
-    """The rows of a stream as one Arrow table, and how many were left out, told."""
+    """Return the readable rows of a stream as one Arrow table, and report how many were left out."""
     import pyarrow as pa
 
     tables = list(finite(rows, known))
@@ -234,20 +219,20 @@ def _what_can_be_read(rows: Stream, known: Collection[str] | None) -> Any:
 
 
 def tell_left_out(rows: Stream) -> None:
-    """Say how many rows were left out, and why."""
+    """Report how many rows were left out, and why."""
     if rows.left_out:
         tell(f"{rows.called}: {rows.report()}")
 
 
 def read_for(model: LatentEstimator, data: str, **options: Any) -> Any:
-    """The table for a model, as an Arrow table; what stood for unknown when it was learnt does so again."""
+    """Return a table for a model, read with the codes for missing values that it was fitted with."""
     table = read(data, **_as_learnt_options(model, options), known=model.schema_)
     check_finite(table, data, model.schema_)
     return table
 
 
 def stream_for(model: LatentEstimator, data: str, **options: Any) -> Stream:
-    """The rows for a model, to be walked through; what stood for unknown when it was learnt does so again."""
+    """Return a stream for a model, read with the codes for missing values that it was fitted with."""
     return stream(data, **_as_learnt_options(model, options))
 
 
@@ -260,14 +245,14 @@ def _as_learnt_options(model: LatentEstimator, options: dict[str, Any]) -> dict[
 
 
 def whole(text: str, option: str = "--hidden") -> int:
-    """A number of states."""
-    if text.isdecimal() and int(text) > 0:
+    """Return a number of hidden states; one that is too large is refused before anything is read."""
+    if text.isdecimal() and 0 < int(text) <= MOST_HIDDEN:
         return int(text)
-    raise click.UsageError(f"{option}: a number of states is a whole number from 1 on. Got {text!r}.")
+    raise click.UsageError(f"{option}: a number of states is a whole number from 1 to {MOST_HIDDEN:,}. Got {text!r}.")
 
 
 def check_place(path: str, what: str = "a model file, such as people.fgrn", option: str = "-o") -> None:
-    """Refuse, before anything is done, a place where nothing can be written."""
+    """Raise an error if a file cannot be written there; called before anything else is done."""
     place = Path(path)
     if place.is_dir():
         raise click.UsageError(f"{option} is the name of {what}, and {path!r} is a folder. Name a file in it.")
@@ -280,7 +265,7 @@ def check_place(path: str, what: str = "a model file, such as people.fgrn", opti
 
 
 def check_table(path: str, as_json: bool) -> None:
-    """Refuse, before anything is done, a table that cannot be written there, or beside JSON."""
+    """Raise an error if a table cannot be written there, or not together with JSON."""
     if path == "-":
         return
     if as_json:
@@ -293,7 +278,7 @@ def check_table(path: str, as_json: bool) -> None:
 
 
 def check_other(path: str, sources: Mapping[str, str | None], option: str = "-o") -> None:
-    """Refuse, before anything is done, to write over a file that is read, by whatever name or link.
+    """Raise an error if the output is one of the files that are read, by whatever name or link.
 
     Args:
         path: of what will be written.
@@ -310,7 +295,7 @@ def check_other(path: str, sources: Mapping[str, str | None], option: str = "-o"
 
 
 def _files_of(source: str | None) -> list[str]:
-    """The files that a path, a folder or a glob stands for, as far as they are there."""
+    """Return the existing files of a path, a folder or a glob."""
     if source is None or source == "-":
         return []
     if Path(source).exists() and not Path(source).is_dir():
@@ -324,7 +309,7 @@ def _files_of(source: str | None) -> list[str]:
 
 
 def check_picture(path: str | None) -> None:
-    """Refuse, before anything is done, a picture that cannot be saved there."""
+    """Raise an error if a picture cannot be saved there."""
     if path is not None:
         from ..plots.style import check_picture_path
 
@@ -332,7 +317,7 @@ def check_picture(path: str | None) -> None:
 
 
 def taken_out(table: Any, column: str | None) -> tuple[Any, list[Any] | None]:
-    """A table without one of its columns, and the values of that."""
+    """Return a table without one of its columns, and the values of that column."""
     if column is None:
         return table, None
     if column not in table.column_names:
@@ -344,7 +329,7 @@ def taken_out(table: Any, column: str | None) -> tuple[Any, list[Any] | None]:
 
 
 def without(table: Any, columns: Sequence[str]) -> Any:
-    """A table without some of its columns; one at least is left."""
+    """Return a table without some of its columns; raise an error if none is left."""
     if not set(table.column_names) - set(columns):
         names = " and ".join(repr(column) for column in columns)
         raise SchemaError(f"There is no column left to learn from: the table has only {names}.")
@@ -352,7 +337,7 @@ def without(table: Any, columns: Sequence[str]) -> Any:
 
 
 def weighted(table: Any, column: str | None) -> tuple[Any, np.ndarray | None]:
-    """A table without the column of weights, and the weights."""
+    """Return a table without the column of weights, and the weights."""
     from ..tables.encoded import checked_weights
 
     table, values = taken_out(table, column)
@@ -364,17 +349,16 @@ def weighted(table: Any, column: str | None) -> tuple[Any, np.ndarray | None]:
             weights[row] = float(value)
         except (TypeError, ValueError):
             what = "is unknown" if value is None else f"{value!r} is no number"
-            raise EvidenceError(
-                f"Row {row}, {column!r}: the weight {what}. --weights wants a number for each row."
-            ) from None
+            text = f"the weight {what}. --weights wants a number for each row."
+            raise EvidenceError(text, row=row, column=column, value=value) from None
     try:
         return table, checked_weights(weights, len(weights))
     except EvidenceError as error:
-        raise EvidenceError(f"Column {column!r}, of --weights: {error}") from None
+        raise error.changed(column=column) from None
 
 
 def estimator(path: str, unseen: str | None = None) -> LatentEstimator:
-    """The estimator in a model file; what an unseen level is, it says itself unless given."""
+    """Return the estimator of a model file; `unseen` replaces its own setting if given."""
     from ..bayes.factored import FactoredModel
     from ..files.model_file import load
     from ..graph.network import Network
@@ -395,18 +379,18 @@ def estimator(path: str, unseen: str | None = None) -> LatentEstimator:
 def aligned(
     heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, indent: int = 0, bars: bool = False
 ) -> str:
-    """Columns for people, no wider than the terminal."""
+    """Return rows as aligned columns, no wider than the terminal."""
     return printing.text_table(heads, rows, left, indent, printing.terminal_width(), bars)
 
 
 def confirm(path: str, rows: int | None = None) -> None:
-    """Say, beside the output, that a file was written, and how many rows it has; - is standard output."""
+    """Report on stderr that a file was written, and how many rows it has; nothing for standard output."""
     if path != "-":
         say(visible(f"written: {path}" + ("" if rows is None else f" ({counted(rows, 'row')})")), err=True)
 
 
 def as_json(value: Any) -> None:
-    """Print a value as JSON; a number that is none, or infinite, is null. What cannot be seen is escaped."""
+    """Print a value as JSON: NaN and infinity as null, invisible characters escaped."""
     text = json.dumps(_plain(value), ensure_ascii=False, indent=1, allow_nan=False)
     click.echo(re.sub(r"[^\n -~]", lambda one: one[0] if one[0].isprintable() else json.dumps(one[0])[1:-1], text))
 
@@ -424,12 +408,16 @@ def _plain(value: Any) -> Any:
 
 
 def those_given(**settings: Any) -> dict[str, Any]:
-    """The settings that were given at the command line; the others are as the estimator has them."""
+    """Return the settings that are not None; for the others the estimator has defaults."""
     return {name: value for name, value in settings.items() if value is not None}
 
 
 def missing_told(codes: Sequence[str] | None) -> str:
-    """Which words of a text file are taken as missing values, and how to choose them."""
-    words = codes or [*{word.lower(): word for word in reversed(labels.MISSING)}.values()][::-1]
-    shown = [repr(word) if word else "empty cells" for word in words]
-    return visible(f"Taken as missing: {shortened(shown)}. --missing CODE chooses.")
+    """Return the line that says which words are taken as missing values, and how to choose them."""
+    usual = [*{word.lower(): word for word in reversed(labels.MISSING)}.values()][::-1]
+    shown, others = (
+        shortened([repr(word) if word else "empty cells" for word in words])
+        for words in (codes or usual, [word for word in usual if codes and word not in codes])
+    )
+    chosen = f"--missing is given, so these are values: {others}." if others else "--missing CODE chooses."
+    return visible(f"Taken as missing: {shown}. {chosen}")

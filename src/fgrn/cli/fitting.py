@@ -9,7 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ..core.exceptions import SchemaError, counted
+from ..core.exceptions import Remedy, SchemaError, counted
 from ..learning.checkpoints import EVERY, Checkpoint
 from ..tables.stream import BATCH, is_many
 from . import common
@@ -21,7 +21,7 @@ MODELS = ("latent", "naive-bayes", "deep", "clusters", "ica")
 
 
 def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
-    """The estimator for the options of a command."""
+    """Return the estimator for the options of a command."""
     from .. import estimators
 
     if model == "naive-bayes":
@@ -76,18 +76,18 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
 @common.schema
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
-@click.option("--checkpoint", metavar="FILE", help="Keep how far learning has come in this file.")
+@click.option("--checkpoint", metavar="FILE", help="Save the progress of learning in this file.")
 @click.option("--every", type=click.IntRange(1), default=EVERY, show_default=True,
               help="Epochs between two checkpoints.")  # fmt: skip
-@click.option("--resume", is_flag=True, help="Go on from --checkpoint, if it is there, as if nothing had happened.")
+@click.option("--resume", is_flag=True, help="Continue from the file of --checkpoint, if it exists.")
 @click.option("--unseen", type=click.Choice(["unknown", "error"]), default="unknown", show_default=True,
-              help="What a level is, in later tables, that was not seen in this one.")  # fmt: skip
+              help="Whether a level in later tables that is not in this one is unknown or an error.")  # fmt: skip
 @common.stream_option
-@click.option("--online", is_flag=True, help="Read the rows once, and learn from each batch of them as it comes.")
+@click.option("--online", is_flag=True, help="Read every row once, and learn from each batch as it comes.")
 @click.option("--batch", type=click.IntRange(1), metavar="ROWS", help="Rows of a batch, with --online or --stream; "
               f"the first one that is read --online decides what the columns mean. [{BATCH}]")  # fmt: skip
 @click.option("--effective-size", type=common.FiniteRange(0, min_open=True), metavar="ROWS",
-              help="With --online: let old rows fade until all stand for this many of today.")  # fmt: skip
+              help="With --online: weight of all past rows together, in rows of today.")  # fmt: skip
 @click.option("--dask", metavar="ADDRESS", help="Learn on the workers of this cluster, such as tcp://host:8786.")
 @common.reading
 @common.json_option
@@ -98,7 +98,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         as_json: bool, **options: Any) -> None:  # fmt: skip
     """Learn a model from a table.
 
-    DATA is a CSV, TSV or Parquet file, or - for standard input. Columns are read as they are: words, numbers, holes.
+    DATA is a CSV, TSV or Parquet file, or - for standard input. Columns may hold words, numbers and missing values.
     A folder or a 'glob*' of such files is read in batches, and need not fit into memory; so is a file with --stream.
     With --online every row is read once, and nothing is kept of it but what was learnt. With --dask the workers of a
     cluster read Parquet files. Ctrl-C ends learning after the epoch it is in, --online at once, and keeps what was
@@ -193,7 +193,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
 
 @contextmanager
 def _kept_on_failure(estimator: Any, output: str) -> Iterator[None]:
-    """Write what was learnt from rows that are gone, if some later ones cannot be."""
+    """Save what was learnt so far if a later batch cannot be read."""
     try:
         yield
     except BaseException:
@@ -204,7 +204,7 @@ def _kept_on_failure(estimator: Any, output: str) -> Iterator[None]:
 
 
 def _workers(address: str | None) -> Any:
-    """The client of the cluster at an address, if there is one, as a context."""
+    """Return the client of the cluster at an address as a context; without an address, an empty one."""
     if address is None:
         return nullcontext()
     from ..learning.remote.cluster import connected
@@ -213,7 +213,7 @@ def _workers(address: str | None) -> Any:
 
 
 def _show(estimator: Any, report: dict[str, Any], as_json: bool) -> None:
-    """What was learnt, for people or programs."""
+    """Print what was learnt, as text or as JSON."""
     if as_json:
         common.as_json(report)
     else:
@@ -221,25 +221,28 @@ def _show(estimator: Any, report: dict[str, Any], as_json: bool) -> None:
 
 
 def _check_classes(name: str, classes: list[Any], most: int) -> None:
-    """Refuse, with its name, a column that cannot be the class."""
+    """Raise an error that names the column if it cannot be the class."""
     known = {value for value in classes if value is not None and value == value}
-    where, otherwise = f"Column {name!r}, of --target", "or leave out --target, and `fgrn complete` fills it in"
+    otherwise = "leave out --target, and `fgrn complete` imputes it"
     if not known:
-        raise SchemaError(f"{where}: the class of no row is known. Choose another column.")
+        raise SchemaError("the class of no row is known.", column=name, remedies="choose another column")
     odd = next((value for value in known if not isinstance(value, (str, int, float, bool))), None)
     if odd is not None:
-        raise SchemaError(f"{where}: a class is a word, a number or a truth value. Got {odd!r}; turn it into a word.")
+        text = f"a class is a word, a number or a truth value. Got {odd!r}."
+        raise SchemaError(text, column=name, value=odd, remedies="turn it into a word")
     broken = next((value for value in known if isinstance(value, float) and not value.is_integer()), None)
     if broken is not None:
         raise SchemaError(
-            f"{where}: a class is one of a few names, and this column holds numbers such as {broken:g}. Put them into "
-            f"groups and name these, {otherwise}."
+            f"a class is one of a few names, and this column holds numbers such as {broken:g}.",
+            column=name,
+            value=broken,
+            remedies=("put them into groups and name these", otherwise),
         )
     if len(known) > most:
         raise SchemaError(
-            f"{where}: {len(known):,} different values in {counted(len(classes), 'row')} are many "
-            f"classes. Choose another "
-            f"column, allow them with --max-levels {len(known)}, {otherwise}."
+            f"{len(known):,} different values in {counted(len(classes), 'row')} are many classes.",
+            column=name,
+            remedies=("choose another column", Remedy("allow them", max_levels=len(known)), otherwise),
         )
 
 
@@ -261,7 +264,7 @@ def _report(
 
 
 def _learnt(estimator: Any, rows: int, kept_back: int, output: str, interrupted: bool) -> dict[str, Any]:
-    """What happened in learning."""
+    """Return the facts about a fit: rows, epochs, convergence, log-likelihood."""
     history = estimator.history_
     return {
         "model": type(estimator).__name__,
@@ -278,7 +281,7 @@ def _learnt(estimator: Any, rows: int, kept_back: int, output: str, interrupted:
 
 
 def _gathered_report(estimator: Any, rows: Any, output: str, interrupted: bool) -> dict[str, Any]:
-    """What happened in learning from rows that came in batches."""
+    """Return the facts about a fit on rows that came in batches."""
     report = _learnt(estimator, estimator.n_rows_, 0, output, interrupted)
     report["rows_left_out"] = dict(rows.left_out)
     if hasattr(estimator, "selection_"):
@@ -289,7 +292,7 @@ def _gathered_report(estimator: Any, rows: Any, output: str, interrupted: bool) 
 
 
 def _accuracy(estimator: Any, rows: Any, target: str | None) -> dict[str, Any]:
-    """How many rows are classified as they should be, in one more walk through them, if there is a class."""
+    """Return the accuracy, by reading the rows once more; nothing without a class."""
     if target is None:
         return {}
     right, counts = 0, dict.fromkeys(estimator.classes_.tolist(), 0)

@@ -1,4 +1,4 @@
-"""What is known, as it is written on a command line or in a table: states, weights of states, states that it is not."""
+"""Evidence as written on the command line or in a table: states, weights of states, excluded states."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from ..core.exceptions import EvidenceError, FgrnError, counted, shortened, unknown_name
+from ..core.exceptions import EvidenceError, FgrnError, Remedy, counted, nearest, shortened
 from ..tables import table_file
 from . import common
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from ..bayes.factored import FactoredModel
     from ..core.variable import Variable
 
-given_help = "Something that is known: NAME=STATE; NAME=[W,W,...], a weight for each state; or NAME!=STATE. Repeatable."
-"""Of the option --given."""
+given_help = "Evidence: NAME=STATE; NAME=[W,W,...], a weight for each state; or NAME!=STATE. Repeatable."
+"""The help of the option --given."""
 
 NOT = "!="
 
 
 def parted(text: str, names: Sequence[str]) -> tuple[str, str]:
-    """The name and what is said of it; one that may itself have an equals sign in it is known by `names`."""
+    """Return the variable and the value of NAME=VALUE; `names` tells where a name with an equals sign ends."""
     if "=" not in text:
         raise click.UsageError(f"--given is NAME=STATE, NAME=[W,W,...] or NAME!=STATE. Got {text!r}.")
     for at in (at for at, letter in enumerate(text) if letter == "="):
@@ -31,11 +31,13 @@ def parted(text: str, names: Sequence[str]) -> tuple[str, str]:
             if text[:begin] in names:
                 return text[:begin], text[begin:] if begin < at else text[at + 1 :]
     name = text.partition("=")[0].rstrip("!")
-    raise EvidenceError(f"--given {text}: {unknown_name('variable', name, names)}")
+    raise EvidenceError(
+        f"there is no variable {name!r} here. {nearest(name, names)}", file=f"--given {text}", value=name
+    )
 
 
 def code_of(variable: Variable, text: str) -> int:
-    """The position of a state as it is written: by its label, or by a number that means the same."""
+    """Return the code of a state: of its label, or of a number equal to one label."""
     labels = [str(label) for label in variable.labels]
     if text in labels:
         return labels.index(text)
@@ -47,7 +49,7 @@ def code_of(variable: Variable, text: str) -> int:
 
 
 def weights_of(variable: Variable, text: str) -> np.ndarray | None:
-    """What "[.2, .8]" and "!=no" say of each state; None if the text is neither."""
+    """Return the weights of the states for "[.2, .8]" or "!=no"; None for any other text."""
     if text in map(str, variable.labels):
         return None
     if text.startswith(NOT):
@@ -71,7 +73,7 @@ def weights_of(variable: Variable, text: str) -> np.ndarray | None:
 
 
 def known_of(model: FactoredModel, given: Sequence[str]) -> dict[str, Any]:
-    """What options --given say, by variable; what several say of one holds together."""
+    """Return the evidence of options --given by variable; several on one variable are multiplied."""
     states: dict[str, set[int]] = {}
     weights: dict[str, np.ndarray] = {}
     for text in given:
@@ -84,10 +86,12 @@ def known_of(model: FactoredModel, given: Sequence[str]) -> dict[str, Any]:
                 states.setdefault(name, set()).add(code)
                 found = np.eye(variable.cardinality)[code]
         except FgrnError as error:
-            raise EvidenceError(f"--given {text}: {error}") from None
+            raise error.changed(file=f"--given {text}") from None
         weights[name] = weights.get(name, 1.0) * found
         if not weights[name].any():
-            raise EvidenceError(f"--given {text}: it contradicts what was given before. Leave one of them out.")
+            raise EvidenceError(
+                "it contradicts what was given before.", file=f"--given {text}", remedies="leave one of them out"
+            )
     known: dict[str, Any] = {}
     for name, product in weights.items():
         # one state alone is that state; with weights beside it they matter for the probability
@@ -97,7 +101,7 @@ def known_of(model: FactoredModel, given: Sequence[str]) -> dict[str, Any]:
 
 
 def rows_of(model: FactoredModel, path: str, **options: Any) -> tuple[dict[str, Any], int | None]:
-    """The evidence in a file, by variable, and how many rows it has; None for one sample of a UAI file."""
+    """Return the evidence of a file by variable, and its number of rows; None for one sample of a UAI file."""
     if path.removesuffix(".gz").endswith(".evid"):
         from .. import read_evidence
 
@@ -111,25 +115,31 @@ def rows_of(model: FactoredModel, path: str, **options: Any) -> tuple[dict[str, 
     table = common.read(path, **options)
     for name in table.column_names:
         if name not in model.names:
-            _, _, near = str(unknown_name("variable", name, model.names)).partition(" here. ")
             raise EvidenceError(
-                f"{path!r}: column {name!r} is no variable of the network. {near} --drop {name!r} leaves it out."
+                f"this is not a variable of the network. {nearest(name, model.names)}",
+                file=repr(path),
+                column=name,
+                remedies=Remedy("leave it out", drop=name),
             )
     return {name: _column(model.variable(name), table[name]) for name in table.column_names}, table.num_rows
 
 
 def _check_evidence(model: FactoredModel, path: str, name: str, states: Sequence[int | None]) -> None:
-    """Refuse numbers that the network has no variable or state for, naming the file."""
+    """Raise an error if the network has no such variable or state."""
     if name not in model.names:
-        raise EvidenceError(f"{path!r} observes {name!r}. {unknown_name('variable', name, model.names)}")
+        raise EvidenceError(
+            f"this is not a variable of the network. {nearest(name, model.names)}", file=repr(path), column=name
+        )
     most = model.variable(name).cardinality
     for state in states:
         if state is not None and state >= most:
-            raise EvidenceError(f"{path!r} observes state {state} of {name!r}, whose states are 0 to {most - 1}.")
+            raise EvidenceError(
+                f"it has no state {state}: its states are 0 to {most - 1}.", file=repr(path), column=name, value=state
+            )
 
 
 def _column(variable: Variable, column: Any) -> Any:
-    """A column of a table as evidence: positions of states, or a list if some values are weights."""
+    """Return a column of a table as evidence: codes of states, or a list if some values are weights."""
     import pyarrow as pa
 
     from ..tables.frames import UNKNOWN, Coded
@@ -147,7 +157,7 @@ def _column(variable: Variable, column: Any) -> Any:
             meanings.append(code_of(variable, word) if weights is None else weights)
         except FgrnError as error:
             row = int(np.argmax(places == place))
-            raise EvidenceError(f"Row {row}, {variable.name!r}: {error}") from None
+            raise error.changed(rows=[row], column=variable.name, value=word) from None
     if all(isinstance(meaning, int) for meaning in meanings):
         return Coded(np.array([*meanings, UNKNOWN], dtype=np.int64)[places])
     values = [variable.labels[one] if isinstance(one, int) else one for one in meanings]
@@ -155,7 +165,7 @@ def _column(variable: Variable, column: Any) -> Any:
 
 
 def together(rows: Mapping[str, Any], known: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Rows of evidence with something that holds in all of them."""
+    """Return rows of evidence with the evidence `known` added to each row."""
     for name in known:
         if name in rows:
             raise click.UsageError(f"{name!r} is in --evidence and in --given. Leave one of them out.")

@@ -1,28 +1,26 @@
-"""Commands for networks of other programs: `convert`, `query`, and what `inspect` and `draw` say of them."""
+"""Commands for Bayesian networks and factor graphs: `convert`, `query`, and their part of `inspect` and `draw`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..core.exceptions import FgrnError, ImpossibleEvidence, NetworkFileError, WiringError, counted, shortened, visible
+from ..core.exceptions import FgrnError, WiringError, counted, shortened, visible
 from ..files.formats import EXTENSIONS, FORMATS, READ_ONLY, READABLE, RESCALE, UNREADABLE
-from ..flow.marginals import REMEDY
 from . import common
 from .answers import Answer
 from .given import given_help, known_of, rows_of, together
-from .wording import say
+from .wording import say, spoken
 
 if TYPE_CHECKING:
     from ..bayes.factored import FactoredModel
 
 
 def is_network(path: str) -> bool:
-    """Whether a file is that of a network of another program, by its name, or a model file with such a network."""
+    """Whether a file holds a Bayesian network or factor graph, by its name or, for a model file, by its content."""
     if not path.endswith(".fgrn"):
         return _ending(path) in READABLE or _ending(path) in UNREADABLE
     try:
@@ -43,21 +41,8 @@ def _loaded(path: str) -> FactoredModel | None:
     return model if isinstance(model, FactoredModel) else None
 
 
-@contextmanager
-def worded() -> Iterator[None]:
-    """What the package says of arguments in Python, said of options."""
-    try:
-        yield
-    except NetworkFileError as error:
-        raise NetworkFileError(str(error).replace("Say format= one of", "Say --from, one of"), error.line) from None
-    except WiringError as error:
-        raise WiringError(str(error).replace('method="loopy"', "--method loopy")) from None
-    except ImpossibleEvidence as error:
-        raise ImpossibleEvidence(str(error).replace(REMEDY, "Change or leave out a value."), error.rows) from None
-
-
 def model_of(path: str, format: str | None = None, rescale: bool = False) -> FactoredModel:
-    """The network in a file; `rescale` divides each row of its tables by its sum, however far that is from one."""
+    """Return the network of a file; `rescale` divides each row of its tables by its sum, whatever that is."""
     from .. import read
 
     if path.endswith(".fgrn"):
@@ -68,12 +53,11 @@ def model_of(path: str, format: str | None = None, rescale: bool = False) -> Fac
                 "`fgrn predict`, `complete` or `explain`."
             )
         return model
-    with worded():
-        return read(path, format, rescale=rescale or RESCALE)
+    return read(path, format, rescale=rescale or RESCALE)
 
 
 def format_option(name: str, which: str, known: tuple[str, ...]) -> Callable[[common.Command], common.Command]:
-    """The option for the format of a file."""
+    """Return the option for the format of a file."""
     told = f"The format of {which}; else by the end of its name."
     return click.option(f"--{name}", f"{name}_", type=click.Choice(known), help=told)
 
@@ -101,11 +85,10 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, rescal
         ends = ", ".join(EXTENSIONS)
         raise click.UsageError(f"OUT is {target!r}: its format is told by the end of its name ({ends}), or by --to.")
     common.check_other(target, {"IN": source}, "OUT")
-    with worded():
-        if source.endswith(".fgrn"):
-            document = model_of(source).to_document()
-        else:
-            document = read_document(source, from_, rescale=rescale or RESCALE)
+    if source.endswith(".fgrn"):
+        document = model_of(source).to_document()
+    else:
+        document = read_document(source, from_, rescale=rescale or RESCALE)
     write_document(document, target, to_)
     back = read_document(target, to_)
     lost = []
@@ -137,7 +120,7 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, rescal
 
 
 def summary(path: str, as_json: bool, rescale: bool = False) -> None:
-    """What is in a network: variables, arcs, numbers, and how hard it is to ask."""
+    """Print a summary of a network: variables, arcs, parameters, and the size of its junction tree."""
     from ..bayes.bayesian import BayesianNetwork
 
     model = model_of(path, rescale=rescale)
@@ -159,7 +142,7 @@ def summary(path: str, as_json: bool, rescale: bool = False) -> None:
         found |= {"clusters": len(tree.cliques), "largest_cluster": list(largest)}
         found |= {"joint_states": tree.states[tree.largest], "joint_states_in_all": tree.total, "exact": True}
     except WiringError as error:
-        found |= {"exact": False, "why": str(error).replace('method="loopy"', "--method loopy")}
+        found |= {"exact": False, "why": spoken(error)}
     beside, word = _neighbours(model), "parents" if "arcs" in found else "factors"
     if as_json:
         listed = [
@@ -183,7 +166,7 @@ def summary(path: str, as_json: bool, rescale: bool = False) -> None:
 
 
 def _neighbours(model: FactoredModel) -> dict[str, list[str]]:
-    """The parents of every variable, or the factors it is in."""
+    """Return the parents of every variable, or the factors it is in."""
     from ..bayes.bayesian import BayesianNetwork
 
     if isinstance(model, BayesianNetwork):
@@ -238,11 +221,11 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
 @click.argument("network")
 @click.option("--given", "given", multiple=True, metavar="NAME=STATE", help=given_help)
 @click.option("--evidence", metavar="FILE", help="Rows of evidence: CSV, TSV or Parquet; or a UAI file, .evid.")
-@click.option("--target", "targets", multiple=True, metavar="NAME", help="A variable to tell of; all unless given.")
+@click.option("--target", "targets", multiple=True, metavar="NAME", help="A variable to show; all unless given.")
 @click.option(
     "--most-probable",
     is_flag=True,
-    help="The states of all variables that are likeliest together; --target chooses which of them to show.",
+    help="The most probable joint assignment of all variables; --target chooses which of them to show.",
 )
 @click.option("--joint", metavar="A,B", help="The joint distribution of some variables.")
 @click.option("--sample", "samples", type=click.IntRange(1), metavar="N", help="Draw rows, N for each row of evidence.")
@@ -261,7 +244,7 @@ def query(
     joint: str | None, samples: int | None, seed: int, method: str, output: str | None, from_: str | None,
     rescale: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
-    """Ask a network: what is believed of its variables, given what is known, and how probable that is.
+    """Ask a network: the posterior distribution of its variables, and the probability of the evidence.
 
     NETWORK is a BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE file. Of one row of evidence, a table with bars is shown, or
     with -o written (variable, state, probability). Rows of --evidence have an answer each, in columns, and a row that
@@ -289,19 +272,18 @@ def query(
         known = {**together(columns, known, rows)} if rows is not None else {**columns, **known}
     columns_ = {name: [value] for name, value in known.items()} if rows is None else known
     answer = Answer(model, columns_, rows, output, as_json)
-    with worded():
-        if most_probable:
-            answer.most_probable(names)
-        elif joint:
-            answer.joint(_names(model, joint))
-        elif samples:
-            answer.sample(samples, seed, names)
-        else:
-            answer.posterior(names, method)
+    if most_probable:
+        answer.most_probable(names)
+    elif joint:
+        answer.joint(_names(model, joint))
+    elif samples:
+        answer.sample(samples, seed, names)
+    else:
+        answer.posterior(names, method)
 
 
 def _names(model: FactoredModel, text: str) -> list[str]:
-    """Names with commas between them; a name may have one itself if it stands alone."""
+    """Return the names of a comma-separated list; a name that holds a comma has to stand alone."""
     names = [text] if text in model.names else [part.strip() for part in text.split(",")]
     for name in names:
         model.variable(name)
@@ -314,14 +296,13 @@ def _names(model: FactoredModel, text: str) -> list[str]:
 def draw_graph(
     path: str, output: str, given: tuple[str, ...], as_json: bool, rescale: bool, method: str, **options: Any
 ) -> None:
-    """Draw the graph of a network with its beliefs."""
+    """Draw the graph of a network with the distribution of each variable."""
     from .. import plots
 
     model = model_of(path, rescale=rescale)
     known = {name: [value] for name, value in known_of(model, given).items()}
-    with worded():
-        plots.save(plots.graph(model, known or None, method=method, **options), output)
-        if as_json:
-            seen = model.propagate(known or None, method=method)
-            beliefs = {name: seen.belief(name) for name in model.names}
-            common.as_json({"file": output, "log_likelihood": float(seen.log_likelihood[0]), "beliefs": beliefs})
+    plots.save(plots.graph(model, known or None, method=method, **options), output)
+    if as_json:
+        seen = model.propagate(known or None, method=method)
+        beliefs = {name: seen.belief(name) for name in model.names}
+        common.as_json({"file": output, "log_likelihood": float(seen.log_likelihood[0]), "beliefs": beliefs})

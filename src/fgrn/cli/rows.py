@@ -1,8 +1,7 @@
-"""Rows on their way to a model: the columns it knows, as it knows them, batch by batch, and what is odd told once."""
+"""Rows for a model: its columns in its types, batch by batch, with each warning printed once."""
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Remarks:
-    """What there is to say of the rows, each once, however many batches they come in."""
+    """Remarks on rows, each printed once, however many batches there are."""
 
     def __init__(self, kept: bool = False) -> None:
         self._kept = " for the other columns, and kept as it is" if kept else ""
@@ -29,27 +28,27 @@ class Remarks:
         self._times: Counter[str] = Counter()
 
     def say(self, text: str) -> None:
-        """Say it, unless that has been done."""
+        """Print a remark unless it was printed before."""
         if text not in self._said:
             self._said.add(text)
             tell(text)
 
     def no_number(self, column: str, word: str, times: int) -> None:
-        """Remember a word where there should be numbers."""
+        """Count a word in a column of numbers."""
         self._words.setdefault(column, word)
         self._times[column] += times
 
     def tell(self) -> None:
-        """Say what can only be said at the end."""
+        """Print the remarks that need all batches."""
         for column, word in self._words.items():
             count = "once" if self._times[column] == 1 else f"{self._times[column]:,} times"
             self.say(f"{word!r} in column {column!r} is no number: taken as unknown{self._kept}, {count}.")
 
 
 def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None) -> Any:
-    """The columns of a table that a model knows, in its order; one that is missing is unknown everywhere.
+    """Return the columns of a table that a model knows, in its order; an absent one is missing in every row.
 
-    `remarks` are those of many batches, which tells them.
+    `remarks` collects remarks over many batches; the caller prints them.
     """
     import pyarrow as pa
 
@@ -74,7 +73,7 @@ def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None)
 
 
 def _as_learnt(values: Any, column: Column, remarks: Remarks) -> Any:
-    """A column of a file as the model knows it: one file may have only numbers where another has words, too."""
+    """Return a column in the type the model knows: a file may have numbers where another has words, too."""
     import pyarrow as pa
 
     if not column.is_numeric and pa.types.is_integer(values.type):
@@ -93,7 +92,7 @@ def _as_learnt(values: Any, column: Column, remarks: Remarks) -> Any:
 
 
 def _number(word: str) -> float | None:
-    """A word as a number, if it is a finite one."""
+    """Return a word as a finite number, or None."""
     try:
         number = float(word)
     except ValueError:
@@ -101,20 +100,11 @@ def _number(word: str) -> float | None:
     return number if isfinite(number) else None
 
 
-def _counted_on(text: str, first: int) -> str:
-    """A message on rows of a batch, "Row 3" or "Rows 3, 5", with the rows counted from the first batch on."""
-
-    def moved(found: re.Match[str]) -> str:
-        return found[1] + ", ".join(f"{int(number) + first}" for number in found[2].split(", "))
-
-    return re.sub(r"\b(Rows? )(\d+(?:, \d+)*)", moved, text)
-
-
 def matched(model: LatentEstimator, rows: Stream, quiet: bool = False, kept: bool = False) -> Iterator[tuple[Any, Any]]:
-    """Batches of rows as they are, and as a model knows them, in order.
+    """Yield the batches of a stream, each as it is and as a model knows it.
 
-    Warnings of later batches say of which rows they are, counted through all batches, and only the first of a kind is
-    told. `quiet` tells nothing: it has been told. `kept`: words that are no numbers stay in the output, which is told.
+    Warnings of later batches name the rows, counted over all batches; only the first of each kind is printed. `quiet`
+    prints none. `kept` says in the remarks that words among numbers stay in the output.
     """
     remarks, first = Remarks(kept), 0
     told: set[type[Warning]] = set()
@@ -123,11 +113,11 @@ def matched(model: LatentEstimator, rows: Stream, quiet: bool = False, kept: boo
             warnings.simplefilter("always")
             yield table, matching(model, table, remarks)
         for one in () if quiet else caught:
-            if not issubclass(one.category, FgrnWarning) or (first and one.category in told):
+            if not isinstance(one.message, FgrnWarning) or (first and one.category in told):
                 continue
             told.add(one.category)
             where = f"in rows {first:,} to {first + table.num_rows - 1:,}: " if first else ""
-            remarks.say(where + _counted_on(spoken(one.message), first))
+            remarks.say(where + spoken(one.message.shifted(first)))
         first += table.num_rows
     if not quiet:
         remarks.tell()

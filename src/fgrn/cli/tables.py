@@ -1,4 +1,4 @@
-"""Commands that tell what is in a table: `inspect`, and `compare` for its hidden states."""
+"""Commands that describe a table: `inspect`, and `compare` for the number of hidden states."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..tables.columns import Column
 
 MOST_CELLS = 48
-"""How wide the levels of a column are shown."""
+"""Width of the list of levels of a column, in characters."""
 
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
@@ -38,7 +38,7 @@ WHOLE = re.compile(r"[+-]?(0|[1-9]\d*|[1-9]\d{0,2}(,\d{3})+)")
 @common.rescale_option
 @common.json_option
 def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool, **options: Any) -> None:
-    """What is in a table: columns, levels, holes, and what looks odd; or in a Bayesian network.
+    """Describe a table: columns, levels, missing values, and what looks wrong; or a Bayesian network.
 
     DATA is a CSV, TSV or Parquet file, or - for standard input; or a network: BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE.
     """
@@ -89,7 +89,7 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
 def _looked_at(
     name: str, values: Any, rows: int, codes: tuple[str, ...] | None, bins: int, max_levels: int
 ) -> tuple[dict[str, Any], Column | None]:
-    """What there is to say of a column, and what a schema makes of it, if anything."""
+    """Return the record of a column for the output, and its `Column`, None if it cannot have one."""
     from ..tables.schema import Schema
 
     counts, column, weights = _counts(values), None, None
@@ -103,17 +103,17 @@ def _looked_at(
                 {name: values}, missing=codes, bins=bins, max_levels=max_levels, weights=weights, keep_empty=True
             )
         column = schema[name]
-        kind = {"kind": "bins" if column.is_binned else "levels", "levels": list(column.levels)}
+        kind = {"kind": column.kind, "levels": list(column.levels)}
         counts = {value: count for value, count in counts.items() if not column.is_missing(value)}
     except SchemaError as problem:
-        kind["problem"] = spoken(problem)
+        kind["problem"] = spoken(problem.changed(column=None))
     holes = rows - sum(counts.values())
     record = {"column": name, "distinct": len(counts), "missing": holes, "missing_share": holes / rows, **kind}
     return {**record, "remarks": _remarks(record, counts, rows)}, column
 
 
 def _counts(values: Any) -> dict[Any, int]:
-    """The different known values of a column, and how often each is there."""
+    """Return the distinct known values of a column and their counts."""
     if frames.is_numbers(values):
         found, often = np.unique(values[values == values], return_counts=True)
         return dict(zip(found.tolist(), often.tolist(), strict=True))
@@ -132,7 +132,7 @@ def _is_measured(value: Any) -> bool:
 
 
 def _levels(levels: list[Any]) -> str:
-    """As many of the levels as there is room for."""
+    """Return as many of the levels as there is room for."""
     texts = (shortened(levels, most) for most in range(5, 0, -1))
     return next(
         (text for text in texts if len(text) <= MOST_CELLS),
@@ -141,14 +141,13 @@ def _levels(levels: list[Any]) -> str:
 
 
 def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[str]:
-    """What looks odd in a column."""
+    """Return remarks on what looks wrong in a column."""
     if not counts:
         return ["no value is known; leave it out with --drop"]
     out = []
     known, first = sum(counts.values()), next(iter(counts))
     if record["kind"] == "unfit":
-        problem = record["problem"].removeprefix(f"Column {record['column']!r}: ")
-        out.append(problem.replace(f", {record['column']!r}: ", ": ", 1))
+        out.append(record["problem"])
     elif len(counts) > 0.9 * known and rows > 20 and not any(map(_is_measured, counts)):
         which = "every value is" if len(counts) == known else "nearly every value is"
         out.append(f"{which} different: an identifier? leave it out with --drop")
@@ -162,7 +161,7 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
         out.append(f"numbers such as {first!r}, taken for words: say --decimal ,")
     if len(counts) == 1:
         out.append(f"always {first!r}: says nothing")
-    elif record["kind"] == "levels":
+    elif record["kind"] in ("levels", "ordered"):
         most = max(counts.values()) / known
         if most > 0.98:
             out.append(f"one level has {'more than 99.9%' if most > 0.999 else f'{most:.1%}'} of all values")
@@ -173,7 +172,7 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
 
 @click.command(epilog="\b\nExample\n  fgrn compare answers.csv --sizes 1,2,3,4,5,6 --starts 4")
 @click.argument("data")
-@click.option("--sizes", help="Numbers of hidden states to try, with commas; else more and more until it gets worse.")
+@click.option("--sizes", help="Numbers of hidden states to try, with commas; else more until the criterion gets worse.")
 @click.option(
     "--criterion", type=click.Choice(["bic", "aic", "held_out"]), default="bic", show_default=True, help="What decides."
 )
@@ -191,7 +190,7 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
 def compare(data: str, sizes: str | None, criterion: str, epochs: int | None, smoothing: float | None,
             starts: int | None, bins: int, max_levels: int, seed: int, weights: str | None, picture: str | None,
             streamed: bool, as_json: bool, **options: Any) -> None:  # fmt: skip
-    """How many hidden states a table asks for: likelihood, AIC, BIC, relative entropy, class sizes.
+    """Compare numbers of hidden states: likelihood, AIC, BIC, relative entropy, class sizes.
 
     DATA is a CSV, TSV or Parquet file, or - for standard input; a folder or a 'glob*' of files is read in batches, and
     so is one with --stream. Ctrl-C ends it and shows what was tried so far.
@@ -199,6 +198,7 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int | None, sm
     from ..estimators import LatentClassModel
 
     common.check_picture(picture)
+    tried = None if sizes is None else [common.whole(part, "--sizes") for part in sizes.split(",")]
     table: Any
     weight: Any = weights
     if streamed or is_many(data):
@@ -206,7 +206,6 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int | None, sm
     else:
         table, weight = common.weighted(common.read(data, **options), weights)
         common.check_finite(table, data)
-    tried = None if sizes is None else [common.whole(part, "--sizes") for part in sizes.split(",")]
     model = LatentClassModel(
         criterion=criterion, n_bins=bins, max_levels=max_levels, random_state=seed, verbose=0 if as_json else 1,
         **common.those_given(n_epochs=epochs, smoothing=smoothing, n_init=starts),

@@ -1,93 +1,128 @@
-"""What the command line says to people, all of it here: with its options where Python has parameters.
-
-Names and values come from files of others; what cannot be seen in them, or what a terminal would obey, is escaped.
-"""
+"""The wording of messages: settings as options of the command that runs, and characters that terminals obey escaped."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from shlex import quote
 
 import click
 
-from ..core.exceptions import InterruptedWarning, visible
+from ..core.exceptions import NetworkFileError, Remedy, Report, Wording, visible
 
 OPTIONS = {
-    "bins": "--bins",
-    "cache": "--cache",
-    "criterion": "--criterion",
-    "cycles": "--cycles",
-    "decimal": "--decimal",
-    "delimiter": "--delimiter",
-    "drop": "--drop",
-    "encoding": "--encoding",
-    "epochs": "--epochs",
-    "format": "--format",
-    "hidden": "--hidden",
-    "max_levels": "--max-levels",
-    "missing_values": "--missing",
-    "n_bins": "--bins",
-    "n_epochs": "--epochs",
-    "n_hidden": "--hidden",
-    "n_init": "--starts",
-    "on_bad": "--on-bad",
-    "random_state": "--seed",
-    "sample_weight": "--weights",
-    "smoothing": "--smoothing",
-    "starts": "--starts",
-    "tol": "--tolerance",
-    "unseen": "--unseen",
+    "bins": "--bins NUMBER",
+    "cache": "--cache FOLDER",
+    "checkpoint": "--checkpoint FILE",
+    "criterion": "--criterion NAME",
+    "cycles": "--cycles NUMBER",
+    "decimal": "--decimal MARK",
+    "delimiter": "--delimiter CHARACTER",
+    "drop": "--drop COLUMN",
+    "effective_size": "--effective-size ROWS",
+    "encoding": "--encoding NAME",
+    "epochs": "--epochs NUMBER",
+    "executor": "--dask",
+    "folder": "--folder FOLDER",
+    "format": "--format NAME",
+    "from": "--from NAME",
+    "header": "--no-header",
+    "hidden": "--hidden NUMBER",
+    "max_levels": "--max-levels NUMBER",
+    "method": "--method NAME",
+    "missing": "--missing CODE",
+    "missing_values": "--missing CODE",
+    "n_bins": "--bins NUMBER",
+    "n_epochs": "--epochs NUMBER",
+    "n_hidden": "--hidden NUMBER",
+    "n_init": "--starts NUMBER",
+    "on_bad": "--on-bad ACTION",
+    "random_state": "--seed NUMBER",
+    "rescale": "--rescale",
+    "resume": "--resume",
+    "sample_weight": "--weights COLUMN",
+    "smoothing": "--smoothing COUNT",
+    "starts": "--starts NUMBER",
+    "stream": "--stream",
+    "tol": "--tolerance NUMBER",
+    "unseen": "--unseen ACTION",
+    "variables": "--only NAME",
 }
-"""The option for each parameter that a message may name."""
+"""The option for each parameter that a message may name, and what its value is called; nothing for a flag."""
 
-PHRASES = (
-    (re.compile(r"\bfit with checkpoint='run\.ckpt'"), "fit with --checkpoint FILE"),
-    (re.compile(r"\bDrop it\b"), "Leave it out with --drop"),
-    (re.compile(r"\bLeave it out\.$"), "Leave it out with --drop."),
-    (re.compile(r"\bAdd it to the missing codes\b"), "Say that it stands for unknown with --missing"),
-    (re.compile(r"\bresume=True\b"), "--resume"),
-    (re.compile(r"missing=\(\) \(of an estimator, missing_values=\(\)\)"), "--missing ''"),
-    (re.compile(r"missing_values=\(\)"), "--missing ''"),
-    (re.compile(r"Raise max_hidden=\d+, or set n_hidden\."), "Try more of them with `fgrn compare --sizes`."),
-    (re.compile(r"header=False \(pandas: header=None\)"), "--no-header"),
-    (re.compile(r"\brescale=True\b"), "--rescale"),
-    (re.compile(r"fgrn\.Stream\(\.\.\., cache=folder\)"), "--cache FOLDER"),
-    (re.compile(r"Choose another cache=\."), "Choose another --cache."),
-    (re.compile(r"\bheader=False\b"), "--no-header"),
-    (re.compile(r"\bwith fgrn\.Stream\b"), "with `fgrn fit --stream`"),
-    (
-        re.compile(r"List the columns to read, columns=\[\.\.\.\], or leave it out, drop=\[\.\.\.\]"),
-        "Leave it out with --drop",
-    ),
-    (re.compile(r"To learn here, leave out executor\."), "To learn here, leave out --dask."),
-    (
-        re.compile(r"read text into a Dask dataframe, dask\.dataframe\.read_csv, or turn it into Parquet"),
-        "turn it into Parquet",
-    ),
-    (re.compile(r"\(learn with smoothing\)"), "(learn with --smoothing)"),
-    (re.compile(r"fgrn\.load reads the files that Network\.save writes\."), "`fgrn fit` writes such files."),
-    (re.compile(r"\bname that as 'folder'"), "name that with --folder"),
-    (re.compile(r",? or see which rows it is by propagate\(.*?\)"), ""),
-)
-"""What can be done in Python, and the same at the command line."""
-
-SETTING = re.compile(rf"\b({'|'.join(OPTIONS)})=(\"[^\"]*\"|'[^']*'|[\w.+-]*\w)?(?!\[)")
+COMMANDS = {"max_hidden": "`fgrn compare --sizes`", "model": "`fgrn fit`"}
+"""The command for each parameter that is not an option."""
 
 
-def spoken(message: object) -> str:
-    """A message as people at the command line can follow it."""
-    if isinstance(message, InterruptedWarning) and message.checkpoint is not None:
-        return f"{message.told} To go on from there, fit with --checkpoint {quote(message.checkpoint)} --resume."
-    text = str(message)
-    for phrase, other in PHRASES:
-        text = phrase.sub(other, text)
-    return SETTING.sub(_option, text)
+class Options(Wording):
+    """Settings as options of a command; what it has no option for is not advised.
+
+    Where a model is asked, options of learning are those of `fgrn fit`, which made it.
+
+    Args:
+        command: the command that runs; without one all options are taken to be there.
+        of_network: whether the message is about a file with a network, whose format has an option of its own.
+    """
+
+    def __init__(self, command: click.Command | None, of_network: bool = False) -> None:
+        params = [] if command is None else command.params
+        self._known = _options(params) or {option.split(" ")[0] for option in OPTIONS.values()}
+        self._asks_model = any(isinstance(one, click.Argument) and one.name == "model" for one in params)
+        self._of_network = of_network
+
+    def subject(self, name: str) -> str:
+        """See `Wording`."""
+        flag = self._option(name).split(" ")[0]
+        return flag if flag in self._known else super().subject(name)
+
+    def settings(self, remedy: Remedy) -> str | None:
+        """See `Wording`."""
+        found: list[str] = []
+        for name, value in remedy.settings.items():
+            option = self._option(name)
+            command = self._command_of(name, option)
+            if command is None:
+                return COMMANDS.get(name)
+            found += [command, _with_value(option, value)]
+        text = " ".join(filter(None, found))
+        return f"`{text}`" if text.startswith("fgrn") else text
+
+    def _option(self, name: str) -> str:
+        return OPTIONS.get("from" if name == "format" and self._of_network else name, "")
+
+    def _command_of(self, name: str, option: str) -> str | None:
+        """The command that has an option, "" if that is the one that runs; None if the option is of no use here."""
+        flag = option.split(" ")[0]
+        if flag in self._known:
+            return ""
+        if name == "method":
+            return "fgrn query"
+        if not self._asks_model:
+            return None
+        from .fitting import fit
+
+        return "fgrn fit" if flag in _options(fit.params) else None
 
 
-def _option(found: re.Match[str]) -> str:
-    """A setting as an option, with its value if there is one."""
-    value = (found[2] or "").strip("\"'")
-    return f"{OPTIONS[found[1]]} {value}".rstrip()
+def _options(params: Sequence[click.Parameter]) -> set[str]:
+    return {option for one in params if isinstance(one, click.Option) for option in one.opts}
+
+
+def _with_value(option: str, value: object) -> str:
+    """An option with its value, or what that is called if any will do."""
+    flag, _, of = option.partition(" ")
+    if value is ... or not of:
+        return option
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return " ".join(f"{flag} {quote(str(one))}" for one in values) or f"{flag} ''"
+
+
+def spoken(message: object, command: click.Command | None = None) -> str:
+    """A message as people at the command line can follow it; the command is the one that runs unless given."""
+    if not isinstance(message, Report):
+        return str(message)
+    context = click.get_current_context(silent=True)
+    running = command or (None if context is None else context.command)
+    return message.told(Options(running, isinstance(message, NetworkFileError)))
 
 
 def say(text: str, err: bool = False) -> None:

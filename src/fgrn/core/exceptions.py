@@ -26,6 +26,9 @@
 
 Messages say what, where, why and what to do. All errors but `UnknownNameError` (a `KeyError`) and those of files (an
 `OSError`) are also `ValueError`, so code that knows nothing of fgrn can catch them.
+
+Every error and warning has its parts as attributes (`row`, `column`, `value`, `setting`, `remedies`, ...; see `Report`)
+and `str` puts them together. Programs should read the attributes: the words may change with any version.
 """
 
 from __future__ import annotations
@@ -36,17 +39,18 @@ import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Any
+from types import NoneType
+from typing import Any, Self
 
 HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Categories of characters that cannot be seen, or that a terminal obeys: controls, formats, surrogates, line ends."""
+"""Unicode categories of characters that are invisible or control a terminal."""
 
 JOINERS = "\u200c\u200d"
 """Characters without a shape of their own that are part of words in Persian, Hindi and others: between letters."""
 
 
 def visible(text: str, lines: bool = False) -> str:
-    """A text with control characters and invisible ones escaped, as `repr` writes them.
+    """Return a text with control characters and invisible ones escaped, as `repr` writes them.
 
     Names and values come from files of others, and a terminal would obey an escape sequence in them. Letters of all
     languages stay as they are, and so do the joiners between them.
@@ -70,15 +74,162 @@ def visible(text: str, lines: bool = False) -> str:
 
 
 def _is_letter(text: str, place: int) -> bool:
-    """Whether a letter, or a mark on one, is at a place of a text."""
+    """Return whether the character at a position of a text is a letter or a combining mark."""
     return 0 <= place < len(text) and unicodedata.category(text[place])[0] in "LM"
 
 
-class FgrnError(Exception):
-    """The root of every error of this package. Its text has no character that cannot be seen."""
+class Wording:
+    """How settings are written in a message: as Python does, `name=value`. The command line has its own wording."""
+
+    def subject(self, name: str) -> str:
+        """A setting as the subject of a sentence."""
+        return f"The {name!r}"
+
+    def settings(self, remedy: Remedy) -> str | None:
+        """The settings of a remedy; "" for none, None if they cannot be set here."""
+        if remedy.python is not None:
+            return remedy.python
+        return ", ".join(f"{name}={'...' if value is ... else repr(value)}" for name, value in remedy.settings.items())
+
+
+PYTHON = Wording()
+
+
+class Remedy:
+    """One thing to do about an error or a warning: an instruction, and the settings that carry it out.
+
+    `Remedy("divide each row by its sum", rescale=True)` reads "divide each row by its sum with rescale=True"; where the
+    instruction has `{}`, the settings stand there instead.
+
+    Attributes:
+        text: the instruction, which begins with a small letter and has no full stop.
+        settings: the parameters to set and their values; `...` stands for a value that the caller chooses.
+        python: what to write in Python, if that is not `name=value`.
+    """
+
+    def __init__(self, text: str, python: str | None = None, **settings: Any) -> None:
+        self.text, self.python, self.settings = text, python, settings
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Remedy) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]  # settings may be lists
+
+    def __repr__(self) -> str:
+        return f"Remedy({self.text!r}, {self.settings})"
+
+    def told(self, wording: Wording = PYTHON) -> str | None:
+        """The instruction with its settings; None if they cannot be set where the wording is for."""
+        settings = wording.settings(self)
+        if settings is None or "{}" in self.text:
+            return None if settings is None else self.text.replace("{}", settings)
+        return f"{self.text} with {settings}" if settings else self.text
+
+
+class Report:
+    """What an error or a warning tells, in parts; `str` gives them as one text: where, what, and what to do.
+
+    Args:
+        message: what is wrong and why, in whole sentences, without the place and the remedies.
+        file: the table or file that it is about, as messages call it.
+        row: the row of the table, counted from 0.
+        rows: the same, if there are several.
+        line: the line of the file, counted from 1.
+        column: the name of the column or variable.
+        value: what was found there, or what was given for `setting`.
+        setting: the parameter that has a wrong value; the message goes on from it.
+        remedies: what to do, each a `Remedy`, or a text if no setting is part of it. One of them is enough.
+
+    Attributes:
+        message: see above, as the others.
+        row: the first of `rows`, or None.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        file: str | None = None,
+        row: int | None = None,
+        rows: Iterable[int] = (),
+        line: int | None = None,
+        column: str | None = None,
+        value: Any = None,
+        setting: str | None = None,
+        remedies: Iterable[Remedy | str] | Remedy | str = (),
+    ) -> None:
+        self.message, self.file, self.line = message, file, line
+        self.rows = tuple(map(int, rows)) if row is None else (int(row),)
+        self.column, self.value, self.setting = column, value, setting
+        given = (remedies,) if isinstance(remedies, (Remedy, str)) else remedies
+        self.remedies = tuple(one for one in given if one)
+        super().__init__(self.told())  # type: ignore[call-arg]  # the exception that it is mixed with
+
+    @property
+    def row(self) -> int | None:
+        """The first of the rows that it is about, counted from 0; None if it is about none."""
+        return self.rows[0] if self.rows else None
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """The arguments that make an equal report."""
+        names = ("message", "file", "rows", "line", "column", "value", "setting", "remedies")
+        return {name: getattr(self, name) for name in names}
+
+    def changed(self, **parts: Any) -> Self:
+        """The same report with some parts changed, such as the file it was found in."""
+        return type(self)(**{**self.parts, **parts})
+
+    def shifted(self, first: int) -> Self:
+        """The same report with its rows counted on: row 0 becomes row `first`."""
+        return self.changed(rows=[row + first for row in self.rows])
+
+    @property
+    def place(self) -> str:
+        """Where it is: file, row, line and column, as far as they are known."""
+        found = [] if self.file is None else [self.file]
+        if len(self.rows) > 1:
+            found.append(f"rows {shortened(self.rows)}")
+        elif self.rows:
+            found.append(f"row {self.rows[0]:,}")
+        found += [] if self.line is None else [f"line {self.line}"]
+        if self.column is not None:
+            found.append(f"{self.column!r}" if self.rows and self.file is None else f"column {self.column!r}")
+        text = ", ".join(found)
+        return text if self.file is not None else text[:1].upper() + text[1:]
+
+    def told(self, wording: Wording = PYTHON) -> str:
+        """The whole text, with settings as this wording has them."""
+        place = f"{self.place}: " if self.place else ""
+        message = self.message if self.setting is None else f"{wording.subject(self.setting)} {self.message}"
+        found = [one if isinstance(one, str) else one.told(wording) for one in self.remedies]
+        return f"{place}{message} {_sentences([one for one in found if one])}".strip()
 
     def __str__(self) -> str:
-        return visible(super().__str__())
+        return visible(self.told())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        plain = isinstance(self.value, (str, bytes, int, float, NoneType))
+        return _report_of, (type(self), {**self.parts, "value": self.value if plain else repr(self.value)})
+
+
+def _sentences(remedies: Sequence[str]) -> str:
+    """What can be done, as one sentence, "Rename it, or leave it out."; questions come before it."""
+    asked = [one for one in remedies if one.endswith("?")]
+    others = [one for one in remedies if one not in asked]
+    *first, last = others or [""]
+    text = f"{', '.join(first)}, or {last}" if first else last
+    ends = [*asked, text if text.endswith(".") or not text else f"{text}."]
+    return " ".join(one[0].upper() + one[1:] for one in ends if one)
+
+
+def _report_of(kind: type[Report], parts: dict[str, Any]) -> Report:
+    """An error or warning that comes from another process."""
+    return kind(**parts)
+
+
+class FgrnError(Report, Exception):
+    """The root of every error of this package. Its text has no character that cannot be seen."""
 
 
 class WiringError(FgrnError, ValueError):
@@ -90,10 +241,7 @@ class TableError(FgrnError, ValueError):
 
 
 class UnknownNameError(FgrnError, KeyError):
-    """A variable, table or state the network does not have."""
-
-    def __str__(self) -> str:  # KeyError would show the repr, with quotes inside quotes
-        return visible(str(self.args[0])) if self.args else ""
+    """A variable, table or state the network does not have; `value` is its name."""
 
 
 class EvidenceError(FgrnError, ValueError):
@@ -102,13 +250,6 @@ class EvidenceError(FgrnError, ValueError):
 
 class ImpossibleEvidence(EvidenceError):
     """Evidence of probability zero; `rows` holds the positions of the rows."""
-
-    def __init__(self, message: str, rows: Sequence[int] = ()) -> None:
-        super().__init__(message)
-        self.rows = tuple(rows)
-
-    def __reduce__(self) -> tuple[type[ImpossibleEvidence], tuple[str, tuple[int, ...]]]:
-        return type(self), (str(self), self.rows)
 
 
 class SchemaError(FgrnError, ValueError):
@@ -126,13 +267,6 @@ class TableFileError(FgrnError, OSError):
 class NetworkFileError(FgrnError, OSError):
     """A network in a format of other programs that cannot be read or written; `line` is where, None for all of it."""
 
-    def __init__(self, message: str, line: int | None = None) -> None:
-        super().__init__(message)
-        self.line = line
-
-    def __reduce__(self) -> tuple[type[NetworkFileError], tuple[str, int | None]]:
-        return type(self), (str(self), self.line)
-
 
 class ModelFileError(FgrnError, OSError):
     """A model file that cannot be read or written."""
@@ -142,11 +276,8 @@ class CheckpointError(FgrnError, OSError):
     """A checkpoint of learning that cannot be read or written."""
 
 
-class FgrnWarning(UserWarning):
+class FgrnWarning(Report, UserWarning):
     """The root of every warning of this package. Its text has no character that cannot be seen."""
-
-    def __str__(self) -> str:
-        return visible(super().__str__())
 
 
 class ConvergenceWarning(FgrnWarning):
@@ -154,20 +285,7 @@ class ConvergenceWarning(FgrnWarning):
 
 
 class InterruptedWarning(FgrnWarning):
-    """A fit that was interrupted, and keeps the best model so far.
-
-    Attributes:
-        told: what happened.
-        remedy: what to do in Python.
-        checkpoint: the path of the checkpoint to go on from; None without one.
-    """
-
-    def __init__(self, told: str, remedy: str, checkpoint: str | None) -> None:
-        super().__init__(f"{told} {remedy}")
-        self.told, self.remedy, self.checkpoint = told, remedy, checkpoint
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.told, self.remedy, self.checkpoint)
+    """A fit that was interrupted, and keeps the best model so far; a remedy says how to go on from there."""
 
 
 class TableWarning(FgrnWarning):
@@ -198,38 +316,49 @@ class KernelCacheWarning(FgrnWarning):
     """Compiled kernels that could not be kept on disk for the next process."""
 
 
-def warn(message: str | FgrnWarning, kind: type[FgrnWarning]) -> None:
-    """Give a warning that points to the line that called this package, through however many of its functions."""
+def warn(message: str | FgrnWarning, kind: type[FgrnWarning], **parts: Any) -> None:
+    """Give a warning that points to the line that called this package, through however many of its functions.
+
+    Args:
+        message: the warning, or what it says.
+        kind: of the warning.
+        **parts: more of what `Report` takes, such as `column` and `remedies`.
+    """
     depth, frame, between = 1, sys._getframe(1), ("fgrn", "sklearn", "numba")
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in between:
         depth, frame = depth + 1, frame.f_back
-    warnings.warn(message, kind, stacklevel=depth + 1)
+    warnings.warn(kind(message, **parts) if isinstance(message, str) else message, stacklevel=depth + 1)
 
 
 def shortened(items: Iterable[object], most: int = 8) -> str:
-    """The items as people read them, comma-separated, cut after `most` with a count of the rest."""
+    """Return the first `most` items as a comma-separated list, with the number of the others."""
     items = items if isinstance(items, Sequence) else list(items)
     shown = ", ".join(str(item) for item in items[:most])
     return shown if len(items) <= most else f"{shown}, ... ({len(items) - most:,} more)"
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """A number of things: "1 row", "2 rows"; `many` is the word for several, if it is not that for one and an s."""
+    """Return a number with its noun: "1 row", "2 rows"; `many` is the plural if it does not end in s."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def first_line(error: Exception) -> str:
-    """What an error says first."""
+    """Return the first line of the message of an error."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def unknown_name(kind: str, name: object, known: Iterable[object]) -> UnknownNameError:
-    """The error for a name that is not there, with the nearest ones that are."""
+def nearest(name: object, known: Iterable[object]) -> str:
+    """The known names that are nearest to one that is not known, as a sentence; or which are known."""
     names = known if isinstance(known, range) else [str(item) for item in known]
     lower: dict[str, list[str]] = {}
     for item in names if not isinstance(names, range) else ():
         lower.setdefault(item.lower(), []).append(item)
     near = [item for match in get_close_matches(str(name).lower(), lower, n=3) for item in lower[match]][:3]
-    hint = f"Did you mean {' or '.join(repr(n) for n in near)}?" if near else f"Known: {shortened(names)}."
-    hint = hint if len(names) else "There is none at all."
-    return UnknownNameError(f"There is no {kind} {name!r} here. {hint}")
+    if near:
+        return f"Did you mean {' or '.join(repr(n) for n in near)}?"
+    return f"Known: {shortened(names)}." if len(names) else "There is none at all."
+
+
+def unknown_name(kind: str, name: object, known: Iterable[object]) -> UnknownNameError:
+    """The error for a name that is not there, with the nearest ones that are."""
+    return UnknownNameError(f"There is no {kind} {name!r} here. {nearest(name, known)}", value=name)

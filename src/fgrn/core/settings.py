@@ -23,20 +23,21 @@ Own: TypeAlias = Callable[[Variable], Variable]
 def choice(name: str, value: object, choices: Sequence[object], error: type[FgrnError] = FgrnError) -> None:
     """Raise an error unless the value is one of the choices."""
     if value not in choices:
-        raise error(f"The {name!r} must be one of {', '.join(map(repr, choices))}. Got {value!r} instead.")
+        known = ", ".join(map(repr, choices))
+        raise error(f"must be one of {known}. Got {value!r} instead.", setting=name, value=value)
 
 
 def whole(name: str, value: object, least: int, error: type[FgrnError] = FgrnError) -> None:
     """Raise an error unless the value is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise error(f"The {name!r} must be a whole number from {least} on. Got {value!r} instead.")
+        raise error(f"must be a whole number from {least} on. Got {value!r} instead.", setting=name, value=value)
 
 
 def number(name: str, value: object, error: type[FgrnError] = FgrnError, below: float = np.inf) -> None:
     """Raise an error unless the value is a finite number, not negative, and less than `below`."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value < below:
         limit = "finite" if below == np.inf else f"less than {below:g}"
-        raise error(f"The {name!r} must be {limit} and not negative. Got {value!r} instead.")
+        raise error(f"must be {limit} and not negative. Got {value!r} instead.", setting=name, value=value)
 
 
 def name_of(value: Any, own: Own | None = None) -> Any:
@@ -57,7 +58,9 @@ def by_name(given: Mapping[Any, T] | None, own: Own | None = None, error: type[F
     for key, value in (given or {}).items():
         name = name_of(key, own)
         if name in found:
-            raise error(f"{name!r} is there twice: as a Variable and by its name. Leave out one of them.")
+            raise error(
+                f"{name!r} is there twice: as a Variable and by its name.", value=name, remedies="leave out one of them"
+            )
         found[name] = value
     return found
 
@@ -74,8 +77,9 @@ def check_states(given: Any, own: Labels) -> None:
     if isinstance(given, Variable) and given.labels != own:
         here, there = (shortened(map(str, labels)) for labels in (own, given.labels))
         raise FgrnError(
-            f"The variable {given.name!r} has the states {here} in this model, and the one given has {there}. Give its "
-            "name instead, or the variable of the model."
+            f"The variable {given.name!r} has the states {here} in this model, and the one given has {there}.",
+            value=given.name,
+            remedies=("give its name instead", "the variable of the model"),
         )
 
 
@@ -84,12 +88,12 @@ def one_or_more(name: str, value: Any, error: type[FgrnError] = FgrnError) -> li
     if isinstance(value, (str, int, float, np.generic)):
         return [value]
     if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
-        raise error(f"The {name!r} is a value or a list of values. Got {value!r} instead.")
+        raise error(f"is a value or a list of values. Got {value!r} instead.", setting=name, value=value)
     return list(value)
 
 
 def as_tuple_of_names(name: str, value: Any, error: type[FgrnError] = FgrnError) -> tuple[Any, ...]:
     """Return an iterable as a tuple; an error for a single string, which would be split into letters."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise error(f"{name!r} is a list of names. Got {value!r} instead.")
+        raise error(f"is a list of names. Got {value!r} instead.", setting=name, value=value)
     return tuple(value)

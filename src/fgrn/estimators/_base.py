@@ -20,6 +20,7 @@ from ..core.exceptions import (
     ImpossibleRowWarning,
     InterruptedWarning,
     LearningError,
+    Remedy,
     counted,
     warn,
 )
@@ -28,7 +29,6 @@ from ..core.progress import LearningProgress, ReadingProgress
 from ..engines import engine_names
 from ..flow.em import History
 from ..flow.evidence import encode
-from ..flow.marginals import REMEDY
 from ..flow.online import POWER, Online
 from ..graph.network import Network
 from ..learning.checkpoints import Checkpoint, Journal, Result, open_journal
@@ -148,7 +148,11 @@ class LatentEstimator(TableEstimator):
     def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
         """Choose a network for rows whose columns are known, and learn its tables."""
         if self.checkpoint is not None and not isinstance(self.random_state, Integral):
-            raise LearningError("To be resumed, random starts have to be the same again: give random_state a number.")
+            raise LearningError(
+                "must be a number where there is a checkpoint: random starts have to be the same again.",
+                setting="random_state",
+                value=self.random_state,
+            )
         self._kind = kind
         self.n_rows_, self.weight_ = table.rows, table.weight
         try:
@@ -176,13 +180,13 @@ class LatentEstimator(TableEstimator):
         return work() if self._journal is None else self._journal.finished(work)
 
     def _interrupted(self, when: str) -> InterruptedWarning:
-        told = f"fit was interrupted {when}; the best model so far is kept."
         if self.checkpoint is None:
-            remedy = "To be able to go on from there, fit with checkpoint='run.ckpt'."
-            return InterruptedWarning(told, remedy, None)
-        path = str(self.checkpoint.path if isinstance(self.checkpoint, Checkpoint) else self.checkpoint)
-        remedy = f"To go on from there, fit with checkpoint=fgrn.Checkpoint({path!r}, resume=True)."
-        return InterruptedWarning(told, remedy, path)
+            remedy = Remedy("to be able to go on from there, fit", "checkpoint='run.ckpt'", checkpoint=...)
+        else:
+            path = str(self.checkpoint.path if isinstance(self.checkpoint, Checkpoint) else self.checkpoint)
+            python = f"checkpoint=fgrn.Checkpoint({path!r}, resume=True)"
+            remedy = Remedy("to go on from there, fit", python, checkpoint=path, resume=True)
+        return InterruptedWarning(f"fit was interrupted {when}; the best model so far is kept.", remedies=remedy)
 
     def _warn_if_not_converged(self) -> None:
         """Warn if the epochs were used up before the tolerance was met; not if somebody asked to stop."""
@@ -193,11 +197,15 @@ class LatentEstimator(TableEstimator):
         gained = (history.objective[-1] - history.objective[-1 - span]) / max(history.weight, 1e-300)
         if span and gained <= self.tol:
             return
-        told = f"the last {counted(span, 'epoch')} still gained {gained:.2g} per row, more than tol={self.tol:g}"
+        told = f"the last {counted(span, 'epoch')} still gained {gained:.2g} per row, more than {self.tol:g}"
+        enough = max(10 * self.tol, float(f"{gained:.0e}")) if span else 10 * self.tol
         warn(
-            f"{type(self).__name__} did not converge: {told if span else 'it had one epoch only'}. Raise "
-            f"n_epochs={self.n_epochs}, or tol={self.tol:g} if this is good enough.",
+            f"{type(self).__name__} did not converge: {told if span else 'it had one epoch only'}.",
             FitConvergenceWarning,
+            remedies=(
+                Remedy("allow more epochs", n_epochs=2 * self.n_epochs),
+                Remedy("if this is good enough, accept it", tol=float(f"{enough:g}")),
+            ),
         )
 
     def _learnable(self, X: Any, sample_weight: Any, classes: Classes | None) -> Evidence:
@@ -331,10 +339,13 @@ class LatentEstimator(TableEstimator):
             found = self.network_.propagate(data, **ask)
             return {name: getattr(found, way)(name) for name in names}
         except ImpossibleEvidence as error:
-            why = str(error).removesuffix(REMEDY)
-            rows = list(error.rows)
-        how = "Answered as if nothing were known of such a row; learn with smoothing, and nothing is impossible."
-        warn(why + how, ImpossibleRowWarning)
+            why, rows = error.message, list(error.rows)
+        warn(
+            f"{why} Answered as if nothing were known of such a row.",
+            ImpossibleRowWarning,
+            rows=rows,
+            remedies=Remedy("learn tables without zeros", smoothing=...),
+        )
         found, general = self.network_.propagate(data, impossible="mark", **ask), self.network_.propagate(None, **ask)
         out = {name: getattr(found, way)(name).copy() for name in names}
         for name, messages in out.items():

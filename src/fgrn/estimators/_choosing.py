@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..core.exceptions import FgrnWarning, counted, warn
+from ..core.exceptions import FgrnWarning, LearningError, Remedy, counted, warn
 from ..flow.em import History
 from ..graph import structures
 from ..graph.network import Network
@@ -88,9 +88,9 @@ class Choosing(LatentEstimator):
         learnt, kept = table, None
         if self.criterion == "held_out":
             if table.rows < HELD_OUT:
-                raise ValueError(
-                    f"To hold rows out, a table has at least {HELD_OUT} of them. Got {table.rows}; choose "
-                    "criterion='bic'."
+                raise LearningError(
+                    f"To hold rows out, a table has at least {HELD_OUT} of them. Got {table.rows}.",
+                    remedies=Remedy("choose another criterion", criterion="bic"),
                 )
             learnt, kept = _split_held_out(table)
 
@@ -118,9 +118,13 @@ class Choosing(LatentEstimator):
         if patient and not self._stopped() and found.best.n_hidden == max(sizes(self.max_hidden)) > 1:
             warn(
                 f"The best number of hidden states is the largest that was tried, "
-                f"{found.best.n_hidden}, so that more may "
-                f"be better. Raise max_hidden={self.max_hidden}, or set n_hidden.",
+                f"{found.best.n_hidden}, so that more may be better.",
                 FgrnWarning,
+                value=found.best.n_hidden,
+                remedies=(
+                    Remedy("try more", max_hidden=2 * self.max_hidden),
+                    Remedy("choose the number", n_hidden=...),
+                ),
             )
         return found
 

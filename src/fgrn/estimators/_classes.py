@@ -207,7 +207,9 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         found = Counter(one for one in words if (is_missing_word(one) if codes is None else one in codes))
         bad = next((one for one in words if not is_text(one)), None)
         if bad is not None:
-            raise SchemaError(f"Row {given.index(bad)}: the class {bad!r} is no text, so no file can hold it.")
+            raise SchemaError(
+                f"the class {bad!r} is no text, so no file can hold it.", row=given.index(bad), column=name, value=bad
+            )
         if found and codes is None:
             warn_of_missing_classes(name, found)
         return [None if isinstance(one, str) and one in found else one for one in given] if found else values

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.exceptions import LearningError, TableFileError, unknown_name
+from ..core.exceptions import LearningError, Remedy, TableFileError, unknown_name
 from ..core.labels import is_missing_word
 from ..core.progress import ProgressReporter, ReadingProgress
 from ..learning.encoding import (
@@ -45,7 +45,8 @@ def encoded_stream(model: LatentEstimator, X: Any, sample_weight: Any, target: A
     """
     if executor is not None and getattr(model, "n_hidden", None) == "auto":
         raise LearningError(
-            "The number of hidden states is chosen on one machine: compare some of the rows there, and set n_hidden."
+            "The number of hidden states is chosen on one machine.",
+            remedies=Remedy("compare some of the rows there, and go on", n_hidden=...),
         )
     with ReadingProgress(model.verbose) as told:
         return _encoded_stream(model, X, sample_weight, target, executor, told)
@@ -150,7 +151,7 @@ def online_batches(
         if count:
             yield _joined_batches(model, ready, coding)
         elif not total:
-            raise TableFileError(f"{stream.called} holds no rows to learn from.")
+            raise TableFileError("it holds no rows to learn from.", file=stream.called)
     finally:  # also when nobody wants more of them
         coder.tell()
         stream.tell()

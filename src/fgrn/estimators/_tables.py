@@ -12,8 +12,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from ..core.exceptions import SchemaError, UnseenLevelWarning, unknown_name, warn
+from ..core.exceptions import SchemaError, UnseenLevelWarning, nearest, warn
 from ..tables import frames
+from ..tables.columns import STOP_AT_UNSEEN
 from ..tables.encoded import checked_weights
 from ..tables.frames import Coded
 
@@ -98,11 +99,11 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
         names = self._names()
         strange = [name for name in columns if name not in names and name != getattr(self, "_y_name", None)]
         if strange:
-            told = " ".join(f"{unknown_name('column', name, names)}" for name in strange[:3])
+            told = " ".join(f"There is no column {name!r} here. {nearest(name, names)}" for name in strange[:3])
             told = f"{told} {len(strange) - 3:,} more are not known either." if strange[3:] else told
             if self.unseen == "error" or len(strange) == len(columns):
-                raise SchemaError(told)
-            warn(f"{told} Ignored; unseen='error' stops here.", UnseenLevelWarning)
+                raise SchemaError(told, value=strange[0])
+            warn(f"{told} Ignored.", UnseenLevelWarning, value=strange[0], remedies=STOP_AT_UNSEEN)
         return {name: columns[name] if name in columns else frames.missing_column(rows) for name in names}
 
     def _names(self) -> list[str]:

@@ -79,7 +79,7 @@ def read_checkpoint(place: Path) -> tuple[list[Stage], bool]:
         with open_regular_file(place) as file:
             return _decode_stages(Container(file, _check_checkpoint_version))
     except Refused as problem:
-        raise CheckpointError(f"{failed}: {problem.args[0]} {remedy}") from problem.__cause__
+        raise CheckpointError(f"{failed}: {problem.what} {remedy}", value=str(place)) from problem.__cause__
     except OSError as error:
         raise CheckpointError(f"{failed}: {reason_of(error)}. Check the name and the permissions.") from error
     except MemoryError as error:

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from safetensors import numpy as safetensors
 
+from ..core.exceptions import Remedy
 from ..core.whole_file import reason_of
 
 FILE_LIMIT = 2**32
@@ -50,7 +51,7 @@ CHECKSUM = "sha256"
 DTYPES = {name: np.dtype(kind) for name, kind in (("F64", "<f8"), ("I64", "<i8"), ("U8", "u1"), ("BOOL", "u1"))}
 
 DAMAGED = "The file is damaged or was altered: take it from a copy, or save the network again."
-FOREIGN = "fgrn.load reads the files that Network.save writes."
+FOREIGN = Remedy("give a file written by {}", "save, of a network or an estimator", model=...)
 SIGNATURES = (  # no header begins with one of them, as the fourth byte of its length is at most 2
     (rb"(?s)\x80[\x02-\x05].[^\x00-\x02]", "a pickle, which could run code, so that fgrn never opens one"),
     (rb"PK\x03\x04", "a zip archive"),
@@ -71,11 +72,9 @@ Readable: TypeAlias = io.BufferedReader | io.BytesIO
 class Refused(Exception):
     """The reason why a file is not read, and what to do."""
 
-    def __init__(self, what: str, remedy: str = DAMAGED) -> None:
-        super().__init__(what, remedy)
-
-    def __str__(self) -> str:
-        return " ".join(self.args)
+    def __init__(self, what: str, remedy: Remedy | str = DAMAGED) -> None:
+        super().__init__(what)
+        self.what, self.remedy = what, remedy
 
 
 def short_repr(value: object) -> str:

@@ -30,7 +30,7 @@ import numpy as np
 
 from .._version import __version__
 from ..bayes.factored import FactoredModel
-from ..core.exceptions import ModelFileError
+from ..core.exceptions import ModelFileError, Remedy
 from ..core.variable import Variable
 from ..core.whole_file import reason_of, write_whole
 from ..flow.online import Online
@@ -70,12 +70,14 @@ def save(model: Network | FactoredModel | LatentEstimator, path: str | os.PathLi
         if not _is_equal(_read_model(io.BytesIO(data)), model):
             raise Refused("it does not come back as it was; please report this.")
     except Refused as problem:
-        raise ModelFileError(f"{failed}: {problem.args[0]}") from problem
+        raise ModelFileError(f"{failed}: {problem.what}", value=str(place)) from problem
     try:
         write_whole(place, data)
     except (OSError, RuntimeError, ValueError) as error:  # the last two: circular links, a NUL in the name
         raise ModelFileError(
-            f"{failed}: {reason_of(error)}. Save it somewhere else; an older file is as it was."
+            f"{failed}: {reason_of(error)}. An older file is as it was.",
+            value=str(place),
+            remedies="save it somewhere else",
         ) from error
 
 
@@ -114,9 +116,13 @@ def load(path: str | os.PathLike[str]) -> Network | FactoredModel | LatentEstima
         with open_regular_file(place) as file:
             return _read_model(file)
     except Refused as problem:
-        raise ModelFileError(f"{failed}: {problem}") from problem.__cause__
+        raise ModelFileError(
+            f"{failed}: {problem.what}", value=str(place), remedies=problem.remedy
+        ) from problem.__cause__
     except FileNotFoundError as error:
-        raise ModelFileError(f"There is no model file {str(place)!r}. Check the name and the folder.") from error
+        raise ModelFileError(
+            f"There is no model file {str(place)!r}.", value=str(place), remedies="check the name and the folder"
+        ) from error
     except OSError as error:
         raise ModelFileError(f"{failed}: {reason_of(error)}. Check the name and the permissions.") from error
     except MemoryError as error:
@@ -259,7 +265,7 @@ def _check_model_version(document: dict[str, Any]) -> None:
     if "checkpoint" in document and "version" not in document:
         raise Refused(
             "it is a checkpoint of learning without a model.",
-            "Go on from it with `learn`, or `fgrn fit`, and resume=True.",
+            Remedy("go on from it", "`learn` and resume=True", resume=True),
         )
     version, writer = value_of(int, document, "version", "its description"), document.get("fgrn")
     if version > FORMAT_VERSION:

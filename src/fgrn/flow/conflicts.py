@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from .. import engines
-from ..core.exceptions import ImpossibleEvidence, shortened
+from ..core.exceptions import ImpossibleEvidence
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from ..tables.encoded import SOFT, Evidence
 from .evidence import UNKNOWN
-from .marginals import REMEDY
 
 MOST_WORK = 50_000
 """Known values times blocks: with more, the search would take longer than an error message should."""
@@ -26,12 +25,8 @@ def explained(
         return error
     named = [_value_text(plan, evidence, edge, row) for edge in clash]
     why = f"{named[0]} cannot go with {' and '.join(named[1:])}" if named[1:] else f"{named[0]} cannot be"
-    others = error.rows[1:]
-    more = f" The same holds of {'row' if len(others) == 1 else 'rows'} {shortened(others)}." if others else ""
-    return ImpossibleEvidence(
-        f"Row {row}: this evidence has probability zero under the model: {why}.{more} {REMEDY}",
-        error.rows,
-    )
+    first = ". In the first of these rows," if error.rows[1:] else ":"
+    return error.changed(message=f"this evidence has probability zero under the model{first} {why}.")
 
 
 def _conflict(plan: Plan, programs: Programs, values: np.ndarray, row: Evidence) -> list[int]:

@@ -114,7 +114,7 @@ def _codes(labels: Labels) -> dict[Any, int]:
 
 @dataclass(frozen=True)
 class _Column:
-    """One column on its way to codes: its name and the labels of its variable."""
+    """Encodes one column: its name and the labels of its variable."""
 
     name: str
     labels: Labels
@@ -126,26 +126,26 @@ class _Column:
             if column.ndim == 2:
                 return self._distributions(column)
             if column.ndim > 2:
-                raise EvidenceError(f"Column {self.name!r} has {column.ndim} dimensions; it may have one or two.")
+                raise EvidenceError(f"it has {column.ndim} dimensions; it may have one or two.", column=self.name)
             if not np.ma.isMaskedArray(column) and column.dtype.kind in "biuf":
                 return self._numbers(column), None
             column = list(column)
         return self._distinct(column) if isinstance(column, frames.DictionaryColumn) else self._values(column)
 
     def is_counted(self, column: Any) -> bool:
-        """Whether its values are the codes: plain numbers, of a variable whose states are counted from 0."""
+        """Whether the values are codes already: plain numbers, for a variable whose states are numbered from 0."""
         if isinstance(column, frames.Coded):
             return True
         plain = isinstance(column, np.ndarray) and column.ndim == 1 and not np.ma.isMaskedArray(column)
         return plain and column.dtype.kind in "biuf" and isinstance(self.labels, range)
 
     def count(self, column: np.ndarray | frames.Coded, rows: slice, out: np.ndarray) -> None:
-        """Write the codes of some rows of such a column."""
+        """Check and copy the codes of some rows of such a column."""
         into = out[rows]
         if isinstance(column, frames.Coded):
             given = column.codes[rows]
             if given.min() < UNKNOWN or given.max() >= len(self.labels):
-                raise EvidenceError(f"Column {self.name!r} holds a code that is no position of a state, nor -1.")
+                raise EvidenceError("it holds a code that is no position of a state, nor -1.", column=self.name)
             into[...] = given
             return
         part = column[rows]
@@ -267,8 +267,9 @@ class _Column:
     def _distributions(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if column.shape[1] != len(self.labels):
             raise EvidenceError(
-                f"Column {self.name!r}: its distributions have {counted(column.shape[1], 'weight')}; it has "
-                f"{counted(len(self.labels), 'state')} ({shortened(self.labels, 6)})."
+                f"its distributions have {counted(column.shape[1], 'weight')}; it has "
+                f"{counted(len(self.labels), 'state')} ({shortened(self.labels, 6)}).",
+                column=self.name,
             )
         if column.dtype.kind not in "biuf":
             return self._values(list(column))  # type: ignore[return-value]
@@ -282,39 +283,37 @@ class _Column:
         return np.where(unknown, UNKNOWN, SOFT).astype(np.int32), soft
 
     def _distribution(self, row: int, value: Any) -> np.ndarray:
-        where = f"Row {row}, {self.name!r}"
         try:
             weights = numbers(value)
         except (TypeError, ValueError):
-            raise EvidenceError(f"{where}: {value!r} is not a list of numbers.") from None
+            raise self._error(row, value, f"{value!r} is not a list of numbers.") from None
         if weights.ndim != 1:
-            raise EvidenceError(f"{where}: a distribution has one dimension. Got the shape {weights.shape} instead.")
+            raise self._error(row, value, f"a distribution has one dimension. Got the shape {weights.shape} instead.")
         if weights.shape != (len(self.labels),):
-            raise EvidenceError(
-                f"{where}: a distribution of {counted(len(weights), 'weight')}, but it has "
-                f"{counted(len(self.labels), 'state')} "
-                f"({shortened(self.labels, 6)})."
-            )
+            states = f"{counted(len(self.labels), 'state')} ({shortened(self.labels, 6)})"
+            raise self._error(row, value, f"a distribution of {counted(len(weights), 'weight')}, but it has {states}.")
         if not np.isfinite(weights).all() or (weights < 0).any():
-            raise EvidenceError(f"{where}: the weights of a distribution are finite and not negative. Got {value!r}.")
+            raise self._error(row, value, f"the weights of a distribution are finite and not negative. Got {value!r}.")
         return weights
+
+    def _error(self, row: int, value: Any, message: str, remedies: Sequence[str] = ()) -> EvidenceError:
+        return EvidenceError(message, row=row, column=self.name, value=value, remedies=remedies)
 
     def _not_a_state(self, row: int, value: Any, count: int = 1) -> EvidenceError:
         hint = ""
         text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
         near = get_close_matches(text.lower(), [str(label).lower() for label in self.labels[:1000]], n=1)
         if any(str(label) == text for label in self.labels[:1000]):
-            hint = " The same is there as another type (text and numbers differ), or without blanks."
+            hint = "give it as another type (text and numbers differ) or without blanks, as the state is"
         elif isinstance(value, (int, float)) and is_binned(self.labels):
-            hint = " Its states are bins of numbers. Of an estimator's network ask with model.schema_.codes(X)."
+            hint = "turn the numbers into bins: model.schema_.codes(X), of an estimator"
         elif isinstance(value, float) and 0 < value < 1:
-            hint = " For a distribution in one row, write [[...]]: a list of rows."
+            hint = "write a distribution in one row as [[...]], a list of rows"
         elif text in (*MISSING, "."):
-            hint = " If it stands for a missing value, replace it with None."
+            hint = "if it stands for a missing value, replace it with None"
         elif isinstance(value, str) and near:
-            hint = f" Did you mean {next(repr(label) for label in self.labels if str(label).lower() == near[0])}?"
+            hint = f"did you mean {next(repr(label) for label in self.labels if str(label).lower() == near[0])}?"
         more = f" ({count:,} rows have such a value.)" if count > 1 else ""
-        return EvidenceError(
-            f"Row {row}, {self.name!r}: {value!r} is not one of its states (known: {shortened(self.labels)})."
-            f"{hint}{more}"
+        return self._error(
+            row, value, f"{value!r} is not one of its states (known: {shortened(self.labels)}).{more}", [hint]
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.exceptions import ImpossibleEvidence, shortened
+from ..core.exceptions import ImpossibleEvidence, Remedy
 from ..engines import Buffers, log_sum, logarithm
 from ..plan.plan import Plan
 from ..tables.encoded import Evidence
@@ -69,18 +69,19 @@ def _diverter_log_norm(plan: Plan, diverter: int, into: dict[int, np.ndarray], m
     return log_sum(product, axis=1)
 
 
-REMEDY = (
-    "Change the values, soften a zero in the tables (learn with smoothing), or see which rows it is by "
-    'propagate(..., impossible="mark").'
+REMEDIES = (
+    "change or leave out a value",
+    Remedy("learn tables without zeros", smoothing=...),
+    Remedy("see which rows these are", 'propagate(..., impossible="mark")', impossible="mark"),
 )
+"""What to do about evidence of probability zero."""
 
 
 def refuse_impossible(impossible: np.ndarray) -> None:
     """Raise if there are rows of probability zero, naming them."""
     if len(impossible):
-        rows = impossible.tolist()
-        which = f"Row {rows[0]}" if len(rows) == 1 else f"Rows {shortened(rows)}"
         raise ImpossibleEvidence(
-            f"{which}: this evidence has probability zero under the model; its values cannot go together. {REMEDY}",
-            rows,
+            "this evidence has probability zero under the model; its values cannot go together.",
+            rows=impossible.tolist(),
+            remedies=REMEDIES,
         )

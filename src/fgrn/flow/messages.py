@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import ConvergenceWarning, UnknownNameError, counted, unknown_name, visible
+from ..core.exceptions import ConvergenceWarning, Remedy, UnknownNameError, counted, unknown_name, visible, warn
 from ..core.settings import Name
 from ..engines import Buffers, Engine, blocks_of_rows
 from ..plan.plan import Plan
@@ -238,13 +237,11 @@ def settled(
         pieces.append(piece)
     joined = _joined_messages(plan, pieces, evidence)
     if not joined.converged.all():
-        count = int((~joined.converged).sum())
-        warnings.warn(
-            f"The messages of {count:,} of {counted(evidence.rows, 'row')} had not come to rest "
-            f"after {counted(most, 'round')}; their "
-            f"beliefs are not to be trusted. Allow more rounds=, or more damping= (now {damping:g}).",
+        warn(
+            f"the messages did not converge in {counted(most, 'round')}, so that the beliefs are not to be trusted.",
             ConvergenceWarning,
-            stacklevel=3,
+            rows=np.flatnonzero(~joined.converged),
+            remedies=(Remedy("allow more rounds", rounds=2 * most), Remedy("damp the messages more", damping=...)),
         )
     return joined
 

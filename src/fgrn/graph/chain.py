@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -163,23 +162,15 @@ class Chain(Network):
         return sampled(plan, values, rows, generator, {link.source: states})
 
     def _estep(self, engine: engines.Engine, plan: Plan, programs: Programs, **options: Any) -> EStepOf:
-        return partial(self._along_rows, engine, plan, programs, options["expect"], options["threads"])
+        def along_rows(evidence: Evidence) -> em.EStep:
+            weights, begins = evidence.row_weights, evidence.begins
+            which = np.cumsum(begins) - 1
+            if not np.array_equal(weights, weights[np.flatnonzero(begins)][which]):
+                raise EvidenceError("All rows of a sequence have one weight: it counts as a whole.")
+            sequences, inner = self._sequences(engine, plan, programs, evidence, options["threads"])
+            return Chained(sequences, inner, weights, options["expect"])
 
-    def _along_rows(
-        self,
-        engine: engines.Engine,
-        plan: Plan,
-        programs: Programs,
-        expect: bool,
-        threads: int | None,
-        evidence: Evidence,
-    ) -> em.EStep:
-        weights, begins = evidence.row_weights, evidence.begins
-        which = np.cumsum(begins) - 1
-        if not np.array_equal(weights, weights[np.flatnonzero(begins)][which]):
-            raise EvidenceError("All rows of a sequence have one weight: it counts as a whole.")
-        sequences, inner = self._sequences(engine, plan, programs, evidence, threads)
-        return Chained(sequences, inner, weights, expect)
+        return along_rows
 
 
 def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
@@ -190,17 +181,22 @@ def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
         return begins
     values = frames.as_list(ids)
     if len(values) != rows:
-        raise EvidenceError(f"Column {name!r} has {counted(len(values), 'row')}, the others have {rows:,}.")
+        raise EvidenceError(f"it has {counted(len(values), 'row')}, the others have {rows:,}.", column=name)
     seen: set[Any] = set()
     for row, value in enumerate(values):
         if frames.is_unknown(value):
-            raise EvidenceError(f"Row {row}, {name!r}: it is not known which sequence this row belongs to.")
+            raise EvidenceError("it is not known which sequence this row belongs to.", row=row, column=name)
         if row and value == values[row - 1]:
             continue
         if not isinstance(value, Hashable):
-            raise EvidenceError(f"Row {row}, {name!r}: {value!r} is no name of a sequence.")
+            raise EvidenceError(f"{value!r} is no name of a sequence.", row=row, column=name, value=value)
         if value in seen:
-            raise EvidenceError(f"Row {row}: the rows of a sequence follow each other, but {value!r} had ended before.")
+            raise EvidenceError(
+                f"the rows of a sequence follow each other, but {value!r} had ended before.",
+                row=row,
+                column=name,
+                value=value,
+            )
         seen.add(value)
         begins[row] = True
     return begins

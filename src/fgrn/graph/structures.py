@@ -58,7 +58,7 @@ def lvm(
     """
     cause = Variable(name, hidden)
     blocks = [Source(cause, prior, learn_prior), *_children([cause], _variables(observed))]
-    return _network(observed, blocks, tables)
+    return _checked_network(observed, blocks, tables)
 
 
 def naive_bayes(
@@ -85,7 +85,7 @@ def naive_bayes(
         if isinstance(block, SISO) and block.output == label:
             block = SISO(block.input, block.output, diagonal, support=diagonal)
         blocks.append(block)
-    return _network(observed, blocks, tables)
+    return _checked_network(observed, blocks, tables)
 
 
 def dica(
@@ -108,7 +108,7 @@ def dica(
     if isinstance(hidden, (int, str)) or not hidden:
         raise WiringError(f"'hidden' lists the states of each hidden variable, such as [3, 2]. Got {hidden!r} instead.")
     causes = [Variable(f"{name}{number}", states) for number, states in enumerate(hidden, start=1)]
-    return _network(observed, [*map(Source, causes), *_children(causes, _variables(observed))], tables)
+    return _checked_network(observed, [*map(Source, causes), *_children(causes, _variables(observed))], tables)
 
 
 def stack(
@@ -159,7 +159,7 @@ def stack(
     top = Variable(f"{name}{len(hidden)}", hidden[-1])
     if class_variable is not None:
         below = [*below, variables[class_variable]]
-    return _network(observed, [Source(top), *_children([top], below), *blocks], tables)
+    return _checked_network(observed, [Source(top), *_children([top], below), *blocks], tables)
 
 
 def hmm(
@@ -200,7 +200,7 @@ def hmm(
             )
         state, following = Variable(name, hidden), Variable(f"{name} next", hidden)
         blocks = [Source(state), *_children([state], [*outputs, following])]
-        net = _network(observed, blocks, tables)  # checks the names
+        net = _checked_network(observed, blocks, tables)  # checks the names
         return Chain(net.blocks, (following.name, state.name), sequence)
     settings.whole("length", length, 1, WiringError)
     state = Variable(name, hidden)
@@ -243,7 +243,7 @@ def sequences(rows: Iterable[Mapping[str, Sequence[Any]]], length: int | None = 
     return table
 
 
-def _network(observed: Mapping[str, States], blocks: list[Block], tables: Mapping[str, Any] | None) -> Network:
+def _checked_network(observed: Mapping[str, States], blocks: list[Block], tables: Mapping[str, Any] | None) -> Network:
     """The network of these blocks, if no observed variable is called like one that they bring along."""
     outputs = [block.output.name for block in blocks if isinstance(block, SISO)]
     made = {v.name for block in blocks for v in (*block.reads, *block.drives)}

@@ -140,7 +140,7 @@ def make_plan(wiring: Wiring, paused: Collection[str] = ()) -> Plan:
 
 
 def _run_length(sizes: Sequence[int]) -> int:
-    """How many joint states make a run: those of the last parts of a space, as many as the cache likes."""
+    """Return the number of joint states of a run: those of the last parts of a space, at most LONGEST_RUN."""
     run = 1
     for size in reversed(sizes):
         if run > 1 and run * size > LONGEST_RUN:

@@ -1,4 +1,4 @@
-"""Checkpoints: how far learning has come, kept so that a run that was interrupted ends as if it had not been.
+"""Checkpoints: the progress of learning in a file, from which an interrupted run goes on to the same result.
 
 A run has one stage for each time a network learns: one for `Network.learn`, one per layer for `learn_by_layer`, one
 per number of hidden states where an estimator tries several. A stage knows what it is about (network, rows, settings),
@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import CheckpointError, CheckpointWarning, LearningError, warn
+from ..core.exceptions import CheckpointError, CheckpointWarning, LearningError, Remedy, warn
 from ..engines import engine_names
 from ..flow.em import Outcome, Rule, Start, outcome
 from ..flow.parameters import Parameters, Specification
@@ -37,7 +37,7 @@ EVERY = 5
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where learning keeps how far it has come, and whether it goes on from there.
+    """The file in which learning keeps its progress, and whether it goes on from there.
 
     Args:
         path: of the file. It is written before learning begins, every few epochs and at the end, each time all of it or
@@ -60,7 +60,7 @@ class Checkpoint:
 
 @dataclass
 class Stage:
-    """One time of learning: what it is about, what it began with, and how far each start has come.
+    """One call of `learn` in a run: its identity, the parameters it began with, and the progress of each start.
 
     The `model` that learns is known where the stage has begun in this process.
     """
@@ -72,19 +72,19 @@ class Stage:
 
     @property
     def best(self) -> int | None:
-        """Which start is the best so far, of those that have an epoch behind them."""
+        """The number of the best start so far, of those with at least one epoch."""
         tried = [number for number, start in enumerate(self.starts) if start.epochs]
         return max(tried, key=lambda number: _objective(self.starts[number]), default=None)
 
     def so_far(self, layout: Layout) -> Outcome | None:
-        """What learning would end with, did it end here; what is not estimated is known of a start that has ended."""
+        """The result if learning ended now; what is not estimated is only known for starts that have ended."""
         if self.best is None:
             return None
         return outcome(self.starts, self.best, [_objective(one) for one in self.starts if one.epochs], layout)
 
 
 def _objective(start: Start) -> float:
-    """Of its parameters as they are, or else of those before the last update."""
+    """The objective of its current parameters if that is known, else of those before the last update."""
     return start.objectives[-1] if start.final is None else start.final
 
 
@@ -92,13 +92,16 @@ def _objective(start: Start) -> float:
 def open_journal(
     checkpoint: Place, every: int = EVERY, resume: bool = False, interruptible: bool = False
 ) -> Iterator[Journal | None]:
-    """The journal of a checkpoint, which is over when the context ends well; one that is open stays so.
+    """The journal of a checkpoint, closed when the context ends without an error; one that is open stays open.
 
     What is `interruptible` has one in any case, in memory if there is no checkpoint.
     """
     if checkpoint is None or isinstance(checkpoint, Journal):
         if checkpoint is None and resume is not False:
-            raise LearningError("To resume, name the file to go on from: checkpoint='run.ckpt', resume=True.")
+            raise LearningError(
+                "There is no checkpoint to go on from.",
+                remedies=Remedy("name the file", checkpoint=..., resume=True),
+            )
         yield Journal(None, interruptible) if checkpoint is None and interruptible else checkpoint
         return
     if not isinstance(checkpoint, Checkpoint):
@@ -121,15 +124,16 @@ def _alone(path: Path) -> Iterator[None]:
             stack.enter_context(locked(path))
         except FileLocked as holder:
             raise CheckpointError(
-                f"The checkpoint {str(path)!r} is being written by {holder}. Wait until that has ended, or name "
-                "another checkpoint for this run."
+                f"The checkpoint {str(path)!r} is being written by {holder}.",
+                value=str(path),
+                remedies=("wait until that has ended", "name another checkpoint for this run"),
             ) from holder
         yield
 
 
 @contextmanager
 def stage_journal(checkpoint: Place, every: int, resume: bool) -> Iterator[Journal | None]:
-    """The journal of one time of learning, if there is a checkpoint; what was learnt is on the disk if it fails."""
+    """The journal for one call of `learn`, if there is a checkpoint; it is written if learning fails."""
     with open_journal(checkpoint, every, resume) as journal:
         try:
             yield journal
@@ -140,7 +144,7 @@ def stage_journal(checkpoint: Place, every: int, resume: bool) -> Iterator[Journ
 
 
 def as_begun(journal: Journal | None, table: EncodedTable, engine: str, merge: bool | None) -> tuple[str, bool | None]:
-    """The engine and whether to merge rows: as named, or else as the stage that goes on was begun.
+    """The engine and whether to merge rows: as given, or else as in the stage that is resumed.
 
     What "auto" and None mean depends on the number of epochs, which may grow, and on `fgrn.warm`; sums are rounded
     otherwise by another engine, or where rows are merged.
@@ -154,7 +158,7 @@ def as_begun(journal: Journal | None, table: EncodedTable, engine: str, merge: b
 
 
 class Journal:
-    """The stages of a run so far, in memory, and what of them is on the disk if there is a checkpoint.
+    """The stages of a run so far, in memory and, if there is a checkpoint, on disk.
 
     One that is `interruptible` lets learning end well when it is interrupted, with what was learnt until then, and its
     `interruption` then tells when that was. Whoever goes on with the run asks for that, and stops soon.
@@ -182,8 +186,9 @@ class Journal:
             return [], False
         if not resume:
             raise CheckpointError(
-                f"There is a file {str(self.path)!r} already. To go on from it, say resume=True; to begin anew, delete "
-                "it or name another."
+                f"There is a file {str(self.path)!r} already.",
+                value=str(self.path),
+                remedies=(Remedy("go on from it", resume=True), "delete it or name another to begin anew"),
             )
         stages, over = read_checkpoint(self.path)
         if over:  # whoever stopped the run by its watcher wants it to go on now
@@ -193,7 +198,7 @@ class Journal:
 
     @property
     def before(self) -> dict[str, Any]:
-        """What the next stage was about when it was begun; nothing if it is new."""
+        """The identity of the next stage as it was begun before; empty if it is new."""
         return self._stages[self._next].about if self._next < len(self._stages) else {}
 
     def keeper(self, model: Any, about: Callable[[], dict[str, Any]]) -> StageKeeper:
@@ -224,7 +229,7 @@ class Journal:
             return found
 
     def begun(self, keeper: StageKeeper, spec: Specification, parameters: Parameters, rule: Rule) -> Stage:
-        """A stage, as far as it has come. An error if it cannot be written, or is about something else."""
+        """A stage with its progress so far; an error if it cannot be written, or belongs to another run."""
         number = keeper.number
         if number == len(self._stages):
             self._stages.append(Stage(keeper.about, parameters))
@@ -258,25 +263,25 @@ class Journal:
             )
 
     def keep(self, stage: Stage, starts: Sequence[Start], ended: bool) -> None:
-        """Take note, and write where it is time."""
+        """Take the progress of the starts, and write the file every few epochs."""
         stage.starts = list(starts)
         self._waiting += 1
         if ended or self._waiting >= self._every:
             self._write()
 
     def save(self) -> None:
-        """Write what is not on the disk yet, since learning ends here."""
+        """Write what is not on disk yet, because learning ends here."""
         if self._waiting:
             self._write()
 
     def close(self) -> None:
-        """The run is over."""
+        """Mark the run as finished, and write that."""
         if not self._over:
             self._over = True
             self._write()
 
     def _write(self) -> None:
-        """The first time a failure is an error. Later on learning is worth more than its checkpoint: a warning."""
+        """Write the file. A failure is an error the first time, and later a warning, so that learning goes on."""
         from ..files.checkpoint_file import write_checkpoint
 
         if self.path is None:
@@ -288,7 +293,8 @@ class Journal:
                 raise
             if not self._has_warned:
                 self._has_warned = True
-                warn(f"{error} Learning goes on, and so do attempts to write it.", CheckpointWarning)
+                goes_on = f"{error.message} Learning goes on, and so do attempts to write it."
+                warn(CheckpointWarning(**{**error.parts, "message": goes_on}), CheckpointWarning)
             return
         self._waiting, self._is_writable, self._has_warned = 0, True, False
 
@@ -315,7 +321,7 @@ class StageKeeper:
             self.journal.keep(self.stage, starts, ended)
 
     def finished(self, learn: Callable[[], Outcome]) -> Outcome:
-        """What learning comes to, or has come to when it is interrupted: see `Journal.finished`."""
+        """The result of learning, or its result so far when it is interrupted: see `Journal.finished`."""
         return self.journal.finished(learn, self._so_far)
 
     def _so_far(self) -> Outcome | None:

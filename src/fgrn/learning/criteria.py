@@ -1,4 +1,4 @@
-"""How good a model with hidden variables is, and how many hidden states to take."""
+"""Criteria for the number of hidden states: AIC, BIC, held-out likelihood, relative entropy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def relative_entropy(posterior: np.ndarray, weights: np.ndarray | None = None) -
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """How a model with one hidden variable fits some rows. What it says of two tables is added for both together."""
+    """How a model with one hidden variable fits some rows; the sum of two is the fit of both sets of rows."""
 
     log_likelihood: float
     weight: float
@@ -79,7 +79,7 @@ class Candidate:
 
     @classmethod
     def of(cls, fit: Fit, parameters: int, held_out: float = np.nan) -> Candidate:
-        """What there is to say of one, from how it fits the rows it has learnt from."""
+        """A candidate from its fit to the rows it was learnt from."""
         return cls(
             n_hidden=len(fit.sizes),
             log_likelihood=fit.log_likelihood,
@@ -94,7 +94,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Selection:
-    """What was tried, and what was chosen by which criterion."""
+    """The candidates that were tried, and the criterion by which the best is chosen."""
 
     criterion: str
     candidates: tuple[Candidate, ...] = field(default=())

@@ -1,4 +1,4 @@
-"""Tables larger than memory on their way to codes: read in batches, encoded once, and kept on disk for every epoch.
+"""Encoding of tables larger than memory: read in batches, encoded once, and kept on disk for every epoch.
 
 The codes lie column by column in a file without a name, mapped into memory, so that engines read them as they are. The
 E-step is that of a table in memory, with the same blocks of rows in the same order: results are the same to the
@@ -7,7 +7,6 @@ last bit, however the rows came in.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -27,6 +26,7 @@ from ..core.exceptions import (
 )
 from ..flow.evidence import UNKNOWN, code_type, encode
 from ..tables import distinct, frames, table_warnings
+from ..tables.columns import STOP_AT_UNSEEN
 from ..tables.disk import Disk, unnamed, write_at
 from ..tables.encoded import EncodedTable, Evidence, Variables, column_of_each, is_weight
 
@@ -39,11 +39,9 @@ if TYPE_CHECKING:
 Coder = Callable[[str, Any], np.ndarray]
 """From the name of a column and its values to codes; an FgrnError for values that have none."""
 
-PLACE = re.compile(r"^(Row [\d,]+, |Column )'[^']*': ")
-
 
 class Coding(NamedTuple):
-    """How columns become codes: which are kept, and what they are called then, and how many states each has."""
+    """How columns are encoded: their names in the encoded table, numbers of states, and the function to codes."""
 
     kept: dict[str, str]
     states: dict[str, int]
@@ -72,7 +70,7 @@ CodingFor = Callable[[Sequence[str]], Coding]
 
 
 class CodedBatch(NamedTuple):
-    """Some rows as codes: all of them, their weights, what they are a part of, and the number of each in that."""
+    """The codes and weights of some rows, the name of their source, and the number of each row in it."""
 
     codes: np.ndarray
     weights: np.ndarray | None
@@ -130,7 +128,7 @@ def table_elsewhere(variables: Variables, data: Any, weights: Any, executor: Any
 
 
 def _by_variables(variables: Variables, names: Sequence[str]) -> Coding:
-    """Columns that are variables of a network, all of them."""
+    """The encoding of columns that are variables of a network."""
     column_of_each(variables, names)
     sizes = {name: len(variables.labels[variables.index[name]]) for name in names}
     return Coding({name: name for name in names}, sizes, partial(_state_codes, variables))
@@ -140,7 +138,7 @@ def _state_codes(variables: Variables, name: str, values: Any) -> np.ndarray:
     """See `Coder`."""
     found = encode(variables, {name: values})
     if found.soft.shape[1]:
-        raise EvidenceError(f"Column {name!r}: distributions are learnt from in memory only.")
+        raise EvidenceError("distributions are learnt from in memory only.", column=name)
     return found.codes[:, 0]
 
 
@@ -168,9 +166,9 @@ class LocalRows:
 def check_rows(called: str, rows: int, weight: float, weights: str | None) -> None:
     """Refuse a table without rows, or without weight."""
     if weights is not None and not weight:
-        raise EvidenceError(f"All weights, column {weights!r}, are zero, so there is nothing to learn from.")
+        raise EvidenceError("all of these weights are zero, so there is nothing to learn from.", column=weights)
     if not rows:
-        raise TableFileError(f"{called} holds no rows to learn from.")
+        raise TableFileError("it holds no rows to learn from.", file=called)
 
 
 def encode_stream(stream: Stream, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Evidence:
@@ -201,7 +199,7 @@ def encode_stream(stream: Stream, weights: str | None, coding_for: CodingFor, wi
 
 
 class _Chunk(NamedTuple):
-    """Rows that wait: where they begin, how many they are, where they come from; None if their numbers wait, too."""
+    """Rows in the temporary file: their place, count and source, and their numbers unless these are in the file."""
 
     place: int
     rows: int
@@ -222,7 +220,7 @@ def checked_weight_name(weights: Any) -> str | None:
 def weighted_batches(
     batches: Iterable[Batch], stream: Stream, weights: str | None, without_zero: bool
 ) -> Iterator[WeightedBatch]:
-    """Batches of a stream, without the column of the weights, and these."""
+    """Batches of a stream, with the column of weights apart from the others."""
     for batch in batches:
         columns = frames.columns(batch.frame, by_value=True)
         if weights is None:
@@ -255,7 +253,7 @@ def _weights(stream: Stream, batch: Batch, column: Any, name: str) -> tuple[np.n
     good = is_weight(out)
     for row in np.flatnonzero(~good).tolist():
         value = values[row].item() if isinstance(values[row], np.generic) else values[row]
-        why = "a weight is a number, finite and not negative"
+        why = f"{value!r} is no weight, which is a number, finite and not negative"
         stream.bad(batch.where, BadRow(int(batch.numbers[row]), why, "no weight", name, value))
     return out, good
 
@@ -267,7 +265,7 @@ def _only(batch: Batch, columns: dict[str, Any], rows: np.ndarray) -> tuple[Batc
 
 
 def coded(stream: Stream, rows: WeightedBatch, coding: Coding) -> CodedBatch:
-    """The codes of a batch, of the rows whose values all have one."""
+    """The codes of a batch, without the rows that have a value that cannot be encoded."""
     batch, weights = rows.batch, rows.weights
     codes = np.full((len(batch.numbers), len(coding.kept)), UNKNOWN, dtype=coding.kind, order="F")
     good = np.ones(len(batch.numbers), dtype=bool)
@@ -286,34 +284,34 @@ def coded(stream: Stream, rows: WeightedBatch, coding: Coding) -> CodedBatch:
 
 
 def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder, error: FgrnError) -> np.ndarray:
-    """The rows whose value has no code, each reported: looked for only when some have none."""
+    """The rows whose value cannot be encoded, each reported to the stream."""
     from ..tables.text_reader import BadRow
 
     found = frames.dictionary_encoded(frames.as_list(column) if frames.is_numbers(column) else column)
     if not isinstance(found, frames.DictionaryColumn):
-        raise type(error)(f"{batch.where}: {error}") from error
-    reasons: dict[int, str] = {}
+        raise error.changed(file=batch.where) from error
+    reasons: dict[int, FgrnError] = {}
     code = code.fresh() if isinstance(code, BySchema) else code  # what is tried here is not counted
     for place, (value, count) in enumerate(zip(found.values, found.counts.tolist(), strict=True)):
         try:
             code(name, [value] if count else [None])
         except FgrnError as problem:
-            reasons[place] = PLACE.sub("", str(problem)).rstrip(".")
+            reasons[place] = problem
     bad = np.isin(found.codes, list(reasons))
     if not bad.any():
-        raise type(error)(f"{batch.where}: {error}") from error
+        raise error.changed(file=batch.where) from error
     for row in np.flatnonzero(bad).tolist():
         place = int(found.codes[row])
-        stream.bad(
-            batch.where, BadRow(int(batch.numbers[row]), reasons[place], "no level of it", name, found.values[place])
-        )
+        why, remedies = reasons[place].message.rstrip("."), reasons[place].remedies
+        number = int(batch.numbers[row])
+        stream.bad(batch.where, BadRow(number, why, "no level of it", name, found.values[place], remedies=remedies))
     return bad
 
 
 def _assembled(
     spool: Any, chunks: Sequence[_Chunk], names: tuple[str, ...], kind: np.dtype[Any], weighted: bool, cache: Any
 ) -> Evidence:
-    """The chunks one below the other: each column of all rows in one piece."""
+    """One table of all chunks, on disk, its codes column by column."""
     disk = Disk(cache)
     rows, width = sum(chunk.rows for chunk in chunks), len(names)
     codes, codes_at = disk.room(rows * width, kind)
@@ -356,14 +354,14 @@ class BySchema:
         self.strange: dict[str, Counter[Any]] = {}
 
     def fresh(self) -> BySchema:
-        """The same, which has counted nothing yet."""
+        """A copy that has counted nothing yet."""
         return BySchema(self.schema, self.unseen, self.strict, self.classes)
 
     def __call__(self, name: str, values: Any) -> np.ndarray:
         """See `Coder`."""
         codes, found = self.schema[name].codes(values)
         if found and (self.unseen == "error" or name in self.strict):
-            raise SchemaError(self.schema.unseen_text({name: found}))
+            raise SchemaError(**self.schema.unseen_parts({name: found}))
         if name in self.classes:
             found = {**found, **table_warnings.count_missing_words(values, self.schema[name])}
         if found:
@@ -371,7 +369,7 @@ class BySchema:
         return codes
 
     def tell(self) -> None:
-        """Warn of what was no level, and of classes that were taken as missing values."""
+        """Warn of values that were no level, and of classes that were taken as missing values."""
         unseen: dict[str, dict[Any, int]] = {}
         for name, found in self.strange.items():
             missing = {value: count for value, count in found.items() if self.schema[name].is_missing(value)}
@@ -380,12 +378,13 @@ class BySchema:
             if len(missing) < len(found):
                 unseen[name] = {value: count for value, count in found.items() if value not in missing}
         if unseen:
-            text = self.schema.unseen_text(unseen)
-            warn(text + " Treated as unknown; unseen='error' stops here.", UnseenLevelWarning)
+            parts = self.schema.unseen_parts(unseen)
+            parts["message"] += " Treated as unknown."
+            warn(kind=UnseenLevelWarning, remedies=STOP_AT_UNSEEN, **parts)
 
 
 def _finite(stream: Stream, batch: Batch, columns: dict[str, Any]) -> dict[str, Any]:
-    """The columns of a batch without infinite numbers, each reported: they fall in no bin."""
+    """The columns of a batch with infinite numbers replaced by NaN, each reported to the stream."""
     from ..tables.text_reader import infinite
 
     out = dict(columns)

@@ -1,4 +1,4 @@
-"""How a model is taught: from rows to the one learning loop, and back to its tables."""
+"""What every `learn` has in common: the E-step over a table, the learning loop, its checkpoint and its record."""
 
 from __future__ import annotations
 

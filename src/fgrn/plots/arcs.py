@@ -11,7 +11,7 @@ import numpy as np
 from ..bayes.bayesian import BayesianNetwork
 from ..bayes.factored import FactoredModel
 from ..core import settings
-from ..core.exceptions import FgrnError, shortened
+from ..core.exceptions import FgrnError, Remedy, shortened
 from ..core.variable import Variable
 from .canvas import NARROWEST_DRAWING, ROW, Canvas, Card, Legend, card_height, evidence_entries, new_canvas
 from .drawing import one_row
@@ -258,8 +258,8 @@ def draw_model_graph(
     if len(shown) > MOST or not shown:
         some = shortened(model.names, 3)
         raise FgrnError(
-            f"A picture has 1 to {MOST:,} variables and the arcs between them; {len(shown):,} could not be read. "
-            f"Choose some of {some}: variables=[...]."
+            f"A picture has 1 to {MOST:,} variables and the arcs between them; {len(shown):,} could not be read.",
+            remedies=Remedy(f"choose some ({some})", "variables=[...]", variables=...),
         )
     columns, kinds, at = one_row(model, evidence, row)
     if detail == "auto":

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.exceptions import FgrnError
+from ..core.exceptions import FgrnError, Remedy
 from ..core.labels import shown_number
 from ..core.printing import without_common_prefix
 from .placement import Node, place_in_order
@@ -252,7 +252,9 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 150) -> P
         try:
             figure.savefig(buffer, format=kind[1:], dpi=dpi, metadata=undated)
         except (ValueError, MemoryError) as error:
-            raise FgrnError(f"{failed}: {reason_of(error)}. Draw less, or lower dpi={dpi:g}.") from error
+            raise FgrnError(
+                f"{failed}: {reason_of(error)}.", value=str(place), remedies=("draw less", Remedy("lower {}", dpi=dpi))
+            ) from error
     try:
         write_whole(place, buffer.getvalue())
     except (OSError, RuntimeError, ValueError) as error:

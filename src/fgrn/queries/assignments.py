@@ -18,7 +18,7 @@ from ..plan.schedule import Programs
 from ..tables.encoded import Evidence
 
 STATES_AT_ONCE = 2**23
-"""Of all edges together that are drawn before those that nobody asked for are dropped."""
+"""The most states drawn at a time, of all edges; those of edges that were not asked for are dropped then."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,13 +84,13 @@ class Assignments:
 
 
 def _largest(log_weights: np.ndarray) -> np.ndarray:
-    """The first of the largest."""
+    """The position of the largest weight in each row, the first of equals."""
     found: np.ndarray = log_weights.argmax(axis=1)
     return found
 
 
 def _random(generator: np.random.Generator) -> Callable[[np.ndarray], np.ndarray]:
-    """A choice at random, by the weights."""
+    """A function that draws one position in each row with probabilities proportional to exp(weights)."""
 
     def choose(log_weights: np.ndarray) -> np.ndarray:
         upto = np.exp(log_weights - log_weights.max(axis=1, keepdims=True)).cumsum(axis=1)

@@ -98,7 +98,7 @@ class Explanation:
 
 
 def value_text(value: Any) -> str:
-    """A value as people read it: a number with four digits, and all of its whole part."""
+    """A value as text; numbers are rounded to four digits."""
     return shown_number(float(value)) if isinstance(value, (float, np.floating)) else str(value)
 
 
@@ -108,11 +108,17 @@ def _ruled_out(odds: Any) -> Any:
 
 
 def contribution_text(value: float, share: float, form: str = "+.3f") -> str:
-    """What a value adds, as text; where it rules something out, that, and in which share of the orders."""
+    """A contribution as text, or that a value rules states out, and in which share of the orders."""
     if not share:
         return format(value, form)
     word = "certain" if share > 0 else "ruled out"
     return word if abs(share) > 1 - 1e-9 else f"{word} ({abs(share):.0%})"
+
+
+def drawn_orders(known: int, orders: int = ORDERS) -> list[np.ndarray]:
+    """Orders in which so many values become known: the same each time."""
+    generator = np.random.default_rng(0)
+    return [generator.permutation(known) for _ in range(orders)]
 
 
 def explain(
@@ -135,8 +141,7 @@ def explain(
         state: the code of the state to explain; None for the most probable one.
         orders: the number of orders, each with its reverse.
     """
-    generator = np.random.default_rng(0)
-    ways = [generator.permutation(len(known)) for _ in range(orders if len(known) > 1 else 1)]
+    ways = drawn_orders(len(known), orders if len(known) > 1 else 1)
     ways = [way for one in ways for way in (one, one[::-1])]
     shown = np.zeros((2 + len(ways) * max(len(known) - 1, 0), len(known)), dtype=bool)
     shown[1] = True

@@ -28,7 +28,7 @@ class Prototypes(dict[State, Profile]):
 
 
 def weighted_mean(profiles: Mapping[Any, Mapping[str, Any]], shares: Mapping[Any, float]) -> Profile:
-    """The sum over states of share * profile: sum_s shares[s] P(column = level | s), for every column and level."""
+    """Return the profiles summed over states, weighted by shares: sum_s shares[s] P(column = level | s)."""
     total: Profile = {}
     for state, columns in profiles.items():
         for name, column in columns.items():

@@ -1,4 +1,4 @@
-"""What people ask a model: posteriors, classes, completed tables, prototypes, embeddings, explanations, new rows.
+"""Questions to any model: posteriors, classes, completed tables, class profiles, embeddings, explanations.
 
 Everything here is a question to `propagate`, whatever kind of model answers it.
 """

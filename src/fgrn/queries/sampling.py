@@ -1,4 +1,4 @@
-"""Rows drawn from a network: along the blocks, causes first."""
+"""Random rows of a network, drawn along its blocks, causes first (ancestral sampling)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def sampled(
 
 
 def walked(table: np.ndarray, prior: np.ndarray, rows: int, generator: np.random.Generator) -> np.ndarray:
-    """One state after the other: the first from a prior, each other from the row of a table of the one before."""
+    """The states of a Markov chain: the first drawn from a prior, each other from the row of a table."""
     borders = np.cumsum(table, axis=1)
     line = np.cumsum(prior)
     states = np.zeros(rows, dtype=np.int64)
@@ -91,7 +91,7 @@ def _drivers(plan: Plan) -> list[tuple[str, int]]:
 
 
 def draw_states(table: np.ndarray, rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """One state for each of some rows of a table."""
+    """Draw one state from each of some rows of a table."""
     upto = np.cumsum(table, axis=1)
     upto[:, -1] = np.inf  # rounding leaves the last a little below or above one
     last = np.where(table > 0, np.arange(table.shape[1]), 0).max(axis=1)  # and must not draw what has no probability

@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeAlias
 
-from ..core.exceptions import FgrnError, TableFileError, counted, unknown_name
+from ..core.exceptions import FgrnError, Remedy, TableFileError, counted, unknown_name
 
 Value: TypeAlias = str | int | None
 Fetch: TypeAlias = Callable[[str], bytes]
@@ -199,8 +199,12 @@ def _archive_text(table: _ArchiveTable, folder: str | Path | None, fetch: Fetch)
         data = fetch(url)
     except (OSError, ValueError) as error:
         raise TableFileError(
-            f"There is no {', no '.join(looked)}, and downloading {url} failed ({error}). Put {table.file} in a folder "
-            f"and name that as 'folder' or in {FOLDER_VARIABLE}, or try again with a network."
+            f"There is no {', no '.join(looked)}, and downloading {url} failed ({error}).",
+            value=url,
+            remedies=(
+                Remedy(f"put {table.file} in a folder and name that", f"'folder' or in {FOLDER_VARIABLE}", folder=...),
+                "try again with a network",
+            ),
         ) from error
     _check_md5(table, data, url, f"Take {table.file} from elsewhere, and name its folder in {FOLDER_VARIABLE}.")
     _write_to_cache(table.file, data)

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import plots
 from ..core.exceptions import counted, shortened
+from ..page.page import explore
 from ..tables import table_file
 from ..tables.columns import Column
 from ..tables.schema import Schema
@@ -103,7 +104,7 @@ def _write_files(
     output: Path,
     say: Callable[[str], object],
 ) -> list[str]:
-    """Write the pictures, the model and the table; returns their paths."""
+    """Write the pictures, the model, the table and the page; returns their paths."""
     output.mkdir(parents=True, exist_ok=True)
     names = list(table.features)
     test = digits[TRAINING_ROWS:]
@@ -129,7 +130,10 @@ def _write_files(
     say(f"  {output / 'digits.fgrn'}  the model")
     table_file.write(table.columns, output / "digits.csv")
     say(f"  {output / 'digits.csv'}  the table")
-    return [str(output / name) for name in (*(name for name, _, _ in pictures), "digits.fgrn", "digits.csv")]
+    explore(model, output / "digits.html", title="Handwritten digits", source=output / "digits.fgrn")
+    say(f"  {output / 'digits.html'}  the model as a page: open it in a browser, and set pixels with a click")
+    files = (*(name for name, _, _ in pictures), "digits.fgrn", "digits.csv", "digits.html")
+    return [str(output / name) for name in files]
 
 
 def _by_name(names: list[str], pixels: np.ndarray) -> dict[str, np.ndarray]:

@@ -12,9 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from ..core.exceptions import SchemaError, counted
+from ..core.exceptions import Remedy, SchemaError, counted
 from ..core.labels import Label, is_missing_word, is_number, plain_number
 from . import frames
+
+REPLACE = ("replace it", "leave it unknown")
+"""What to do about a value that cannot be one of a column."""
+
+STOP_AT_UNSEEN = Remedy("stop at such a value", unseen="error")
+"""What to do where values that are no levels should not be taken as unknown."""
 
 MOST_BITS = 64
 """Bits of the largest integer that can be a level: other programs that read model files do not accept longer ones."""
@@ -48,41 +54,48 @@ class Column:
         for field in ("levels", "edges", "centers", "missing"):
             given = getattr(self, field)
             if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-                raise SchemaError(f"Column {self.name!r}: {field!r} is a list. Got {given!r} instead.")
+                raise SchemaError(f"{field!r} is a list. Got {given!r} instead.", column=self.name, value=given)
             values = [plain_value(value, self.name) for value in given]
             if field in ("edges", "centers"):
                 values = [float(value) if isinstance(value, int) else value for value in values]
             object.__setattr__(self, field, tuple(values))
         if not isinstance(self.name, str):
-            raise SchemaError(f"A column is called by a word. Got {self.name!r} instead.")
+            raise SchemaError(f"A column is called by a word. Got {self.name!r} instead.", value=self.name)
         if None in self.levels:
-            raise SchemaError(f"Column {self.name!r}: unknown is no level.")
+            raise SchemaError("unknown is no level.", column=self.name)
         twice = [level for level, count in Counter(self.levels).items() if count > 1]
         if twice:
-            raise SchemaError(f"Column {self.name!r} has the level {twice[0]!r} twice.")
+            raise SchemaError(f"it has the level {twice[0]!r} twice.", column=self.name, value=twice[0])
         codes = set(self.missing)
         both = [level for level in self.levels if level in codes]
         if both:
-            raise SchemaError(f"Column {self.name!r}: {both[0]!r} is a level and a code for missing values.")
+            raise SchemaError(f"{both[0]!r} is a level and a code for missing values.", column=self.name, value=both[0])
         if self.edges:
             self._check_bins()
         elif self.centers:
-            raise SchemaError(f"Column {self.name!r} has centers of bins, but no edges between them.")
+            raise SchemaError("it has centers of bins, but no edges between them.", column=self.name)
 
     def _check_bins(self) -> None:
         numbers = all(isinstance(value, (int, float)) and isfinite(value) for value in (*self.edges, *self.centers))
         if not numbers or any(a >= b for a, b in pairwise(self.edges)):
-            raise SchemaError(f"Column {self.name!r}: the edges of bins are numbers that ascend. Got {self.edges!r}.")
+            raise SchemaError(
+                f"the edges of bins are numbers that ascend. Got {self.edges!r}.", column=self.name, value=self.edges
+            )
         if len(self.levels) != len(self.edges) + 1:
             raise SchemaError(
-                f"Column {self.name!r} has {counted(len(self.edges), 'edge')}, which make "
-                f"{len(self.edges) + 1} bins, but "
-                f"{counted(len(self.levels), 'level')} to name them."
+                f"it has {counted(len(self.edges), 'edge')}, which make {len(self.edges) + 1} bins, but "
+                f"{counted(len(self.levels), 'level')} to name them.",
+                column=self.name,
             )
         if self.centers and len(self.centers) != len(self.levels):
             raise SchemaError(
-                f"Column {self.name!r}: there is one center for each of its {counted(len(self.levels), 'bin')}."
+                f"there is one center for each of its {counted(len(self.levels), 'bin')}.", column=self.name
             )
+
+    @property
+    def kind(self) -> str:
+        """What its values are, in a word: "bins" of numbers, "ordered" levels, or "levels"."""
+        return "bins" if self.is_binned else "ordered" if self.ordered else "levels"
 
     @property
     def is_binned(self) -> bool:
@@ -172,15 +185,23 @@ def numeric(values: Any, name: str, missing: Iterable[Label] = (), missing_words
         words = [value for value in plain if value not in codes and not is_number(value)]
         if words:
             raise SchemaError(
-                f"Column {name!r} holds numbers in bins, and {words[0]!r} is no number. Add it to the missing codes, "
-                "or name the levels of the column."
+                f"it holds numbers in bins, and {words[0]!r} is no number.",
+                column=name,
+                value=words[0],
+                remedies=(missing_remedy(words[0]), "name the levels of the column"),
             )
         numbers = column.spread([np.nan if v in codes else float(v) for v in plain], np.nan, np.float64)
     numbers = np.where(np.isin(numbers, _as_floats(missing)), np.nan, numbers)
     if np.isinf(numbers).any():
         row = int(np.flatnonzero(np.isinf(numbers))[0])
-        raise SchemaError(f"Row {row}, {name!r}: {numbers[row]} is in no bin. Replace it, or leave it unknown.")
+        value = float(numbers[row])
+        raise SchemaError(f"{value} is in no bin.", row=row, column=name, value=value, remedies=REPLACE)
     return numbers
+
+
+def missing_remedy(value: Any) -> Remedy:
+    """What to do about a value that stands for a missing one."""
+    return Remedy("add it to the codes for missing values", "", missing=value)
 
 
 def bin_labels(edges: Sequence[float]) -> list[str]:
@@ -210,8 +231,10 @@ def plain_value(value: Any, name: str) -> Any:
     if isinstance(value, (str, bool, int, float)):
         return value
     raise SchemaError(
-        f"Column {name!r} holds {value!r}, a {type(value).__name__}. Levels are words, numbers and truth values; turn "
-        "it into one of these."
+        f"it holds {value!r}, a {type(value).__name__}. Levels are words, numbers and truth values.",
+        column=name,
+        value=value,
+        remedies="turn it into one of these",
     )
 
 
@@ -230,8 +253,11 @@ def checked_dictionary(column: Any, name: str, first: int = 0) -> frames.Diction
         if type(value) is int and value.bit_length() >= 1024:
             digits = int(value.bit_length() * 0.30103) + 1
             raise SchemaError(
-                f"Row {first + row_of(plain, place)}, {name!r}: a whole number of {digits:,} digits is larger than any "
-                "number that can be computed with. Turn it into a word, or leave it unknown."
+                f"a whole number of {digits:,} digits is larger than any number that can be computed with.",
+                row=first + row_of(plain, place),
+                column=name,
+                value=value,
+                remedies=("turn it into a word", "leave it unknown"),
             )
     return plain
 

@@ -1,7 +1,7 @@
-"""Arrays on disk that are read as if they were in memory.
+"""Arrays in a file on disk that are read as if they were in memory.
 
-They lie in a file without a name, so that nothing is left behind however the process ends. Pages that were read
-count as memory of the process until `release` lets them go; what the system keeps of them, it gives up when asked.
+The file has no name, so that nothing is left behind in whatever way the process ends. Pages that were read count as
+memory of the process until `release`; the operating system may cache them as long as memory is free.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from weakref import finalize
 
 import numpy as np
 
-from ..core.exceptions import TableFileError
+from ..core.exceptions import Remedy, TableFileError
 
 SEGMENT = 2**28
-"""Bytes that are mapped at once, at least: the number of maps of a process is limited."""
+"""The least number of bytes that are mapped at a time: the number of maps of a process is limited."""
 
 
 AT_ONCE = 2**20
-"""Numbers of an array that are made at a time."""
+"""The number of items of an array that are computed at a time."""
 
 LARGE = "/var/tmp"
-"""Where Unix keeps temporary files that are large."""
+"""The folder of Unix for large temporary files."""
 
 
 class Disk:
@@ -38,17 +38,17 @@ class Disk:
         self._file = unnamed(self.folder, self)
         self._maps: list[mmap.mmap] = []
         self._lock = RLock()
-        self._begins, self._at = 0, 0  # of the last map, in the file; and the next free byte in it
+        self._begins, self._at = 0, 0  # of the last map in the file, and the next free byte in it
 
     def room(self, count: int, dtype: Any) -> tuple[np.ndarray, int]:
-        """An array of `count` zeros, and its byte offset in the file."""
+        """Return an array of `count` zeros, and its byte offset in the file."""
         size = count * np.dtype(dtype).itemsize
         if not size:
             return np.zeros(0, dtype=dtype), 0
         if not self._maps or self._at + size > len(self._maps[-1]):
             self._begins += len(self._maps[-1]) if self._maps else 0
             length = -(-max(size, SEGMENT) // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
-            os.truncate(self._file.fileno(), self._begins + length)  # takes no room until it is written to
+            os.truncate(self._file.fileno(), self._begins + length)  # takes no space until it is written to
             self._maps.append(mmap.mmap(self._file.fileno(), length, offset=self._begins))
             self._at = 0
         at = self._at
@@ -56,19 +56,19 @@ class Disk:
         return np.frombuffer(self._maps[-1], dtype=dtype, count=count, offset=at), self._begins + at
 
     def write(self, data: np.ndarray, place: int) -> None:
-        """Write to the file, and not through the map: a full disk is then an error and not the end of the process."""
+        """Write to the file and not through the map, so that a full disk is an error and does not kill the process."""
         with self._lock:
             write_at(self._file, data, place, self.folder)
 
     def kept(self, array: np.ndarray) -> np.ndarray:
-        """A copy of an array on disk; several threads may call this."""
+        """Return a copy of an array on disk; several threads may call this."""
         with self._lock:
             mapped, place = self.room(array.size, array.dtype)
             self.write(array, place)
         return mapped.reshape(array.shape)
 
     def made(self, count: int, dtype: Any, part: Callable[[slice], np.ndarray]) -> np.ndarray:
-        """An array of `count` numbers on disk, made part by part."""
+        """Return an array of `count` numbers on disk, computed part by part."""
         with self._lock:
             mapped, place = self.room(count, dtype)
         for first in range(0, count, AT_ONCE):
@@ -84,9 +84,9 @@ class Disk:
 
 
 def folder_for(folder: str | os.PathLike[str] | None) -> str:
-    """The folder of the cache: as it is given, or that of TMPDIR, or that of large temporary files.
+    """Return the folder of the cache: as given, or that of TMPDIR, or that of large temporary files.
 
-    The folder for small ones is in memory on many systems.
+    The folder of small temporary files is in memory on many systems.
     """
     if folder is not None:
         return os.fspath(folder)
@@ -95,9 +95,9 @@ def folder_for(folder: str | os.PathLike[str] | None) -> str:
 
 
 def unnamed(folder: str | os.PathLike[str] | None, owner: object = None) -> IO[bytes]:
-    """A new file without a name or a buffer in a folder, see `folder_for`.
+    """Return a new unbuffered file without a name in a folder, see `folder_for`.
 
-    It is closed when its owner is gone, if it has one.
+    It is closed when its owner is garbage collected, if it has one.
     """
     try:
         file: IO[bytes] = tempfile.TemporaryFile(dir=folder_for(folder), buffering=0)  # noqa: SIM115
@@ -108,12 +108,14 @@ def unnamed(folder: str | os.PathLike[str] | None, owner: object = None) -> IO[b
         where = folder_for(folder)
         why = "there is no such folder" if not Path(where).is_dir() else (error.strerror or str(error)).lower()
         raise TableFileError(
-            f"Nothing can be kept in the cache folder {where!r}: {why}. Choose another cache=."
+            f"Nothing can be kept in the cache folder {where!r}: {why}.",
+            value=where,
+            remedies=Remedy("choose another folder", cache=...),
         ) from error
 
 
 def write_at(file: IO[bytes], data: np.ndarray, place: int, folder: str | os.PathLike[str] | None) -> None:
-    """Write an array into a file at some place; a disk that is full is an error that says what to do."""
+    """Write an array into a file at an offset; a full disk is an error that says what to do."""
     view = memoryview(np.ascontiguousarray(data).reshape(-1).view(np.uint8).data)
     try:
         file.seek(place)
@@ -124,9 +126,13 @@ def write_at(file: IO[bytes], data: np.ndarray, place: int, folder: str | os.Pat
 
 
 def full(error: OSError, folder: str | os.PathLike[str] | None) -> TableFileError:
-    """The error for a cache that cannot be written."""
+    """Return the error for a cache that cannot be written."""
     why = (error.strerror or str(error)).lower()
     return TableFileError(
-        f"The cache in {folder_for(folder)!r} cannot be written: {why}. Make room there, or choose a folder on another "
-        "disk: fgrn.Stream(..., cache=folder). Nothing was left behind."
+        f"The cache in {folder_for(folder)!r} cannot be written: {why}. Nothing was left behind.",
+        value=folder_for(folder),
+        remedies=(
+            "make room there",
+            Remedy("choose a folder on another disk", "fgrn.Stream(..., cache=folder)", cache=...),
+        ),
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.exceptions import SchemaError
+from ..core.exceptions import Remedy, SchemaError
 from . import frames
 from .columns import checked_dictionary, plain_value
 
@@ -78,8 +78,9 @@ class Distinct:
     def _check_words(self) -> None:
         if len(self.weights) > MOST_WORDS:
             raise SchemaError(
-                f"Column {self.name!r}: more than {MOST_WORDS:,} distinct values in the first {self.rows:,} rows looks "
-                "like an identifier. Drop it."
+                f"more than {MOST_WORDS:,} distinct values in the first {self.rows:,} rows looks like an identifier.",
+                column=self.name,
+                remedies=Remedy("leave it out", "", drop=self.name),
             )
 
     def _see_numbers(self, column: np.ndarray, weights: np.ndarray | None) -> None:

@@ -12,6 +12,7 @@ rows, holding messages), and that is decided where learning chooses its E-step.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,7 +22,7 @@ import numpy as np
 
 from ..core.arrays import numbers
 from ..core.digests import digest
-from ..core.exceptions import EvidenceError, ImpossibleEvidence, LearningError, unknown_name
+from ..core.exceptions import EvidenceError, ImpossibleEvidence, LearningError, nearest
 from ..core.labels import Labels
 from .frames import UNKNOWN, as_column
 
@@ -38,15 +39,15 @@ MOST_WEIGHT = 1e100
 
 
 class Variables(Protocol):
-    """Variables by number: a Plan is such, and so are those of any model."""
+    """The names and labels of variables by number, as a Plan or any model has them."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """By number."""
+        """The name of each variable."""
 
     @property
     def labels(self) -> tuple[Labels, ...]:
-        """Of the states of each."""
+        """The labels of the states of each variable."""
 
     @property
     def index(self) -> dict[str, int]:
@@ -55,7 +56,7 @@ class Variables(Protocol):
 
 @dataclass(frozen=True)
 class NamedStates:
-    """Variables that are names and labels, and no more; see `Variables`."""
+    """Names and labels of variables that belong to no model yet; see `Variables`."""
 
     names: tuple[str, ...]
     labels: tuple[Labels, ...]
@@ -67,19 +68,19 @@ class NamedStates:
 
 
 class ArrayStore(Protocol):
-    """A place for arrays outside of memory; see `fgrn.tables.disk`."""
+    """Keeps arrays outside of memory; see `fgrn.tables.disk`."""
 
     def kept(self, array: np.ndarray) -> np.ndarray:
-        """The same array, in that place."""
+        """A copy of an array in the store."""
 
     def made(self, count: int, dtype: Any, part: Callable[[slice], np.ndarray]) -> np.ndarray:
         """An array of `count` numbers, made part by part."""
 
     def release(self) -> None:
-        """Let go of the memory that arrays in it take."""
+        """Free the memory that arrays of the store take."""
 
 
-class EncodedTable:
+class EncodedTable(ABC):
     """The rows of a table as codes of some variables, with their weights, wherever they are kept.
 
     columns   the names of the variables that have a column, in the order of the columns
@@ -90,40 +91,40 @@ class EncodedTable:
     slot: np.ndarray
 
     @property
+    @abstractmethod
     def place(self) -> Place:
         """Where the rows are."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def rows(self) -> int:
         """The number of rows."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def weight(self) -> float:
         """The total weight of the rows."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def complete(self) -> bool:
         """Whether every row knows the state of every variable that has a column."""
-        raise NotImplementedError
 
+    @abstractmethod
     def on(self, variables: Variables) -> Self:
         """The same rows by the numbers of other variables; a column that is none of them is an error."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scaled(self, log_scale: float) -> Self:
         """The same rows with a term added to the log-likelihood of each."""
-        raise NotImplementedError
 
+    @abstractmethod
     def estep(self, make: Callable[[Evidence, str], Any]) -> Any:
-        """The E-step over all rows. `make` gives it for rows in one place, with words for which these are: "of all"."""
-        raise NotImplementedError
+        """The E-step over all rows, from a function of the rows in one place and what these are called: "of all"."""
 
+    @abstractmethod
     def digests(self) -> dict[str, Any]:
         """The number of rows, and digests of names, values and weights: what checkpoints compare."""
-        raise NotImplementedError
 
     def here(self) -> Evidence:
         """The rows as this process reads them; an error if they are on other machines."""
@@ -170,7 +171,7 @@ class Evidence(EncodedTable):
     origins: tuple[tuple[int, str, Sequence[int]], ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.row_weights) != self.rows:
+        if not len(self.row_weights):
             object.__setattr__(self, "row_weights", np.broadcast_to(np.ones(1), self.rows))
 
     @classmethod
@@ -254,7 +255,7 @@ class Evidence(EncodedTable):
         if not self.origins or not error.rows:
             return error
         row = error.rows[0]
-        return ImpossibleEvidence(f"{error} Row {row:,} {among} is {self.origin_of(row)}.", error.rows)
+        return error.changed(message=f"{error.message} Row {row:,} {among} is {self.origin_of(row)}.")
 
     def origin_of(self, row: int) -> str:
         """Where a row comes from, in words."""
@@ -271,7 +272,7 @@ class Evidence(EncodedTable):
         )  # fmt: skip
 
     def release(self) -> None:
-        """Let go of the memory that rows on disk take."""
+        """Free the memory that rows on disk take."""
         if self.disk is not None:
             self.disk.release()
 
@@ -313,8 +314,8 @@ def column_of_each(variables: Variables, columns: Iterable[str]) -> np.ndarray:
     slot = np.full(len(variables.names), -1)
     for position, name in enumerate(columns):
         if name not in variables.index:
-            near = unknown_name("variable", name, variables.names)
-            raise EvidenceError(f"Column {name!r} is not a variable of this network. {near}")
+            near = nearest(name, variables.names)
+            raise EvidenceError(f"this is not a variable of this network. {near}", column=name)
         slot[variables.index[name]] = position
     return slot
 
@@ -331,7 +332,8 @@ def checked_weights(weights: Any, rows: int) -> np.ndarray:
         raise EvidenceError(f"The weights must be one number per row, {rows:,} of them. Got {array.shape} instead.")
     bad = np.flatnonzero(~is_weight(array))
     if len(bad):
-        raise EvidenceError(f"Row {bad[0]}: a weight is finite and not negative. Got {array[bad[0]]} instead.")
+        value = float(array[bad[0]])
+        raise EvidenceError(f"a weight is finite and not negative. Got {value} instead.", row=bad[0], value=value)
     if array.max(initial=0) > MOST_WEIGHT:
         raise EvidenceError(f"A weight is at most {MOST_WEIGHT:g}. Divide all of them by a common number.")
     if rows and not array.any():
@@ -340,6 +342,6 @@ def checked_weights(weights: Any, rows: int) -> np.ndarray:
 
 
 def is_weight(values: np.ndarray) -> np.ndarray:
-    """Which numbers can be the weight of a row."""
+    """Which numbers are finite and not negative, as the weight of a row is."""
     good: np.ndarray = np.isfinite(values) & (values >= 0)
     return good

@@ -210,9 +210,13 @@ def is_source(data: Any) -> bool:
 def check_unique_columns(data: Data) -> None:
     """Raise EvidenceError if two columns of a frame have the same name."""
     names = getattr(data, "column_names", None) or data.columns  # `columns` of an Arrow table are not names
-    twice = sorted(repr(name) for name, count in Counter(names).items() if count > 1)
+    twice = sorted(str(name) for name, count in Counter(names).items() if count > 1)
     if twice:
-        raise EvidenceError(f"There are several columns called {', '.join(twice)}. Rename them, or leave some out.")
+        raise EvidenceError(
+            f"There are several columns called {', '.join(map(repr, twice))}.",
+            value=twice[0],
+            remedies=("rename them", "leave some out"),
+        )
 
 
 def row_count(columns: Mapping[str, Any], least: int = 0) -> int:
@@ -223,7 +227,8 @@ def row_count(columns: Mapping[str, Any], least: int = 0) -> int:
         if length != rows:
             first = next(iter(lengths))
             raise EvidenceError(
-                f"Columns of one table have equally many rows, but {first!r} has {rows:,} and {name!r} has {length:,}."
+                f"Columns of one table have equally many rows, but {first!r} has {rows:,} and {name!r} has {length:,}.",
+                value=name,
             )
     if rows < least:
         raise EvidenceError(f"Found a table with {counted(rows, 'row')} while a minimum of {least} is required.")
@@ -295,10 +300,12 @@ def states(data: Data) -> dict[str, list[Any]]:
             column = np.unique(column)
         values = column.found if isinstance(column, DictionaryColumn) else as_list(column)
         if any(is_distribution(value) for value in values):
-            raise EvidenceError(f"Column {name!r} holds distributions, which do not say what its states are called.")
+            raise EvidenceError("it holds distributions, which do not say what its states are called.", column=name)
         known = [value.item() if isinstance(value, np.generic) else value for value in values if not is_unknown(value)]
         if not known:
-            raise EvidenceError(f"Column {name!r} has no known value, so its states cannot be found. Leave it out.")
+            raise EvidenceError(
+                "it has no known value, so its states cannot be found.", column=name, remedies="leave it out"
+            )
         in_order = isinstance(column, DictionaryColumn) and column.categorical
         try:
             distinct = dict.fromkeys(known)
@@ -342,7 +349,9 @@ def checked_name(name: object) -> str:
     """Return the name of a column given by name or Variable; EvidenceError if it is not a string."""
     known = name_of(name)
     if not isinstance(known, str):
-        raise EvidenceError(f"Columns are found by name, and {name!r} is not a string. Rename it first.")
+        raise EvidenceError(
+            f"Columns are found by name, and {name!r} is not a string.", value=name, remedies="rename it first"
+        )
     return known
 
 
@@ -352,7 +361,7 @@ def as_column(column: Any, name: object = "weights", by_value: bool = False) -> 
         return None
     if isinstance(column, (Mapping, Set)) or hasattr(column, "columns"):
         kind = type(column).__name__
-        raise EvidenceError(f"Column {name!r} is a {kind}. A column is a list, an array or a series.")
+        raise EvidenceError(f"it is a {kind}. A column is a list, an array or a series.", column=str(name))
     if column is None or isinstance(
         column, (list, str, int, float, bool, np.ndarray, np.generic, Coded, DictionaryColumn)
     ):

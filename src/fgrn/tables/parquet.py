@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..core.exceptions import TableFileError, first_line
+from ..core.exceptions import Remedy, TableFileError, first_line
 from .table_file import format_of, name_in_errors, names_without_index
 from .text_header import check_unique_names
 
@@ -34,17 +34,21 @@ def row_groups_of(files: Sequence[str], kind: str | None) -> tuple[list[str], li
     for file in files:
         if format_of(file, kind) != "parquet":
             raise TableFileError(
-                f"{name_in_errors(file)} is a text file. On a cluster files are Parquet; read text into a Dask "
-                "dataframe, dask.dataframe.read_csv, or turn it into Parquet."
+                "this is a text file, and on a cluster files are Parquet.",
+                file=name_in_errors(file),
+                remedies=(
+                    "turn it into Parquet",
+                    Remedy("read it into a Dask dataframe", "dask.dataframe.read_csv", dataframe=...),
+                ),
             )
         if file.endswith(".gz"):
-            raise TableFileError(
-                f"{name_in_errors(file)} is packed, and on a cluster files are read in parts: unpack it."
-            )
+            why = "it is packed, and on a cluster files are read in parts."
+            raise TableFileError(why, file=name_in_errors(file), remedies="unpack it")
         try:
             about = parquet.read_metadata(file)
         except Exception as error:  # pyarrow raises several kinds
-            raise TableFileError(f"{name_in_errors(file)} cannot be read as parquet: {first_line(error)}") from error
+            why = f"it cannot be read as parquet: {first_line(error)}"
+            raise TableFileError(why, file=name_in_errors(file)) from error
         if not names:
             names = names_without_index(about.schema.to_arrow_schema().names)
             check_unique_names(names, name_in_errors(file))

@@ -17,6 +17,7 @@ import numpy as np
 from ..core import printing, settings
 from ..core.exceptions import (
     EmptyColumnWarning,
+    Remedy,
     SchemaError,
     UnseenLevelWarning,
     counted,
@@ -27,7 +28,17 @@ from ..core.exceptions import (
 )
 from ..core.labels import Label, is_missing_word, is_number
 from . import frames, table_warnings
-from .columns import MOST_BITS, Column, bin_labels, checked_dictionary, numeric, plain_value
+from .columns import (
+    MOST_BITS,
+    REPLACE,
+    STOP_AT_UNSEEN,
+    Column,
+    bin_labels,
+    checked_dictionary,
+    missing_remedy,
+    numeric,
+    plain_value,
+)
 from .distinct import Distinct
 from .frames import Coded
 
@@ -57,9 +68,9 @@ class Schema(Mapping[str, Column]):
         self._columns: dict[str, Column] = {}
         for column in columns:
             if not isinstance(column, Column):
-                raise SchemaError(f"A Schema is made of Columns. Got {column!r} instead.")
+                raise SchemaError(f"A Schema is made of Columns. Got {column!r} instead.", value=column)
             if column.name in self._columns:
-                raise SchemaError(f"There are two columns called {column.name!r}.")
+                raise SchemaError("there are two columns of this name.", column=column.name)
             self._columns[column.name] = column
 
     @classmethod
@@ -105,14 +116,14 @@ class Schema(Mapping[str, Column]):
             )
             for name, column in columns.items()
         )
-        empty = [repr(name) for name, column in found.items() if not column.levels]
+        empty = [name for name, column in found.items() if not column.levels]
         if empty and (not keep_empty or len(empty) == len(found)):
-            raise SchemaError(
-                f"{_columns_have(empty)} no known value. Leave {'it' if len(empty) == 1 else 'them'} out."
-            )
+            remedy = Remedy(f"leave {'it' if len(empty) == 1 else 'them'} out", "", drop=...)
+            raise SchemaError(f"{_columns_have(empty)} no known value.", value=tuple(empty), remedies=remedy)
         if empty:
             what = "it" if len(empty) == 1 else "them"
-            warn(f"{_columns_have(empty)} no known value, so nothing is learnt of {what}.", EmptyColumnWarning)
+            text = f"{_columns_have(empty)} no known value, so nothing is learnt of {what}."
+            warn(text, EmptyColumnWarning, value=tuple(empty))
         if codes is None:
             table_warnings.warn_of_missing_words(table_warnings.words_as_missing(found, columns))
         table_warnings.warn_of_names_like_values(found.values())
@@ -156,7 +167,9 @@ class Schema(Mapping[str, Column]):
                 isinstance(edge, (int, float, np.number)) and isfinite(edge) for edge in edges
             )
             if not numbers or not len(edges) or any(a >= b for a, b in pairwise(edges)):
-                raise SchemaError(f"Column {name!r}: the edges of bins are numbers that ascend. Got {edges!r}.")
+                raise SchemaError(
+                    f"the edges of bins are numbers that ascend. Got {edges!r}.", column=name, value=edges
+                )
             changes.setdefault("levels", bin_labels(edges))
             changes.setdefault("centers", ())
         elif self[name].is_binned and "levels" in changes and len(list(changes["levels"])) != len(self[name].levels):
@@ -194,21 +207,25 @@ class Schema(Mapping[str, Column]):
             if found:
                 strange[name] = found
         if strange and unseen == "error":
-            raise SchemaError(self.unseen_text(strange))
+            raise SchemaError(**self.unseen_parts(strange))
         if strange:
-            what = "Kept as it is, and treated as unknown" if kept else "Treated as unknown"
-            warn(f"{self.unseen_text(strange)} {what}; unseen='error' stops here.", UnseenLevelWarning)
+            parts = self.unseen_parts(strange)
+            parts["message"] += " Kept as it is, and treated as unknown." if kept else " Treated as unknown."
+            warn(kind=UnseenLevelWarning, remedies=STOP_AT_UNSEEN, **parts)
         return out
 
-    def unseen_text(self, strange: Mapping[str, Mapping[Any, int]]) -> str:
-        """Return the sentences about values that are not levels, given how often each column has them."""
+    def unseen_parts(self, strange: Mapping[str, Mapping[Any, int]]) -> dict[str, Any]:
+        """Return the parts of a report (see `Report`) on values that are no levels.
+
+        Args:
+            strange: by column, such values and how often each is there.
+        """
         told = [_unseen_text(self[name], found) for name, found in strange.items()]
-        more = (
-            [f"{len(told) - MOST_UNSEEN_LISTED:,} more columns have such values."]
-            if len(told) > MOST_UNSEEN_LISTED
-            else []
-        )
-        return " ".join([*told[:MOST_UNSEEN_LISTED], *more])
+        rest = [f"Column {name!r}: {text}" for name, text in zip(strange, told, strict=True)][1:MOST_UNSEEN_LISTED]
+        left = len(told) - MOST_UNSEEN_LISTED
+        more = [f"{left:,} more columns have such values."] if left > 0 else []
+        name, found = next(iter(strange.items()))
+        return {"message": " ".join([told[0], *rest, *more]), "column": name, "value": next(iter(found))}
 
     def as_dict(self) -> list[dict[str, Any]]:
         """Return the schema as lists and mappings, as a model file stores it."""
@@ -229,10 +246,15 @@ class Schema(Mapping[str, Column]):
     def __repr__(self) -> str:
         rows = []
         for column in self.values():
-            kind = "bins" if column.is_binned else "ordered" if column.ordered else "levels"
             codes = f"(missing: {_codes_text(column.missing)})" if column.missing else ""
             rows.append(
-                [column.name, f"{len(column.levels):3}", kind, shortened(column.levels, 6) or "(nothing known)", codes]
+                [
+                    column.name,
+                    f"{len(column.levels):3}",
+                    column.kind,
+                    shortened(column.levels, 6) or "(nothing known)",
+                    codes,
+                ]
             )
         heading = f"Schema of {counted(len(self), 'column')}"
         return "\n".join([heading, *([printing.text_table([], rows, 5, 2, printing.terminal_width())] if rows else [])])
@@ -241,8 +263,7 @@ class Schema(Mapping[str, Column]):
         from html import escape
 
         def cells(column: Column) -> list[str]:
-            kind = "bins" if column.is_binned else "levels"
-            return [f"{len(column.levels)}", kind, shortened(column.levels, 8), _codes_text(column.missing)]
+            return [f"{len(column.levels)}", column.kind, shortened(column.levels, 8), _codes_text(column.missing)]
 
         rows = "".join(
             f"<tr><th>{escape(visible(column.name))}</th>"
@@ -292,7 +313,7 @@ def _inferred(
     if isinstance(column, Distinct):
         rows, (column, weights) = column.rows, column.column
     if isinstance(column, np.ndarray) and column.ndim != 1 and column.size:
-        raise SchemaError(f"Column {name!r} has {counted(column.ndim, 'dimension')}, and a column of a table has one.")
+        raise SchemaError(f"it has {counted(column.ndim, 'dimension')}, and a column of a table has one.", column=name)
     found = _distinct_values(column, name, rows is None)
     used = missing
     if used is None:
@@ -317,18 +338,24 @@ def _inferred(
     if len(levels) > max_levels:
         odd = table_warnings.words_among_numbers(dict.fromkeys(levels, 1)) if categories is None else []
         if odd:
-            row = "" if isinstance(given, Distinct) else f" in row {frames.as_list(column).index(odd[0])}"
             more = f" ({len(odd) - 1:,} more are none either)" if odd[1:] else ""
             raise SchemaError(
-                f"Column {name!r}: {odd[0]!r}{row} is no number{more}; the other {len(levels) - len(odd):,} distinct "
-                "values are. Replace it, or leave it unknown. Add it to the missing codes if it stands for that."
+                f"{odd[0]!r} is no number{more}; the other {len(levels) - len(odd):,} distinct values are.",
+                row=None if isinstance(given, Distinct) else frames.as_list(column).index(odd[0]),
+                column=name,
+                value=odd[0],
+                remedies=(*REPLACE, missing_remedy(odd[0])),
             )
         what = "distinct values" if categories is None else "categories"
         looks = " looks like an identifier" if len(levels) > rows / 2 else " are many levels"
         raise SchemaError(
-            f"Column {name!r}: {len(levels):,} {what} in {counted(rows, 'row')}{looks}. Drop it, "
-            f"{'' if len(found) == len(levels) else 'or the categories that no row has, '}or set "
-            f"max_levels={len(levels)}."
+            f"{len(levels):,} {what} in {counted(rows, 'row')}{looks}.",
+            column=name,
+            remedies=(
+                Remedy("leave it out", "", drop=name),
+                "" if len(found) == len(levels) else "leave out the categories that no row has",
+                Remedy("allow so many levels", max_levels=len(levels)),
+            ),
         )
     levels = [_storable_level(level, name) for level in levels]
     if categories is None:
@@ -348,8 +375,9 @@ def _in_bins(
     share = np.add.reduceat(weight[order], first)
     if len(distinct) < 2:
         raise SchemaError(
-            f"Column {name!r}: its numbers are so long that they cannot be told apart as numbers. Drop it if it holds "
-            "identifiers, or turn it into words."
+            "its numbers are so long that they cannot be told apart as numbers.",
+            column=name,
+            remedies=(Remedy("if it holds identifiers, leave it out", "", drop=name), "turn it into words"),
         )
     below = np.concatenate([[0.0], np.cumsum(share)])  # the weight below each distinct value
     wanted = below[-1] * np.arange(1, bins) / bins
@@ -375,8 +403,10 @@ def _storable_level(level: Any, name: str) -> Any:
         return level
     if int(float(level)) != level:
         raise SchemaError(
-            f"Column {name!r}: {level} has more than {MOST_BITS} bits, so a model file cannot hold it as a level. Turn "
-            "the values of the column into words."
+            f"{level} has more than {MOST_BITS} bits, so a model file cannot hold it as a level.",
+            column=name,
+            value=level,
+            remedies="turn the values of the column into words",
         )
     return float(level)
 
@@ -395,8 +425,7 @@ def _distinct_values(column: Any, name: str, rows: bool) -> dict[Any, None]:
     endless = next((value for value in found if value in (inf, -inf)), None)
     if endless is not None:
         row = frames.as_list(column).index(endless) if rows else None
-        where = f"Column {name!r}" if row is None else f"Row {row}, {name!r}"
-        raise SchemaError(f"{where}: infinity is in no bin, and no level. Replace it, or leave it unknown.")
+        raise SchemaError("infinity is in no bin, and no level.", row=row, column=name, value=endless, remedies=REPLACE)
     return found
 
 
@@ -407,7 +436,8 @@ def _codes_text(codes: Iterable[Label]) -> str:
 
 def _columns_have(names: Sequence[str]) -> str:
     """Return the subject and verb of a sentence about columns: "Column 'a' has", "Columns 'a', 'b' have"."""
-    return f"{'Column' if len(names) == 1 else 'Columns'} {shortened(names)} {'has' if len(names) == 1 else 'have'}"
+    one = len(names) == 1
+    return f"{'Column' if one else 'Columns'} {shortened(map(repr, names))} {'has' if one else 'have'}"
 
 
 def _unseen_text(column: Column, found: Mapping[Any, int]) -> str:
@@ -416,6 +446,6 @@ def _unseen_text(column: Column, found: Mapping[Any, int]) -> str:
     word = "level" if len(found) == 1 else "levels"
     rows = sum(found.values())
     return (
-        f"Column {column.name!r}: {word} {levels} not seen in training (known: {shortened(column.levels, 6)}), "
+        f"{word} {levels} not seen in training (known: {shortened(column.levels, 6)}), "
         f"in {rows:,} {'row' if rows == 1 else 'rows'}."
     )

@@ -16,7 +16,7 @@ from .text_types import ColumnTypes
 
 
 class Batch(NamedTuple):
-    """Some rows: a frame, what it is a part of, and the number of each row in that, counted from 0."""
+    """Some rows of a source: a frame, the name of the source, and the number of each row in it, counted from 0."""
 
     frame: Any
     where: str
@@ -24,7 +24,7 @@ class Batch(NamedTuple):
 
 
 class Spool:
-    """Batches on disk, in a file without a name, to be walked through again and again.
+    """Batches in a temporary file, to be read several times.
 
     Each is written with its own types: those of text are only known at the end, and others may change on the way.
     """
@@ -63,7 +63,7 @@ class Spool:
 
 
 def without_dictionaries(table: Any) -> Any:
-    """A table of Arrow with its words written out, as files have them."""
+    """An Arrow table whose dictionary columns are written out as plain text."""
     import pyarrow as pa
 
     columns = [
@@ -76,7 +76,7 @@ def without_dictionaries(table: Any) -> Any:
 
 
 def with_dictionaries(table: Any) -> Any:
-    """A table of Arrow with its words by their distinct values, as they are compact and quick to read."""
+    """An Arrow table whose text columns are dictionary-encoded, which is compact and quick to read."""
     import pyarrow as pa
 
     columns = []

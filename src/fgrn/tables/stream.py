@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core import settings
-from ..core.exceptions import FgrnError, FgrnWarning, TableFileError, first_line, shortened, unknown_name, warn
+from ..core.exceptions import FgrnError, FgrnWarning, Remedy, TableFileError, first_line, shortened, unknown_name, warn
 from ..core.labels import Label
 from . import frames, table_file
 from .disk import full, unnamed
@@ -26,7 +26,7 @@ from .table_warnings import warn_of_missing_words
 from .text_header import check_unique_names
 from .text_options import TextOptions
 from .text_reader import BadRow, bad_row_error, read_batches
-from .text_source import open_table
+from .text_source import no_file, open_table
 from .text_types import ColumnTypes
 
 BATCH = 2**16
@@ -261,7 +261,7 @@ class Stream:
         chosen = found if self._columns is None else self._columns
         names = tuple(name for name in chosen if name not in self._drop)
         if not names:
-            raise TableFileError(f"{self.called} has no column left to read.")
+            raise TableFileError("it has no column left to read.", file=self.called)
         return names
 
     def _select_columns(self, batch: Batch, found: Iterable[str], names: tuple[str, ...]) -> Any:
@@ -271,12 +271,12 @@ class Stream:
         found, wanted = dict.fromkeys(found), frozenset(names)
         lacking = {name: None for name in names if name not in found}
         if len(lacking) == len(names):
-            raise TableFileError(f"{batch.where} has none of the columns {shortened(map(repr, names))}.")
+            raise TableFileError(f"it has none of the columns {shortened(map(repr, names))}.", file=batch.where)
         strange = [name for name in found if name not in wanted and name not in self._drop]
         if strange and self._columns is None:
+            ways = Remedy("list the columns to read", columns=...), Remedy("leave it out", drop=[strange[0]])
             raise TableFileError(
-                f"{batch.where} has a column {strange[0]!r}, which what came before it has not. List the columns to "
-                "read, columns=[...], or leave it out, drop=[...]."
+                "what came before has no such column.", file=batch.where, column=strange[0], remedies=ways
             )
         for name in lacking:
             if (batch.where, name) not in self._warned:
@@ -314,7 +314,8 @@ class Stream:
             if _is_once(source):
                 if self._used:
                     raise TableFileError(
-                        "This iterator has been used up. Pass a function that returns a new one, to read it again."
+                        "This iterator has been used up.",
+                        remedies="to read it again, pass a function that returns a new one",
                     )
                 self._used = True
             yield from self._of_frames(source() if callable(source) else source)
@@ -344,7 +345,8 @@ class Stream:
             except FgrnError:
                 raise
             except Exception as error:  # pyarrow raises several kinds
-                raise TableFileError(f"{where} cannot be read after row {first:,}: {first_line(error)}") from error
+                why = f"it cannot be read after row {first:,}: {first_line(error)}"
+                raise TableFileError(why, file=where) from error
 
     def _parquet(self, name: str, share: RowGroups | None = None) -> Iterator[Batch]:
         import pyarrow.parquet as parquet
@@ -371,9 +373,8 @@ class Stream:
                 raise
             except Exception as error:
                 where = f" after row {first:,}" if first else ""
-                raise TableFileError(
-                    f"{name_in_errors(name)} cannot be read as parquet{where}: {first_line(error)}"
-                ) from error
+                why = f"it cannot be read as parquet{where}: {first_line(error)}"
+                raise TableFileError(why, file=name_in_errors(name)) from error
 
     def _seekable_copy(self, name: str) -> Any:
         """Return a copy of a pipe or gzipped file, as Parquet is read from its end."""
@@ -432,17 +433,16 @@ def _expand_path(name: str, kind: str | None) -> list[str]:
         if not files:
             raise TableFileError(f"The folder {name!r} has no table in it ({', '.join(table_file.FORMATS)}).")
         if any("=" in part for file in files for part in Path(file).relative_to(name).parts[:-1]):
-            warn(
-                f"The folders in {name!r} are named like values of a column, which is not read. "
-                f"pyarrow.dataset.dataset({name!r}, partitioning='hive') has it.",
-                FgrnWarning,
-            )
+            python = f"pyarrow.dataset.dataset({name!r}, partitioning='hive')"
+            told = "the folders in it are named like values of a column, which is not read."
+            remedy = Remedy("read that, too,", python, partitioning="hive")
+            warn(told, FgrnWarning, file=repr(name), remedies=remedy)
         return files
     files = sorted(one for one in glob.glob(name, recursive=True) if Path(one).is_file())  # noqa: PTH207
     if not files and glob.has_magic(name):
         raise TableFileError(f"No file is called like {name!r}. Check the folder and the pattern.")
     if not files:
-        raise TableFileError(f"There is no file {name!r}. Check the name and the folder.")
+        raise no_file(name)
     return files
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..core import labels, settings, whole_file
-from ..core.exceptions import FgrnError, TableFileError, first_line
+from ..core.exceptions import FgrnError, Remedy, TableFileError, first_line
 from .table_warnings import warn_of_missing_words
 from .text_header import check_unique_names
 from .text_options import TextOptions
@@ -52,8 +52,9 @@ def format_of(path: str, given: str | None = None) -> str:
         if Path(path).is_dir():
             raise TableFileError(f"{path!r} is a folder, not a table.")
         raise TableFileError(
-            f"{path!r}: the format of a table is told by the end of its name ({', '.join(FORMATS)}, each also .gz). "
-            "Rename it, or say which with format=: csv, tsv or parquet."
+            f"the format of a table is told by the end of its name ({', '.join(FORMATS)}, each also .gz).",
+            file=repr(path),
+            remedies=("rename it", Remedy(f"state the format ({', '.join(KINDS)})", format=...)),
         )
     return found
 
@@ -95,9 +96,9 @@ def read(
     except FgrnError:
         raise
     except Exception as error:  # pyarrow raises several kinds
-        raise TableFileError(f"{where} cannot be read as {kind}: {first_line(error)}") from error
+        raise TableFileError(f"it cannot be read as {kind}: {first_line(error)}", file=where) from error
     if table is None or not table.num_columns or not table.num_rows:
-        raise TableFileError(f"{where} holds no rows: it is empty, or has a line of names alone.")
+        raise TableFileError("it holds no rows: it is empty, or has a line of names alone.", file=where)
     if options.missing_by_default:
         warn_of_missing_words(words)
     return table

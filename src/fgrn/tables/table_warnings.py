@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
-from ..core.exceptions import SchemaError, TableWarning, counted, shortened, warn
+from ..core.exceptions import Remedy, SchemaError, TableWarning, counted, shortened, warn
 from ..core.labels import is_missing_word, is_number, is_text
 from . import frames
 from .columns import Column, checked_dictionary, row_of
@@ -30,9 +30,10 @@ def warn_of_missing_words(words: Mapping[str, Mapping[Any, int | None]]) -> None
     if parts:
         more = [counted(len(parts) - MOST_LISTED, "more column")] if len(parts) > MOST_LISTED else []
         warn(
-            f"Words taken as missing values: {'; '.join([*parts[:MOST_LISTED], *more])}. To keep them as levels, set "
-            "missing=() (of an estimator, missing_values=()).",
+            f"Words taken as missing values: {'; '.join([*parts[:MOST_LISTED], *more])}.",
             TableWarning,
+            value=next(iter(next(iter(words.values())))),
+            remedies=Remedy("keep them as levels", "missing=() (of an estimator, missing_values=())", missing=()),
         )
 
 
@@ -68,9 +69,12 @@ def words_among_numbers(counts: Mapping[Any, float]) -> list[str]:
 def warn_of_missing_classes(name: str, found: Mapping[Any, int]) -> None:
     """Warn which words of the class column were taken as missing values, and how to keep them."""
     warn(
-        f"Class {name!r}: {shortened([repr(word) for word in found], 4)} in {counted(sum(found.values()), 'row')} "
-        "taken as missing. To keep it as a class, set missing_values=().",
+        f"{shortened([repr(word) for word in found], 4)} in {counted(sum(found.values()), 'row')} taken as missing: "
+        "the class of these rows is unknown.",
         TableWarning,
+        column=name,
+        value=next(iter(found)),
+        remedies=Remedy("keep it as a class", missing_values=()),
     )
 
 
@@ -89,9 +93,9 @@ def warn_of_names_like_values(columns: Iterable[Column]) -> None:
     if names_are_values(known):
         warn(
             f"The names of the columns look like a row: each is a value of its own column "
-            f"({shortened([column.name for column in known], 4)}). If the first line of the table is a row, read it "
-            "with header=False (pandas: header=None).",
+            f"({shortened([column.name for column in known], 4)}).",
             TableWarning,
+            remedies=Remedy("if the first line is a row, read it", "header=False (pandas: header=None)", header=False),
         )
 
 
@@ -126,17 +130,21 @@ def check_text(column: frames.DictionaryColumn, name: str, rows: bool) -> None:
     """Raise SchemaError for words that no file can hold; the error names the row if `rows` is true."""
     for place, value in enumerate(column.values):
         if isinstance(value, str) and not is_text(value):
-            raise _no_text(f"Row {row_of(column, place)}, {name!r}" if rows else f"Column {name!r}", value)
+            raise _no_text(value, row=row_of(column, place) if rows else None, column=name)
 
 
 def check_column_name(name: str) -> None:
     """Raise SchemaError if the name of a column is not valid text."""
     if not is_text(name):
-        raise _no_text("The name of a column", name)
+        raise _no_text(name)
 
 
-def _no_text(where: str, value: str) -> SchemaError:
+def _no_text(value: str, **place: Any) -> SchemaError:
     """Return the error for a string with a lone surrogate."""
+    what = f"{value!r}{'' if place else ', the name of a column,'} is no text"
     return SchemaError(
-        f"{where}: {value!r} is no text, for it holds half of a pair of surrogates, which no file can. Replace it."
+        f"{what}: it holds half of a pair of surrogates, which no file can hold.",
+        value=value,
+        remedies="replace it",
+        **place,
     )

@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
 
-from ..core.exceptions import FgrnWarning, TableFileError, shortened, warn
+from ..core.exceptions import FgrnWarning, Remedy, TableFileError, shortened, warn
 from ..core.labels import is_number
 from .text_source import SAMPLE_BYTES
 
 DELIMITERS = {",": "','", ";": "';'", "\t": "tabs", "|": "'|'"}
 """The delimiters between values, and their names in messages; the first is taken unless others fit better."""
+
+NO_HEADER = Remedy("if the first line is a row, say {}", header=False)
+"""What to do about names of columns that are none."""
 
 SAMPLE_LINES = 50
 """The number of lines that are read to find the delimiter."""
@@ -22,10 +25,36 @@ SAMPLE_LINES = 50
 
 def detect_delimiter(sample: bytes, where: str) -> str:
     """Return the delimiter found in the first lines, with a warning unless it is ','."""
-    delimiter = delimiter_of(_whole_lines(sample))
-    if delimiter != ",":
-        warn(f"{where}: values are separated by {DELIMITERS[delimiter]}, it seems; delimiter= chooses.", FgrnWarning)
+    lines = _whole_lines(sample)
+    delimiter = delimiter_of(lines)
+    if delimiter == ",":
+        _warn_of_blanks(lines, where)
+    else:
+        warn(
+            f"values are separated by {DELIMITERS[delimiter]}, it seems.",
+            FgrnWarning,
+            file=where,
+            value=delimiter,
+            remedies=Remedy("choose another delimiter", delimiter=...),
+        )
     return delimiter
+
+
+def _warn_of_blanks(text: str, where: str) -> None:
+    """Warn of lines without a comma that have equally many words, two or more, as where blanks separate values."""
+    lines = [line.strip() for line in text.splitlines()[:SAMPLE_LINES] if line.strip()]
+    counts = {len(line.split()) for line in lines}
+    if len(lines) < 3 or len(counts) > 1 or min(counts) < 2 or any("," in line or '"' in line for line in lines):
+        return
+    single = all(len(line.split(" ")) in counts for line in lines)
+    warn(
+        f"each line is taken as one value, and each has {counts.pop()} words.",
+        FgrnWarning,
+        file=where,
+        remedies=Remedy("if blanks separate values, say {}", delimiter=" ")
+        if single
+        else "if blanks separate values, replace each run of them with a comma",
+    )
 
 
 def delimiter_of(text: str) -> str:
@@ -59,18 +88,31 @@ def column_names(names: Sequence[str], where: str) -> list[str]:
                 free += "_"
             out[position] = free
             taken.add(free)
-            new.append(repr(free))
-    if all(map(is_number, filter(None, names))) and any(names):
+            new.append(free)
+    if names[0].startswith("# "):
         warn(
-            f"{where}: the columns are called {shortened(names, 4)}. If the first line is a row, say header=False.",
+            f"the first line is taken as the names of columns, and begins with {names[0][:40]!r}.",
             FgrnWarning,
+            file=where,
+            value=names[0],
+            remedies="if it is a comment, remove it from the file",
+        )
+    elif all(map(is_number, filter(None, names))) and any(names):
+        warn(
+            f"the columns are called {shortened(names, 4)}.",
+            FgrnWarning,
+            file=where,
+            value=tuple(names),
+            remedies=NO_HEADER,
         )
     elif new:
         word = "a column" if len(new) == 1 else f"{len(new):,} columns"
         warn(
-            f"{where}: {word} without a name in the first line, here called {shortened(new)}; drop= leaves "
-            f"{'it' if len(new) == 1 else 'them'} out. If the first line is a row, say header=False.",
+            f"{word} without a name in the first line, here called {shortened(map(repr, new))}.",
             FgrnWarning,
+            file=where,
+            value=tuple(new),
+            remedies=(Remedy("leave out what is not needed", drop=...), NO_HEADER),
         )
     check_unique_names(out, where)
     return out
@@ -81,6 +123,8 @@ def check_unique_names(names: Sequence[str], where: str) -> None:
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise TableFileError(
-            f"{where} has several columns called {shortened(map(repr, twice))}. Rename them; or say header=False, if "
-            "the first line is a row."
+            f"it has several columns called {shortened(map(repr, twice))}.",
+            file=where,
+            value=twice[0],
+            remedies=("rename them", NO_HEADER),
         )

@@ -38,16 +38,28 @@ class TextOptions:
         object.__setattr__(self, "missing", _missing_as_words(self.missing))
         if not isinstance(self.header, (bool, np.bool_)):
             raise TableFileError(
-                f"The 'header' is True if the first line names the columns, or else False. Got {self.header!r} instead."
+                f"is True if the first line names the columns, or else False. Got {self.header!r} instead.",
+                setting="header",
+                value=self.header,
             )
         between = self.delimiter
         is_plain = isinstance(between, str) and len(between) == 1 and between.isascii() and between not in '\r\n"\0'
         if between is not None and not is_plain:
-            raise TableFileError(f"The delimiter between values is one plain character. Got {between!r}.")
+            raise TableFileError(
+                f"is one plain character between values. Got {between!r}.", setting="delimiter", value=between
+            )
         if self.encoding is not None and not isinstance(self.encoding, str):
-            raise TableFileError(f"The 'encoding' is the name of one, such as 'cp1252'. Got {self.encoding!r} instead.")
+            raise TableFileError(
+                f"is the name of an encoding, such as 'cp1252'. Got {self.encoding!r} instead.",
+                setting="encoding",
+                value=self.encoding,
+            )
         if not isinstance(self.decimal, str) or self.decimal not in (".", ","):
-            raise TableFileError(f"The decimal mark of numbers is . or a comma. Got {self.decimal!r}.")
+            raise TableFileError(
+                f"is the decimal mark of numbers: . or a comma. Got {self.decimal!r}.",
+                setting="decimal",
+                value=self.decimal,
+            )
 
 
 def _missing_as_words(missing: Any) -> tuple[str, ...]:
@@ -57,5 +69,7 @@ def _missing_as_words(missing: Any) -> tuple[str, ...]:
     try:
         values = [plain_value(value, "missing") for value in settings.one_or_more("missing", missing, TableFileError)]
     except SchemaError as error:
-        raise TableFileError(f"'missing' is a list of words and numbers. Got {missing!r} instead.") from error
+        raise TableFileError(
+            f"is a list of words and numbers. Got {missing!r} instead.", setting="missing", value=missing
+        ) from error
     return tuple(str(value).strip() for value in values if value is not None)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.exceptions import TableFileError
+from ..core.exceptions import Remedy, TableFileError
 from .text_header import column_names, detect_delimiter
 from .text_options import TextOptions
 from .text_records import (
@@ -39,6 +39,9 @@ LONGEST_VALUE = 2**16
 LONGEST_SHOWN = 40
 """The most characters of a value in an error."""
 
+ENCODING = Remedy("state the encoding, such as cp1252,", encoding=...)
+"""What to do about bytes that are no text in UTF-8."""
+
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -46,7 +49,8 @@ class BadRow(NamedTuple):
     """A row that cannot be read: where it is, and why.
 
     `row` is counted from 0 and `line`, if known, from 1; `kind` is the reason in a few words; `column` and `value` are
-    given if one value is the reason. A `fatal` row is an error even if bad rows are skipped.
+    given if one value is the reason. A `fatal` row is an error even if bad rows are skipped. The `remedies` are those
+    of its error, beside skipping the row.
     """
 
     row: int
@@ -56,6 +60,7 @@ class BadRow(NamedTuple):
     value: object = None
     line: int | None = None
     fatal: bool = False
+    remedies: tuple[Remedy | str, ...] = ()
 
 
 class TextBatch(NamedTuple):
@@ -73,16 +78,21 @@ class TextBatch(NamedTuple):
 
 def infinite(row: int, column: str, value: float) -> BadRow:
     """Return the BadRow for an infinite number."""
-    return BadRow(row, "it is in no bin, and no level", "no level of it", column, value)
+    return BadRow(row, f"{value} is in no bin, and no level", "no level of it", column, value)
 
 
 def bad_row_error(where: str, bad: BadRow) -> TableFileError:
     """Return the error for a row that cannot be read."""
-    line = "" if bad.line is None else f", line {bad.line}"
-    column = "" if not bad.column else f", column {bad.column!r}"
-    value = "" if not bad.column or bad.fatal else f", value {bad.value!r}"
-    remedy = "" if bad.fatal else " Rows are counted from 0; on_bad='skip' leaves such rows out."
-    return TableFileError(f"{where}, row {bad.row:,}{line}{column}{value}: {bad.why}.{remedy}")
+    skip = () if bad.fatal else (Remedy("leave such rows out", on_bad="skip"),)
+    return TableFileError(
+        f"{bad.why}. Rows are counted from 0.",
+        file=where,
+        row=bad.row,
+        line=bad.line,
+        column=bad.column or None,
+        value=bad.value,
+        remedies=(*bad.remedies, *skip),
+    )
 
 
 def read_table(name: str, where: str, options: TextOptions) -> tuple[Any, Mapping[str, Counter[str]]]:
@@ -163,7 +173,7 @@ def _from_first_record(
         else:
             data = before + block.data
             if len(data) > LONGEST_ROW and end == len(block.data):
-                raise TableFileError(f"{where} begins with more than {LONGEST_ROW:,} bytes of empty lines.")
+                raise TableFileError(f"it begins with more than {LONGEST_ROW:,} bytes of empty lines.", file=where)
         begun = end < len(block.data)
         if begun:
             yield RecordBlock(data, line)
@@ -190,15 +200,22 @@ def _start_parser(block: RecordBlock, where: str, delimiter: str, header: bool) 
         if len(value) > LONGEST_VALUE:
             begins = value[:LONGEST_SHOWN].decode("utf-8", "replace")
             raise TableFileError(
-                f"{where}, line {block.line}: the name of a column has more than {LONGEST_VALUE:,} bytes, from "
-                f"{begins!r} on. A quotation mark before it is probably not closed; mend the file there."
+                f"the name of a column has more than {LONGEST_VALUE:,} bytes, from {begins!r} on. A quotation mark "
+                "before it is probably not closed.",
+                file=where,
+                line=block.line,
+                value=begins,
+                remedies="correct the file there",
             )
     try:
         names = column_names([value.decode().strip() for value in values], where)
     except UnicodeDecodeError as error:
         raise TableFileError(
-            f"{where}, line {block.line}: the names of its columns are not UTF-8 ({error.object[:LONGEST_SHOWN]!r}); "
-            "say which encoding= it is, such as cp1252."
+            f"the names of its columns are not UTF-8 ({error.object[:LONGEST_SHOWN]!r}).",
+            file=where,
+            line=block.line,
+            value=error.object[:LONGEST_SHOWN],
+            remedies=ENCODING,
         ) from None
     return _Parser(names, delimiter), RecordBlock(block.data[end:], block.line + line_ends(record))
 
@@ -306,19 +323,23 @@ class _Parser:
             for place, value in enumerate(column.to_pylist()):
                 if is_text[place] and not _is_utf8(value):
                     is_text[place] = False
-                    why = "this is not UTF-8; say which encoding= it is, such as cp1252"
                     shown = value if len(value) <= LONGEST_SHOWN else value[:LONGEST_SHOWN] + b"..."
-                    bad.append(BadRow(int(numbers[place]), why, "not UTF-8", name, shown))
+                    why, row = f"{shown!r} is not UTF-8", int(numbers[place])
+                    bad.append(BadRow(row, why, "not UTF-8", name, shown, remedies=(ENCODING,)))
         return table.filter(pa.array(is_text)).cast(self._text_schema), numbers[is_text], bad
 
     def _ragged(self, row: int, width: int) -> BadRow:
         """Return the BadRow for a wrong number of values."""
         values = "1 value" if width == 1 else f"{width:,} values"
-        why = (
-            f"{values}, where the first line has {len(self.names):,} of them. Mend the line (a value that holds "
-            f"{self.delimiter!r} is put in quotation marks), or say which delimiter= stands between values"
+        why = f"{values}, where the first line has {len(self.names):,} of them"
+        if self.names[0].startswith("#"):
+            comment = "remove the first line from the file if it is a comment, as its '#' suggests"
+            return BadRow(row, why, "more or fewer values than others", remedies=(comment,))
+        remedies = (
+            f"correct the line (a value that holds {self.delimiter!r} is put in quotation marks)",
+            Remedy("state what stands between values", delimiter=...),
         )
-        return BadRow(row, why, "more or fewer values than others")
+        return BadRow(row, why, "more or fewer values than others", remedies=remedies)
 
     def _too_long(self, table: Any, numbers: np.ndarray) -> list[BadRow]:
         """Return the BadRow for the first row with a value that is too long."""
@@ -332,9 +353,10 @@ class _Parser:
                 begins = column[place].as_py()[:LONGEST_SHOWN]
                 why = (
                     f"a value has more than {LONGEST_VALUE:,} bytes, from {begins!r} on. A quotation mark before it is "
-                    "probably not closed; mend the file there"
+                    "probably not closed"
                 )
-                found.append(BadRow(int(numbers[place]), why, "too long", name, fatal=True))
+                remedies = ("correct the file there",)
+                found.append(BadRow(int(numbers[place]), why, "too long", name, begins, fatal=True, remedies=remedies))
         return sorted(found, key=lambda row: row.row)[:1]
 
     def _with_lines(self, block: RecordBlock, bad: list[BadRow], first: int) -> list[BadRow]:

@@ -171,8 +171,11 @@ def record_blocks(source: ByteSource, where: str, delimiter: str, block_bytes: i
         first, last = scanner.first_and_last_end(piece)
         if len(begun) + (first or len(piece)) > LONGEST_ROW:
             raise TableFileError(
-                f"{where}, line {line}: a row of more than {LONGEST_ROW:,} bytes, the limit. Is it a table "
-                "with a row on each line? Or a quotation mark is not closed; mend the file there."
+                f"a row of more than {LONGEST_ROW:,} bytes, the limit. Is it a table with a row on each line? Or a "
+                "quotation mark is not closed.",
+                file=where,
+                line=line,
+                remedies="correct the file there",
             )
         if not last:
             begun += piece
@@ -182,8 +185,10 @@ def record_blocks(source: ByteSource, where: str, delimiter: str, block_bytes: i
         begun = bytearray(piece[last:])
     if begun and scanner.is_quoted:
         raise TableFileError(
-            f"{where}, line {line}: a quotation mark in this row is not closed, up to the end of the file. "
-            "Mend the file there."
+            "a quotation mark in this row is not closed, up to the end of the file.",
+            file=where,
+            line=line,
+            remedies="correct the file there",
         )
     if begun:
         yield RecordBlock(bytes(begun), line)

@@ -12,7 +12,7 @@ import zlib
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from ..core.exceptions import FgrnError, TableFileError
+from ..core.exceptions import FgrnError, Remedy, TableFileError
 
 BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -55,7 +55,7 @@ def open_table(name: str, in_memory: bool = False) -> BinaryIO:
             return Path(name).open("rb")
         return _Unpacked(name, in_memory)  # type: ignore[return-value]
     except FileNotFoundError as error:
-        raise TableFileError(f"There is no file {name!r}. Check the name and the folder.") from error
+        raise no_file(name) from error
     except IsADirectoryError as error:
         raise TableFileError(f"{name!r} is a folder, not a table.") from error
     except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
@@ -81,8 +81,9 @@ class _Unpacked(io.RawIOBase):
         self._size += len(data)
         if self._limit is not None and self._size > self._limit:
             raise TableFileError(
-                f"{self._name!r} cannot be read: it unpacks to more than {self._limit:,} bytes, the limit for a "
-                "gzipped table in memory. Read it in batches, with fgrn.Stream; or unpack it first, if you trust it."
+                f"it unpacks to more than {self._limit:,} bytes, the limit for a gzipped table in memory.",
+                file=repr(self._name),
+                remedies=(Remedy("read it in batches", "fgrn.Stream", stream=True), "unpack it first, if you trust it"),
             )
         into[: len(data)] = data
         return len(data)
@@ -121,10 +122,15 @@ class _Stdin(io.RawIOBase):
         return data
 
 
+def no_file(name: str) -> TableFileError:
+    """The error for a table that is not there."""
+    return TableFileError(f"There is no file {name!r}.", value=name, remedies="check the name and the folder")
+
+
 def unreadable(where: str, error: Exception) -> TableFileError:
     """Return the error for a file that could not be read to its end."""
     why = getattr(error, "strerror", None) or "it is not a gzip file, is damaged, or is cut off"
-    return TableFileError(f"{where} cannot be read: {why}.")
+    return TableFileError(f"it cannot be read: {why}.", file=where)
 
 
 class TextSource:
@@ -144,7 +150,9 @@ class TextSource:
         bytes_ = _WithNamedErrors(raw, where)
         head = _first_bytes(bytes_, live)
         if head.startswith(GZIP):
-            raise TableFileError(f"{where} is packed by gzip. Unpack it first, or give it a name that ends in .gz.")
+            raise TableFileError(
+                "it is packed by gzip.", file=where, remedies=("unpack it first", "give it a name that ends in .gz")
+            )
         mark, kind = _encoding_of(head, where, encoding)
         rest: ByteSource = _Joined(head.removeprefix(mark), bytes_, live)
         if kind != "utf-8":
@@ -210,12 +218,18 @@ def _encoding_of(data: bytes, where: str, encoding: str | None) -> tuple[bytes, 
         codecs.getincrementaldecoder(kind)
     except (LookupError, ValueError, TypeError):
         raise TableFileError(
-            f"There is no encoding {encoding!r} of texts. Common ones: utf-8, cp1252, latin-1, utf-16."
+            f"must name an encoding of texts, such as utf-8, cp1252, latin-1 or utf-16. Got {encoding!r} instead.",
+            setting="encoding",
+            value=encoding,
         ) from None
     if kind == "utf-8" and b"\x00" in data[len(mark) :][:4096]:
         raise TableFileError(
-            f"{where} is not a text file. If it is Parquet, say format='parquet'; if it is text with two bytes a "
-            "letter, encoding='utf-16-le' or 'utf-16-be'."
+            "this is not a text file.",
+            file=where,
+            remedies=(
+                Remedy("if it is Parquet, say {}", format="parquet"),
+                Remedy("if it is text with two bytes a letter, say {} (or utf-16-be)", encoding="utf-16-le"),
+            ),
         )
     return mark, kind
 
@@ -256,12 +270,14 @@ class _Decoded:
             data = self._decoder.decode(raw[:good]).encode() if good else b""
             self._lines.count(data)
             self._error = TableFileError(
-                f"{self._where}, line {self._lines.line}: this is not {self._kind.upper()} (byte "
-                f"0x{error.object[error.start]:02x}). Say another encoding=, or save the file as UTF-8."
+                f"this is not {self._kind.upper()} (byte 0x{error.object[error.start]:02x}).",
+                file=self._where,
+                line=self._lines.line,
+                remedies=(Remedy("choose another encoding", encoding=...), "save the file as UTF-8"),
             )
             return data
         except UnicodeError as error:
-            self._error = TableFileError(f"{self._where} cannot be read as {self._kind}: {error}.")
+            self._error = TableFileError(f"it cannot be read as {self._kind}: {error}.", file=self._where)
             return b""
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ...bayes.document import Document
-from ...core.exceptions import FgrnError, NetworkFileError
+from ...core.exceptions import FgrnError, NetworkFileError, Remedy
 from ...core.settings import choice, number
 from ...core.whole_file import reason_of
 from ...tables.table_file import write_file
@@ -26,6 +26,7 @@ from ..container import Refused, open_regular_file
 from .builder import RESCALE as RESCALE
 from .builder import check_document
 from .markup import declared_encoding
+from .tokens import PERCENT, SLASHES, STARS
 
 FORMATS = ("bif", "xmlbif", "net", "xdsl", "uai")
 """The formats that are read and written; each is also the name of its module."""
@@ -69,7 +70,7 @@ UNPACK_BYTES = 2**20
 # the accepted ones of Python's codecs: some others do not decode to text, and some take quadratic time
 _ENCODINGS = ("utf-8", "utf-16", "ascii", "iso8859", "cp", "koi8", "mac", "gb", "big5", "euc", "shift")
 
-_BLANKS_AND_COMMENTS = r"(?:\s|%[^\n]*\n|//[^\n]*\n|/\*(?>.*?\*/))*+"
+_BLANKS_AND_COMMENTS = rf"(?:\s|{PERCENT}\n|{SLASHES}\n|{STARS})*+"
 _BEGINNINGS = (
     ("uai", re.compile(r"\s*(?:BAYES|MARKOV)\b", re.I)),
     ("net", re.compile(_BLANKS_AND_COMMENTS + r"(?:net|class|node|potential)\b", re.S)),
@@ -107,9 +108,8 @@ def read_document(
         raise _cannot_be_read(place, "it is empty.")
     kind = kind or _detect_format(text[: 2**16])
     if kind is None:
-        raise _cannot_be_read(
-            place, f"its format is not known. Say format= one of {', '.join((*FORMATS, *READ_ONLY))}."
-        )
+        choose = Remedy(f"state it ({', '.join((*FORMATS, *READ_ONLY))})", format=...)
+        raise _cannot_be_read(place, "its format is not known.", choose)
     bound = (math.inf if rescale else 0.0) if isinstance(rescale, bool) else float(rescale)
     try:
         document: Document = _module(kind).parse(text, place.name, bound)
@@ -132,8 +132,8 @@ def write_document(document: Document, path: str | os.PathLike[str], format: str
     if kind is None:
         endings = ", ".join(EXTENSIONS)
         only = f"{_suffix(place)} is read, and not written; " if _suffix(place) in READABLE else ""
-        told = f"{only}the format is told by the end of the name ({endings}), or by format=."
-        raise NetworkFileError(f"{str(place)!r}: {told}")
+        told = f"{only}the format is told by the end of the name ({endings})."
+        raise NetworkFileError(told, file=repr(str(place)), remedies=Remedy("state it", format=...))
     check_document(document)
     data = _module(kind).serialise(document).encode("utf-8")
     # the same document gives the same bytes at any time
@@ -169,8 +169,8 @@ def _suffix(place: Path) -> str:
     return (place.with_suffix("") if _is_packed_name(place) else place).suffix.lower()
 
 
-def _cannot_be_read(place: Path, why: str) -> NetworkFileError:
-    return NetworkFileError(f"{str(place)!r} cannot be read: {why}")
+def _cannot_be_read(place: Path, why: str, remedy: Remedy | str = "") -> NetworkFileError:
+    return NetworkFileError(f"{str(place)!r} cannot be read: {why}", value=str(place), remedies=remedy)
 
 
 def _detect_format(text: str) -> str | None:
@@ -194,11 +194,13 @@ def _read_bytes(place: Path) -> bytes:
                 return data
             return _unpack(place, data)
     except Refused as problem:
-        raise _cannot_be_read(place, problem.args[0]) from problem
+        raise _cannot_be_read(place, problem.what) from problem
     except FgrnError:
         raise
     except FileNotFoundError as error:
-        raise NetworkFileError(f"There is no file {str(place)!r}. Check the name and the folder.") from error
+        raise NetworkFileError(
+            f"There is no file {str(place)!r}.", value=str(place), remedies="check the name and the folder"
+        ) from error
     except OSError as error:
         raise _cannot_be_read(place, f"{reason_of(error)}. Check the name and the permissions.") from error
 
@@ -263,9 +265,11 @@ def _decode_text(data: bytes, place: Path, kind: str | None) -> str:
     except UnicodeDecodeError as error:
         if kind not in ("net", *READ_ONLY):  # these programs write Latin-1
             line = data.count(b"\n", 0, error.start) + 1
-            remedy = "Save it as UTF-8."
             raise NetworkFileError(
-                f"{place.name}, line {line}: the bytes there are no text in {encoding.upper()}. {remedy}", line
+                f"the bytes there are no text in {encoding.upper()}.",
+                file=place.name,
+                line=line,
+                remedies="save it as UTF-8",
             ) from None
         text = data.decode("latin-1")
     except UnicodeError as error:  # such as UTF-16 without a byte order mark

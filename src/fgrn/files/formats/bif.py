@@ -24,6 +24,7 @@ from ..container import short_repr
 from .builder import RESCALE, Builder, legible
 from .names import check_directed, check_representable, is_plain, joined_property, numbers_text, split_property
 from .rows import TableRows, code_of_label
+from .tokens import SLASHES, STARS
 
 if TYPE_CHECKING:
     from lark import Lark, Token, Tree, UnexpectedInput
@@ -47,12 +48,11 @@ GRAMMAR = r"""
     %ignore /\s+/
 """
 
-_CLOSED = r"/\*(?:.*?\*/|.*\Z)"
 # Within a property, and everywhere in the second attempt to read a file, a comment begins only at the end of a word.
 _APART = r'(?<![^\s{};,()\[\]|"0-9])'
-_COMMENT_APART = re.compile(rf'"[^"\n]*"|{_APART}(?://[^\n]*|{_CLOSED})', re.S)
+_COMMENT_APART = re.compile(rf'"[^"\n]*"|{_APART}(?:{SLASHES}|{STARS})', re.S)
 _COMMENT = re.compile(
-    rf'"[^"\n]*"|(?P<property>(?<![^\s{{}};])property\b[^;"\n]*+(?:"[^"\n]*"[^;"\n]*+)*+;?)|//[^\n]*|{_CLOSED}', re.S
+    rf'"[^"\n]*"|(?P<property>(?<![^\s{{}};])property\b[^;"\n]*+(?:"[^"\n]*"[^;"\n]*+)*+;?)|{SLASHES}|{STARS}', re.S
 )
 _TAKES_COMMA = re.compile(r'[^\s{};,()\[\]|"0-9/]//[^\s{};,()\[\]|"]{1,200}+[ \t]*+,[ \t\r]*+$', re.M)
 _TYPE = re.compile(r"(?s)type\s+([^\s\[]+)\s*\[\s*([0-9]+)\s*\]\s*\{(.*)\}\s*;")

@@ -14,7 +14,7 @@ from itertools import islice
 import numpy as np
 
 from ...bayes.document import Document, WrittenTable
-from ...core.exceptions import NetworkFileError, RescaledTableWarning, shortened, unknown_name, warn
+from ...core.exceptions import NetworkFileError, Remedy, RescaledTableWarning, nearest, shortened, warn
 from ..container import short_repr
 
 ROUNDING_TOLERANCE = 1e-4
@@ -116,10 +116,9 @@ class Builder:
         self._properties: dict[str, dict[str, str]] = {}
         self._expanded = 0
 
-    def error(self, line: int | None, text: str) -> NetworkFileError:
+    def error(self, line: int | None, text: str, remedies: Sequence[Remedy | str] = ()) -> NetworkFileError:
         """Return the error for something in this file."""
-        where = self.file if line is None else f"{self.file}, line {line}"
-        return NetworkFileError(f"{where}: {text}", line)
+        return NetworkFileError(text, file=self.file, line=line, remedies=remedies)
 
     def numbers(self, text: str, line: int) -> list[float]:
         """Return the numbers of a list that is separated by blanks or commas."""
@@ -180,7 +179,7 @@ class Builder:
             if name not in self.states:
                 # similar names are searched among a few short ones only, which bounds the time for malicious files
                 known = [legible(other[:100]) for other in islice(self.states, 2000)]
-                near = unknown_name("variable", name[:100], known)
+                near = nearest(name[:100], known)
                 raise self.error(line, f"{what} names {short_repr(name)}, which is not declared. {near}")
         if len(set(scope)) < len(scope):
             twice = next(name for name, count in Counter(scope).items() if count > 1)
@@ -258,10 +257,10 @@ class Builder:
         at = line_of_row(first) if line_of_row is not None else line
         if len(bad):
             more = f" ({len(bad):,} rows do)" if len(bad) > 1 else ""
-            remedy = " Correct its numbers."
+            remedies: list[Remedy | str] = ["correct its numbers"]
             if self._rescale is not None and np.isfinite(sums[first]) and sums[first] > 0:
-                remedy = " Correct its numbers, or divide each row by its sum with rescale=True."
-            raise self.error(at, f"{what}{of} sums to {sums[first]:.9g}, not to 1{more}.{remedy}")
+                remedies.append(Remedy("divide each row by its sum", rescale=True))
+            raise self.error(at, f"{what}{of} sums to {sums[first]:.9g}, not to 1{more}.", remedies)
         more = f", and {len(off) - 1:,} more of its rows" if len(off) > 1 else ""
         self._rescaled.append(f"line {at}: {what}{of} summed to {sums[first]:.9g}{more}")
         scaled = rows.copy()
@@ -270,9 +269,27 @@ class Builder:
         result.setflags(write=False)
         return result
 
-    def function(self, child: str, parents: Sequence[str], codes: Sequence[int], line: int) -> np.ndarray:
-        """Return the values of a table that gives for each configuration of the parents the state of the child."""
+    def function(
+        self, child: str, parents: Sequence[str], states: Iterable[tuple[str, int]], line: int, by_number: bool = False
+    ) -> np.ndarray:
+        """Return the values of a table that says for each case of the parents which state the child has.
+
+        Args:
+            child: the variable.
+            parents: its parents.
+            states: of the child, for each case, and the line of each.
+            line: of the table.
+            by_number: whether #0, #1, ... are also names of states.
+        """
         what = f"the table of {short_repr(child)}"
+        known = {label: code for code, label in enumerate(self.states[child])}
+        known |= {f"#{code}": code for code in range(len(known))} if by_number else {}
+        codes = []
+        for state, at in states:
+            if state not in known:
+                some = ", ".join(map(short_repr, self.states[child][:8]))
+                raise self.error(at, f"{what}: {short_repr(state)} is no state of it (known: {some}).")
+            codes.append(known[state])
         *sizes, width = self.sizes((*parents, child), line, what)
         cases = self.product(sizes)
         if len(codes) != cases:
@@ -352,15 +369,11 @@ class Builder:
     def _warn_of_changes(self) -> None:
         """Warn of numbers that were changed: negative ones, and rows that were divided by their sums."""
         if self._raised:
-            warn(
-                f"{self.file}: numbers below zero were taken for zero. {_first_notes(self._raised)}",
-                RescaledTableWarning,
-            )
+            text = f"numbers below zero were taken for zero. {_first_notes(self._raised)}"
+            warn(text, RescaledTableWarning, file=self.file)
         if self._rescaled:
-            warn(
-                f"{self.file}: rows that do not sum to 1 were divided by their sum. {_first_notes(self._rescaled)}",
-                RescaledTableWarning,
-            )
+            text = f"rows that do not sum to 1 were divided by their sum. {_first_notes(self._rescaled)}"
+            warn(text, RescaledTableWarning, file=self.file)
 
     def _check_cycles(self) -> None:
         """Raise an error that names a directed cycle, if there is one."""

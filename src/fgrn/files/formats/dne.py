@@ -22,8 +22,6 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-import numpy as np
-
 from ...bayes.document import Document
 from ..container import short_repr
 from .blocks import BraceBlock, members, parse_blocks
@@ -125,7 +123,10 @@ def _read_table(builder: Builder, tokens: Tokens, node: BraceBlock) -> None:
         numbers, first = tokens.numbers(node.attributes["probs"], {"@imposs": 1 / states})
         builder.add_table(name, parents, numbers, first)
     elif "functable" in node.attributes:
-        builder.add_table(name, parents, _read_function(builder, tokens, node, name, parents), line)
+        span = node.attributes["functable"]
+        found = [(one.name, tokens.line(one.place)) for one in members(tokens, span)]
+        values = builder.function(name, parents, found, tokens.line(span.begin), by_number=True)
+        builder.add_table(name, parents, values, line)
     elif states == 1 and not parents:  # Netica writes no table for a constant
         builder.add_table(name, parents, [1.0], line)
     else:
@@ -133,20 +134,3 @@ def _read_table(builder: Builder, tokens: Tokens, node: BraceBlock) -> None:
         raise builder.error(
             line, f"node {short_repr(name)} has {how} and no probs. Let Netica make its table, and save it."
         )
-
-
-def _read_function(builder: Builder, tokens: Tokens, node: BraceBlock, name: str, parents: list[str]) -> np.ndarray:
-    """Return the table of a node that is a function of its parents: one of its states per configuration."""
-    span = node.attributes["functable"]
-    line = tokens.line(span.begin)
-    what = f"the table of {short_repr(name)}"
-    codes = {label: code for code, label in enumerate(builder.states[name])}
-    codes |= {f"#{code}": code for code in range(len(codes))}
-    found = []
-    for one in members(tokens, span):
-        if one.name not in codes:
-            known = ", ".join(map(short_repr, builder.states[name][:8]))
-            text = f"{what}: {short_repr(one.name)} is no state of it (known: {known})."
-            raise builder.error(tokens.line(one.place), text)
-        found.append(codes[one.name])
-    return builder.function(name, parents, found, line)

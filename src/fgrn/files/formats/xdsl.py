@@ -112,7 +112,8 @@ def _read_table(builder: Builder, node: Element) -> None:
     if node.tag == "cpt":
         builder.add_table(name, parents, builder.numbers(text, given.line), given.line)
     elif node.tag == "deterministic":
-        builder.add_table(name, parents, _read_function(builder, name, parents, text.split(), given.line), given.line)
+        found = [(state, given.line) for state in text.split()]
+        builder.add_table(name, parents, builder.function(name, parents, found, given.line), given.line)
     else:
         sizes = builder.sizes((*parents, name), node.line, what)
         strengths = node.first("strengths")
@@ -121,17 +122,6 @@ def _read_table(builder: Builder, node: Element) -> None:
         columns = builder.numbers(text, given.line)
         values = _noisy_max(builder, orders, columns, sizes, given.line, what)
         builder.add_table(name, parents, values, given.line)
-
-
-def _read_function(builder: Builder, name: str, parents: list[str], states: list[str], line: int) -> np.ndarray:
-    """Return the table of a node that is a function of its parents: one of its states per configuration."""
-    what = f"the table of {short_repr(name)}"
-    codes = {label: code for code, label in enumerate(builder.states[name])}
-    for state in states:
-        if state not in codes:
-            known = ", ".join(map(short_repr, builder.states[name][:8]))
-            raise builder.error(line, f"{what}: {short_repr(state)} is no state of it (known: {known}).")
-    return builder.function(name, parents, [codes[state] for state in states], line)
 
 
 def _orders(builder: Builder, words: list[str], sizes: list[int], line: int, name: str) -> list[list[int]]:

@@ -25,7 +25,16 @@ import numpy as np
 
 from ..._version import __version__
 from ...core.digests import digest
-from ...core.exceptions import FgrnError, FgrnWarning, LearningError, TableFileError, first_line, unknown_name, warn
+from ...core.exceptions import (
+    FgrnError,
+    FgrnWarning,
+    LearningError,
+    Remedy,
+    TableFileError,
+    first_line,
+    unknown_name,
+    warn,
+)
 from ...core.progress import ProgressReporter
 from ...flow.counts import CountingMethod, Counts
 from ...tables import frames
@@ -55,7 +64,7 @@ def _work_on_part(work: Callable[..., Any], part: StreamPart, frame: Any, *other
 
 
 def worker_folder() -> str | None:
-    """Where the worker that asks keeps files."""
+    """The folder for temporary files of the worker that calls this."""
     from distributed import get_worker
 
     try:
@@ -92,7 +101,11 @@ def _client_class() -> Any:
         from distributed import Client
     except ImportError:
         raise LearningError(
-            "Learning on a cluster needs dask: pip install 'fgrn[dask]'. To learn here, leave out executor."
+            "Learning on a cluster needs dask.",
+            remedies=(
+                "install it (pip install 'fgrn[dask]')",
+                Remedy("leave out {} to learn here", "executor", executor=...),
+            ),
         ) from None
     return Client
 
@@ -104,7 +117,9 @@ class Cluster:
         Client = _client_class()
         if not isinstance(client, Client) or client.asynchronous:
             kind = "an asynchronous one" if isinstance(client, Client) else f"{type(client).__name__}"
-            raise LearningError(f"The 'executor' is a client, dask.distributed.Client(...). Got {kind} instead.")
+            raise LearningError(
+                f"is a client, dask.distributed.Client(...). Got {kind} instead.", setting="executor", value=client
+            )
         if client.status != "running":
             raise LearningError("The client of this cluster is closed. Open another one.")
         self.client = client
@@ -124,7 +139,10 @@ class Cluster:
                 raise LearningError(f"Worker {worker} has fgrn {version}, and here it is {__version__}. Have one.")
             self.workers += 1
         if not self.workers:
-            raise LearningError("This cluster has no worker. Start some, client.wait_for_workers(1) waits for them.")
+            raise LearningError(
+                "This cluster has no worker.",
+                remedies=("start some", Remedy("wait for them", "client.wait_for_workers(1)", client=...)),
+            )
 
     def __repr__(self) -> str:
         count = f"{self.workers} {'worker' if self.workers == 1 else 'workers'}"
@@ -133,7 +151,7 @@ class Cluster:
 
     @contextmanager
     def asked(self) -> Iterator[None]:
-        """While workers are asked to do something: a cluster that goes away meanwhile is an error that says so."""
+        """Around requests to the workers: if the cluster goes away meanwhile, the error says so."""
         try:
             yield
         except FgrnError:
@@ -144,13 +162,13 @@ class Cluster:
             raise LearningError(f"The cluster has gone away: {first_line(error)}") from error
 
     def shared(self, thing: Any) -> Any:
-        """Something that many tasks need: it goes to one worker, and from there to the others that want it."""
+        """An object that many tasks need: sent to one worker, and from there to the others."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")  # large tables have to go there
             return self.client.submit(_same, thing, key=_key("share"))
 
     def each(self, work: Callable[..., Any], parts: Sequence[tuple[Any, Any]], *shared: Any) -> list[Any]:
-        """The work on every part, each with its frame, which may be what other tasks have still to make."""
+        """Futures of a function applied to every part with its frame, which may be the result of other tasks."""
         from dask import delayed
 
         common = [delayed(thing, name=_key("share"), traverse=False) for thing in shared]
@@ -160,14 +178,14 @@ class Cluster:
         return found
 
     def mapped(self, work: Callable[..., Any], items: Sequence[Any], *shared: Any) -> list[Any]:
-        """The work on every item."""
+        """Futures of a function applied to every item."""
         same = [[thing] * len(items) for thing in shared]
         keys = [f"{key}-{number}" for key in [_key(work.__name__)] for number in range(len(items))]
         found: list[Any] = self.client.map(work, items, *same, key=keys)
         return found
 
     def together(self, add: Callable[..., Any], items: Sequence[Any]) -> Any:
-        """All items as one, in their order, a few at a time."""
+        """The sum of all items, added in their order, a few at a time."""
         while len(items) > 1:
             groups = [items[first : first + FAN_IN] for first in range(0, len(items), FAN_IN)]
             items = [self.client.submit(add, *group, key=_key(add.__name__)) for group in groups]
@@ -176,7 +194,7 @@ class Cluster:
     def finish(
         self, futures: Sequence[Any], names: Sequence[str], what: str = "", told: ProgressReporter | None = None
     ) -> None:
-        """Wait for all of them; one that fails is an error, by its name."""
+        """Wait for all futures; if one fails, the error has the name of its part."""
         from distributed import as_completed
 
         coming, done = as_completed(futures), 0
@@ -193,7 +211,7 @@ class Cluster:
                     sleep(MOMENT)
 
     def result(self, total: Any, parts: Sequence[Any] = (), names: Sequence[str] = (), done: str = "read") -> Any:
-        """What was made of all parts, also if it has to be made again; the error is that of a part that failed."""
+        """The result of a future that depends on all parts; if it fails, the error is that of the part that failed."""
         from distributed import wait
 
         with self._or_cancelled(parts):
@@ -218,7 +236,7 @@ class Cluster:
             raise
 
     def _look(self) -> None:
-        """Now and then, whether there are workers at all; for a while there may be none, while they start again."""
+        """Check now and then that there are workers; none for a while is fine, since they may restart."""
         now = monotonic()
         if now - self._looked < LOOK:
             return
@@ -232,7 +250,7 @@ class Cluster:
 
 
 def _first_failure(futures: Sequence[Any], names: Sequence[str], done: str) -> Exception:
-    """The error of the first of them that was not made, which tells what that is."""
+    """The error of the first task that failed, with the name of its part."""
     from distributed import CancelledError, KilledWorker
 
     future, name = next(pair for pair in zip(futures, names, strict=True) if pair[0].status in FAILED)
@@ -287,9 +305,9 @@ class RemoteRows:
         self._names = [part.called for part in parts]
 
     def _file_parts(self, stream: Stream) -> list[StreamPart]:
-        """Parts of the files, as a worker finds them."""
+        """The parts of the files, listed by a worker."""
         with self.cluster.asked():
-            names, shares = self.cluster.result(self.cluster.client.submit(_shares, stream, key=_key("list")))
+            names, shares = self.cluster.result(self.cluster.client.submit(_list_row_groups, stream, key=_key("list")))
         if not shares:
             raise TableFileError(f"{self._called} holds no rows to learn from.")
         stream.check_dropped(names)
@@ -340,7 +358,7 @@ class RemoteRows:
             raise unknown_name("column", weights, self._parts[0].names)
 
     def _tell(self, facts: Sequence[pieces.Facts], coding: Coding) -> None:
-        """Say here what there is to say of the rows."""
+        """Give the warnings about the rows here, where learning is led."""
         for text in dict.fromkeys(text for one in facts for text in one.told):
             warn(text, FgrnWarning)
         left_out = sum((one.left_out for one in facts), Counter[str]())
@@ -353,12 +371,12 @@ class RemoteRows:
                     coding.code.strange.setdefault(name, Counter()).update(strange)
 
 
-def _shares(stream: Stream) -> Any:
+def _list_row_groups(stream: Stream) -> Any:
     try:
         return row_groups_of(stream.files, stream.format)
     except TableFileError as error:
         found = error
-    raise TableFileError(f"{found} (So a worker of the cluster says.)")
+    raise found.changed(message=f"{found.message} So a worker of the cluster says.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,6 @@ from ...tables.disk import Disk
 from ...tables.distinct import Distinct
 from ...tables.encoded import Evidence, Variables
 from ...tables.stream import Stream, StreamPart
-from ...tables.table_file import name_in_errors
 from ..encoding import BySchema, Coding, distinct_values, encode_stream
 
 CLAIMED = 2**22
@@ -31,7 +30,7 @@ EStepOver = Callable[[Evidence, str], EStep]
 
 
 class Facts(NamedTuple):
-    """What is to be known of a piece where learning is led."""
+    """What the process that leads learning knows of a piece."""
 
     rows: int
     weight: float
@@ -42,7 +41,7 @@ class Facts(NamedTuple):
 
 
 class Piece:
-    """The codes of some rows on the disk of a worker, and what is to be known of them."""
+    """The codes of some rows on the disk of a worker, and facts about them."""
 
     def __init__(self, table: Evidence, facts: Facts) -> None:
         self.table, self.facts = table, facts
@@ -87,15 +86,13 @@ class PieceEStep:
 
 @contextmanager
 def _naming(part: StreamPart) -> Iterator[None]:
-    """Errors of a part tell which it is."""
+    """Around work on a part: errors name the part."""
     try:
         yield
         return
     except FgrnError as error:
         found = error
-    names = (part.called, *(name_in_errors(share.file) for share in part.shares))
-    told = str(found) if any(name in str(found) for name in names) else f"{part.called}: {found}"
-    raise type(found)(told)  # bare: what lies behind an error may be something that cannot be sent
+    raise found.changed(file=found.file or part.called)  # new: what lies behind an error may not be something to send
 
 
 def distinct_in_part(part: StreamPart, stream: Stream, weights: str | None) -> dict[str, Distinct]:
@@ -108,7 +105,7 @@ def distinct_in_part(part: StreamPart, stream: Stream, weights: str | None) -> d
 
 
 def joined(*summaries: dict[str, Distinct]) -> dict[str, Distinct]:
-    """What several parts, in this order, have together."""
+    """The different values of several parts, joined in their order."""
     found: dict[str, Distinct] = {}
     for summary in summaries:
         for name, one in summary.items():
@@ -128,7 +125,7 @@ def piece(part: StreamPart, stream: Stream, weights: str | None, coding: Coding,
 
 
 def facts(piece: Piece) -> Facts:
-    """What is to be known of a piece where learning is led."""
+    """What the process that leads learning knows of a piece."""
     return piece.facts
 
 

@@ -1,0 +1,75 @@
+"""The command `explore`: a page that shows a model and infers in the browser."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..files.formats import FORMATS, READ_ONLY
+from . import common, networks
+from .wording import say
+
+
+@click.command(epilog="\b\nExamples\n  fgrn explore alarm.bif\n  fgrn explore people.fgrn -o people.html")
+@click.argument("model")
+@click.option("-o", "--output", metavar="FILE", help="The page, an .html file; else MODEL's name with .html, here.")
+@click.option("--title", help="Over the page; else the name of MODEL.")
+@click.option("--serve", is_flag=True, help="Serve the page on this machine alone; Python infers. For large models.")
+@networks.format_option("from", "MODEL", (*FORMATS, *READ_ONLY))
+@common.rescale_option
+@common.json_option
+def explore(
+    model: str, output: str | None, title: str | None, serve: bool, from_: str | None, rescale: bool, as_json: bool
+) -> None:
+    """Write a page on which evidence is set with a click and beliefs follow.
+
+    MODEL is a file written by `fgrn fit` or `save`, or a BIF, XMLBIF, Hugin NET, XDSL or UAI file. The page is one HTML
+    file that infers in the browser: it needs no server, no network and no installation, and can be mailed. A model that
+    is too large for that is shown with --serve: the page is then at an address of this machine, until Ctrl-C.
+    """
+    name = Path(model.removesuffix(".gz")).stem
+    if serve and output is not None:
+        raise click.UsageError("--serve writes no file: leave out -o, or leave out --serve.")
+    if serve:
+        _serve(_loaded(model, from_, rescale), title or name, model, as_json)
+    else:
+        place = output or f"{name}.html"
+        common.check_place(place, "a page, such as page.html")
+        common.check_other(place, {"MODEL": model})
+        _write(_loaded(model, from_, rescale), place, title or name, model, as_json)
+
+
+def _write(model: Any, place: str, title: str, source: str, as_json: bool) -> None:
+    """Write the page of a model, and say so."""
+    from ..page.page import explore as explored
+
+    page = explored(model, place, title=title, source=source)
+    if as_json:
+        common.as_json({"written": place, "bytes": page.size})
+    else:
+        say(f"written: {place} ({page.size / 1000:,.0f} kB); open it in a browser", err=True)
+
+
+def _serve(model: Any, title: str, source: str, as_json: bool) -> None:
+    """Serve the page of a model until somebody interrupts it."""
+    from ..page.server import server_of
+
+    server, address = server_of(model, title, source)
+    with server:
+        if as_json:
+            common.as_json({"address": address})
+        else:
+            say(f"open {address} in a browser; Ctrl-C ends it", err=True)
+        sys.stdout.flush()
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
+
+
+def _loaded(path: str, format: str | None, rescale: bool) -> Any:
+    from .. import load
+
+    return load(path) if path.endswith(".fgrn") else networks.model_of(path, format, rescale)

@@ -1,0 +1,64 @@
+"""Arrays of a Plan as bytes for the script of a page: one little-endian buffer, and where in it each array begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..plan.plan import Plan, Program
+from ..queries.explanation import drawn_orders
+
+KINDS = {"f8": "<f8", "i8": "<i4", "i4": "<i4", "i2": "<i2", "b1": "<u1"}
+
+
+class Packed:
+    """Arrays one after the other in a buffer, found by name: [type, first byte, number of values]."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, list[Any]] = {}
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, name: str, values: Any) -> None:
+        """Append an array: floats as float64, whole numbers as int32 or int16, booleans as bytes."""
+        array = np.asarray(values)
+        kind = KINDS[array.dtype.str[1:]]
+        self._parts.append(b"\0" * (-self._size % 8))  # a typed array of the browser begins at a multiple of its size
+        self._size += len(self._parts[-1])
+        data = np.ascontiguousarray(array, dtype=kind).tobytes()
+        self.places[name] = [kind[1:], self._size, array.size]
+        self._parts.append(data)
+        self._size += len(data)
+
+    def bytes(self) -> bytes:
+        """The buffer."""
+        return b"".join(self._parts)
+
+
+def pack_plan(packed: Packed, plan: Plan, values: np.ndarray) -> None:
+    """The index arrays of a Plan and the parameters that it is run with."""
+    packed.add("values", values)
+    for name in (
+        "cardinality", "offset", "driver", "reader", "source_edge", "source_at", "is_factor", "siso_input",
+        "siso_output", "siso_table", "leg_start", "leg_edge", "leg_is_input", "leg_map", "maps", "diverter_size",
+        "diverter_run",
+    ):  # fmt: skip
+        array = getattr(plan, name)
+        packed.add(name, array if array.size else np.zeros(0, dtype=np.int32))
+    packed.add("table_offset", plan.layout.table_offsets)
+    packed.add("table_shape", np.array(plan.layout.table_shapes, dtype=np.int32).reshape(-1, 2))
+
+
+def pack_orders(packed: Packed, most: int) -> None:
+    """The orders in which up to `most` values become known in an explanation, as `queries.explanation` draws them."""
+    orders = [order for known in range(1, most + 1) for order in drawn_orders(known)]
+    packed.add("orders", np.concatenate([np.zeros(0), *orders]).astype(np.int16))
+
+
+def pack_program(packed: Packed, name: str, program: Program) -> None:
+    """The steps of a Program in which no leaf is gathered, with its boundary, its roots, and the edges it shows."""
+    packed.add(f"{name}.steps", program.steps)
+    packed.add(f"{name}.targets", program.targets.astype(np.int32))
+    packed.add(f"{name}.boundary", program.boundary.astype(np.int32))
+    packed.add(f"{name}.roots", program.roots[:, 0].astype(np.int32))

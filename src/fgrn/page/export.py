@@ -1,0 +1,142 @@
+"""A model as a page needs it: names and places as JSON, and the Plan, its Programs and tables as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..bayes.bayesian import BayesianNetwork
+from ..bayes.factored import FactoredModel
+from ..core.exceptions import FgrnError
+from ..core.variable import Variable
+from ..graph.chain import Chain
+from ..graph.network import Network
+from ..plan.plan import Message, Plan
+from ..plan.schedule import Programs
+from .arrays import Packed, pack_orders, pack_plan, pack_program
+from .estimator_view import estimator_text
+from .factor_layout import factor_view
+from .layout import CARD, graph_view, shown_variables, states_of
+
+FORMAT = 1
+"""Of the data in a page; its script reads this one."""
+
+ELSEWHERE = "`fgrn explore MODEL --serve` shows the same page, and Python infers."
+"""What to do with a model that is too large for a page."""
+
+MOST_VARIABLES = 1000
+"""Cards of a page."""
+
+MOST_EXPLAINED = 128
+"""Known values of which a page says what each adds to the log-odds of a state."""
+
+MOST_JOINT_STATES = 2**24
+"""Joint states of all Diverters: the browser visits each a few times after every click, a few seconds in all."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A model as a page shows it: what kind it is, whose variables have cards, and the Network that infers."""
+
+    kind: str
+    model: FactoredModel | Network
+    network: Network
+    cards: tuple[Variable, ...]
+    columns: dict[str, Any]  # of an estimator: its class and its columns
+
+
+def document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes]:
+    """What a page says of a model, and the arrays it infers with.
+
+    Args:
+        model: a BayesianNetwork, MarkovNetwork, Network on a tree, or fitted estimator.
+        title: of the page.
+        source: the file of the model, for the command line that the page writes; "" if it is not known.
+    """
+    shown = shown_model(model)
+    network = shown.network
+    plan = network._plan(())
+    _check_size(plan)
+    numbers = {variable.name: plan.edge(variable.name) for variable in shown.cards}
+    packed = Packed()
+    pack_plan(packed, plan, network._parameters.values)
+    programs = Programs(plan, range(plan.edges))  # evidence may be on any edge, and soft
+    wanted = {Message(edge, way) for edge in numbers.values() for way in (True, False)}
+    pack_program(packed, "beliefs", programs.some(wanted))
+    pack_program(packed, "inward", programs.inward)
+    pack_orders(packed, min(len(numbers), MOST_EXPLAINED))
+    factor = factor_view(network, plan, numbers)
+    if factor is not None:
+        pack_program(packed, "everything", programs.everything)
+    text = _text(shown, numbers, title, source)
+    scale = float(network._wiring.log_scale)
+    return {**text, "logScale": scale, "arrays": packed.places, "factor": factor}, packed.bytes()
+
+
+def served_document(model: Any, title: str, source: str) -> dict[str, Any]:
+    """What a page says of a model that stays in Python: variables are known by their numbers, and no arrays travel."""
+    shown = shown_model(model)
+    numbers = {variable.name: number for number, variable in enumerate(shown.cards)}
+    return {**_text(shown, numbers, title, source), "served": True, "logScale": 0.0, "arrays": {}, "factor": None}
+
+
+def _text(shown: Shown, numbers: Mapping[str, int], title: str, source: str) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "title": title,
+        "kind": shown.kind,
+        "source": source,
+        "variables": [_variable(variable, numbers[variable.name], shown.model) for variable in shown.cards],
+        "card": CARD,
+        "graph": graph_view(shown.model, numbers),
+        **shown.columns,
+    }
+
+
+def _variable(variable: Variable, edge: int, model: Any) -> dict[str, Any]:
+    """What a page says of a variable."""
+    hidden = isinstance(model, Network) and variable.name not in model.observed
+    return {"edge": edge, "name": variable.name, "states": states_of(variable), **({"hidden": True} if hidden else {})}
+
+
+def shown_model(model: Any) -> Shown:
+    """A model as a page shows it, if it can be shown."""
+    if isinstance(model, FactoredModel):
+        kind = "bayesian" if isinstance(model, BayesianNetwork) else "markov"
+        return _checked(Shown(kind, model, model._tree_network(), model.variables, {}))
+    found = model if isinstance(model, Network) else getattr(model, "network_", None)
+    if isinstance(found, Chain):
+        raise FgrnError(
+            "A page shows one row, and a Chain has a variable for every row of a sequence. Unroll it: "
+            "fgrn.hmm(..., length=5)."
+        )
+    if not isinstance(found, Network):
+        what = f"Got {type(model).__name__}"
+        if hasattr(model, "fit"):
+            what += ", which is not fitted: call fit first"
+        raise FgrnError(f"A page shows a BayesianNetwork, a MarkovNetwork, a Network or a fitted estimator. {what}.")
+    if not found.is_tree:
+        raise FgrnError(
+            "This network has loops, and a page infers on trees. Explore the BayesianNetwork it was made from: its "
+            "junction tree is exact."
+        )
+    cards = tuple(shown_variables(found))
+    if found is model:
+        return _checked(Shown("network", found, found, cards, {}))
+    return _checked(Shown("estimator", found, found, cards, estimator_text(model)))
+
+
+def _checked(shown: Shown) -> Shown:
+    if len(shown.cards) > MOST_VARIABLES:
+        raise FgrnError(f"A page shows up to {MOST_VARIABLES:,} variables. This model has {len(shown.cards):,}.")
+    return shown
+
+
+def _check_size(plan: Plan) -> None:
+    states = int(plan.diverter_size.sum())
+    if states > MOST_JOINT_STATES:
+        raise FgrnError(
+            f"Exact inference in this model visits {states:,} joint states, too many for a browser "
+            f"({MOST_JOINT_STATES:,} at most). {ELSEWHERE}"
+        )

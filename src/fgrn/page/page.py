@@ -1,0 +1,138 @@
+"""`explore`: a page that shows a model, written as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ..core.exceptions import FgrnError
+from ..core.whole_file import reason_of, write_whole
+from .export import ELSEWHERE, document, served_document
+
+MOST_BYTES = 50_000_000
+"""Of a page: browsers open larger files slowly, if at all."""
+
+POLICY = (
+    "default-src 'none'; script-src {script} blob:; worker-src blob:; style-src {style}; img-src data: blob:; "
+    "connect-src {server}; base-uri 'none'; form-action 'none'"
+)
+"""The Content-Security-Policy of a page: its own script and style, and no request to anywhere but its own server."""
+
+TEMPLATE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="fgrn">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<div id="page"><noscript>This page computes with JavaScript, which is switched off in this browser.</noscript></div>
+<script type="application/json" id="model">{model}</script>
+<script type="text/plain" id="arrays">{arrays}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+class Page:
+    """A page that shows a model: `html` is its text, `save` writes it; notebooks show it in a frame."""
+
+    def __init__(self, html: str) -> None:
+        self.html = html
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page to a file: all of it or, with an error, nothing. Returns the path."""
+        place = Path(path)
+        failed = f"The page cannot be saved as {str(place)!r}"
+        if place.suffix.lower() not in (".html", ".htm"):
+            raise FgrnError(f"{failed}: its suffix is {place.suffix!r}. Choose .html.")
+        if not place.parent.is_dir():
+            raise FgrnError(f"{failed}: there is no folder {str(place.parent)!r}. Make it first, or choose another.")
+        try:
+            write_whole(place, self.html.encode())
+        except (OSError, RuntimeError, ValueError) as error:
+            raise FgrnError(f"{failed}: {reason_of(error)}. Save it somewhere else.") from error
+        return place
+
+    @property
+    def size(self) -> int:
+        """Of the file, in bytes."""
+        return len(self.html.encode())
+
+    def __repr__(self) -> str:
+        return f"Page of {self.size / 1000:,.0f} kB; page.save('page.html') writes it"
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of a notebook."""
+        allowed = "allow-scripts allow-downloads"
+        style = "width: 100%; height: 640px; border: 1px solid #9aa4b1; border-radius: 8px"
+        return f'<iframe srcdoc="{escape(self.html)}" sandbox="{allowed}" style="{style}"></iframe>'
+
+
+def explore(
+    model: Any, path: str | Path | None = None, *, title: str | None = None, source: str | Path | None = None
+) -> Page:
+    """A page on which evidence is set with a click and beliefs follow: one HTML file that infers in the browser.
+
+    Args:
+        model: a `BayesianNetwork`, a `MarkovNetwork`, a `Network` without loops, or a fitted estimator.
+        path: of the file to write, such as "page.html"; it needs no server, no network and no installation. Nothing is
+            written unless given.
+        title: over the page; the name of the model unless given.
+        source: the file that the model was read from, for the command line that the page offers.
+
+    Raises:
+        FgrnError: if the model cannot be shown, or the page would have more than 50 MB.
+    """
+    called = title or getattr(model, "name", "") or type(model).__name__
+    text, arrays = document(model, called, "" if source is None else str(source))
+    page = Page(_html(text, arrays))
+    if page.size > MOST_BYTES:
+        raise FgrnError(
+            f"The page would have {page.size / 1e6:,.0f} MB, and browsers open up to {MOST_BYTES / 1e6:,.0f} MB "
+            f"in reasonable time. {ELSEWHERE}"
+        )
+    if path is not None:
+        page.save(path)
+    return page
+
+
+def served_html(model: Any, title: str, source: str) -> str:
+    """The page of a model that stays in Python: it asks the server it came from, and nobody else."""
+    return _html(served_document(model, title, source), b"", server="'self'")
+
+
+def _html(text: dict[str, Any], arrays: bytes, server: str = "'none'") -> str:
+    script, style = _file("page.js"), _file("page.css")
+    policy = POLICY.format(script=_hash(script), style=_hash(style), server=server)
+    # ASCII, and no "<": neither a name nor a label can end the element
+    model = json.dumps(text, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return TEMPLATE.format(
+        policy=escape(policy), title=escape(_text(f"{text['title']} · fgrn")), style=style, model=model,
+        arrays=base64.b64encode(arrays).decode(), script=script,
+    )  # fmt: skip
+
+
+@cache
+def _file(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _text(text: str) -> str:
+    """Text that can be written as UTF-8."""
+    return text.encode(errors="replace").decode()

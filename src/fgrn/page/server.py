@@ -1,0 +1,172 @@
+"""A page whose model stays in Python, for models that are too large for a browser: a server for this machine alone.
+
+It listens on the loopback, and answers only to the address that it prints, which has a random token in it.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from ..core.exceptions import ImpossibleEvidence
+from .export import shown_model
+from .page import served_html
+
+MOST_BYTES = 10_000_000
+"""Of a question."""
+
+Given = Sequence[tuple[int, Sequence[float]]]
+
+
+class Answers:
+    """What a page asks of a model. Evidence is pairs: the number of a variable, and a weight for each of its states."""
+
+    def __init__(self, model: Any) -> None:
+        shown = shown_model(model)
+        self.network, self.variables = shown.network, shown.cards
+        self.names = [variable.name for variable in self.variables]
+
+    def ask(self, given: Given) -> dict[str, Any]:
+        """The beliefs, the same without the evidence on each variable itself, and the log-likelihood."""
+        rows: list[Given] = [given, *([one for one in given if one is not other] for other in given)]
+        seen = self.network.propagate(self._columns(rows), keep=self.names, impossible="mark", parts=PARTS)
+        likelihood = float(seen.log_likelihood[0])
+        beliefs = [seen.marginal(name) for name in self.names]
+        others = [belief[0] for belief in beliefs]
+        for row, (number, _) in enumerate(given, start=1):
+            others[number] = beliefs[number][row]
+        return {
+            "logLikelihood": None if np.isneginf(likelihood) else likelihood,
+            "beliefs": [belief[0].tolist() for belief in beliefs],
+            "others": [belief.tolist() for belief in others],
+            "conflict": self._conflict(given) if np.isneginf(likelihood) else [],
+        }
+
+    def study(self, given: Given, target: int) -> dict[str, Any]:
+        """What speaks for the target, what to ask next, and the most probable states together."""
+        known = [one for one in given if one[0] != target]
+        size = self.variables[target].cardinality
+        rows: list[Given] = [known, *([*known, (target, unit.tolist())] for unit in np.eye(size))]
+        seen = self.network.propagate(self._columns(rows), keep=self.names, impossible="mark", parts=PARTS)
+        aim = seen.marginal(self.names[target])[0]
+        gains = []
+        for name in self.names:
+            belief = seen.marginal(name)
+            ratio = np.divide(belief[1:], belief[0], out=np.ones_like(belief[1:]), where=belief[1:] > 0)
+            gains.append(float(aim @ (belief[1:] * np.log2(ratio)).sum(axis=1)))
+        told = self.network.explain(self._row(known), self.names[target])
+        best = self.network.most_probable(self._columns([given]), names=self.names)
+        return {
+            "gains": gains,
+            "entropy": float(-(aim[aim > 0] * np.log2(aim[aim > 0])).sum()),
+            "explanation": {
+                "state": self.variables[target].code(told.state),
+                "probability": told.probability,
+                "prior": told.prior,
+                "contributions": [[number, told.contributions[self.names[number]]] for number, _ in known],
+                "logOdds": told.log_odds,
+            },
+            "assignment": [
+                variable.code(_one(best.labels[name]))
+                for name, variable in zip(self.names, self.variables, strict=True)
+            ],
+            "logProbability": float(np.ravel(best.log_probability)[0]),
+        }
+
+    def _row(self, given: Given) -> dict[str, Any]:
+        return {self.names[number]: [list(weights)] for number, weights in given}
+
+    def _columns(self, rows: Sequence[Given]) -> dict[str, list[Any]]:
+        columns: dict[str, list[Any]] = {name: [None] * len(rows) for name in self.names}
+        for row, given in enumerate(rows):
+            for number, weights in given:
+                columns[self.names[number]][row] = list(weights)
+        return columns
+
+    def _conflict(self, given: Given) -> list[int]:
+        """Variables whose evidence is impossible together, and possible without any one of them."""
+        kept = list(given)
+        for one in given:
+            rest = [other for other in kept if other is not one]
+            seen = self.network.propagate(self._columns([rest]), keep=[], impossible="mark", parts=["likelihood"])
+            if np.isneginf(seen.log_likelihood[0]):
+                kept = rest
+        return [number for number, _ in kept]
+
+
+PARTS = ("marginal", "likelihood")
+
+
+def _one(label: Any) -> Any:
+    return label[0] if isinstance(label, (list, np.ndarray)) else label
+
+
+def server_of(model: Any, title: str, source: str = "", port: int = 0) -> tuple[ThreadingHTTPServer, str]:
+    """A server that has not begun to serve, and the address of the page.
+
+    Args:
+        model: see `explore`.
+        title: over the page.
+        source: the file of the model.
+        port: of the loopback; any that is free if 0.
+    """
+    token = secrets.token_urlsafe(16)
+    html = served_html(model, title, source).encode()
+    answers, lock = Answers(model), Lock()
+    asked: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+        f"/{token}/ask": lambda said: answers.ask(_given(said)),
+        f"/{token}/study": lambda said: answers.study(_given(said), int(said["target"])),
+    }
+
+    class Handler(BaseHTTPRequestHandler):
+        """Answers to the address with the token, and to nothing else."""
+
+        def do_GET(self) -> None:
+            self._send(HTTPStatus.OK, "text/html; charset=utf-8", html) if self._is(f"/{token}/") else self._refuse()
+
+        def do_POST(self) -> None:
+            question = asked.get(self.path)
+            size = int(self.headers.get("Content-Length") or 0)
+            if question is None or not self._is(self.path) or not 0 < size <= MOST_BYTES:
+                return self._refuse()
+            try:
+                with lock:
+                    found = question(json.loads(self.rfile.read(size)))
+            except ImpossibleEvidence as error:
+                found = {"error": str(error)}
+            except (KeyError, TypeError, ValueError, IndexError) as error:
+                return self._send(HTTPStatus.BAD_REQUEST, "text/plain; charset=utf-8", str(error).encode())
+            return self._send(HTTPStatus.OK, "application/json", json.dumps(found, allow_nan=False).encode())
+
+        def _is(self, path: str) -> bool:
+            """Whether it is this path, asked for by the name of this server: other names may lead here, too."""
+            return self.path == path and self.headers.get("Host") == f"127.0.0.1:{self.server.server_port}"  # type: ignore[attr-defined]
+
+        def _refuse(self) -> None:
+            self._send(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", b"not here")
+
+        def _send(self, status: HTTPStatus, kind: str, data: bytes) -> None:
+            self.send_response(status)
+            headers = {"Content-Type": kind, "Content-Length": str(len(data)), "Cache-Control": "no-store"}
+            headers |= {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            """Nothing: questions are nobody's business."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    return server, f"http://127.0.0.1:{server.server_port}/{token}/"
+
+
+def _given(said: Mapping[str, Any]) -> list[tuple[int, list[float]]]:
+    return [(int(number), [float(weight) for weight in weights]) for number, weights in said["given"]]

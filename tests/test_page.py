@@ -1,0 +1,297 @@
+"""Pages of `fgrn.explore`: what is written, and what is refused. See test_page_browser for what they do."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import numpy as np
+import pytest
+from models import chest, circle
+
+import fgrn
+from fgrn.cli import main
+from fgrn.page import export, page
+from fgrn.page.server import server_of
+
+
+def parts(html: str) -> tuple[dict[str, Any], bytes]:
+    """What a page carries: its text, and its arrays."""
+    text = re.search(r'<script type="application/json" id="model">(.*?)</script>', html, re.S)
+    data = re.search(r'<script type="text/plain" id="arrays">(.*?)</script>', html, re.S)
+    assert text and data
+    return json.loads(text[1]), base64.b64decode(data[1])
+
+
+def test_a_page_is_one_file_that_needs_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    made = fgrn.explore(chest(), path)
+    html = path.read_text(encoding="utf-8")
+    assert html == made.html
+    assert not re.search(r"(src|href)=[\"']?(?!data:)", re.sub(r"<script>.*</script>", "", html, flags=re.S))
+    policy = unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', html)[1])  # type: ignore[index]
+    assert policy.startswith("default-src 'none'")
+    for tag in ("script", "style"):
+        (content,) = re.findall(f"<{tag}>(.*?)</{tag}>", html, re.S)
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+
+
+def test_the_same_model_makes_the_same_page() -> None:
+    assert fgrn.explore(chest()).html == fgrn.explore(chest()).html
+
+
+def test_arrays_come_as_they_are() -> None:
+    model = chest()
+    text, data = parts(fgrn.explore(model).html)
+    plan = model._tree_network()._plan(())
+    kinds = {"f8": np.float64, "i4": np.int32, "u1": np.uint8}
+
+    def array(name: str) -> np.ndarray:
+        kind, first, count = text["arrays"][name]
+        return np.frombuffer(data, kinds[kind], count, first)
+
+    np.testing.assert_array_equal(array("values"), model._parameters.values)
+    np.testing.assert_array_equal(array("maps"), plan.maps)
+    np.testing.assert_array_equal(array("reader"), plan.reader)
+    assert [one["name"] for one in text["variables"]] == list(model.names)
+    assert [plan.names[one["edge"]] for one in text["variables"]] == list(model.names)
+
+
+def test_cards_are_where_pictures_have_them_and_apart() -> None:
+    for model in (chest(), circle(), fgrn.lvm({f"Y{k}": 3 for k in range(60)}, hidden=4)):
+        graph = parts(fgrn.explore(model).html)[0]["graph"]
+        cards = [card for card in graph["cards"] if card["edge"] >= 0]
+        width = export.CARD["width"]
+        for at, one in enumerate(cards):
+            assert width / 2 <= one["x"] <= graph["width"] - width / 2
+            assert 0 <= one["y"] <= graph["height"] - one["height"]
+            for other in cards[:at]:
+                beside = abs(one["x"] - other["x"]) >= width
+                below = max(one["y"], other["y"]) >= min(one["y"] + one["height"], other["y"] + other["height"])
+                assert beside or below
+        assert graph["width"] < 4 * graph["height"]
+
+
+def test_arcs_join_the_variables_of_the_model() -> None:
+    model = chest()
+    text, _ = parts(fgrn.explore(model).html)
+    names = {one["edge"]: one["name"] for one in text["variables"]}
+    cards = [names[card["edge"]] for card in text["graph"]["cards"]]
+    assert {tuple(cards[end] for end in arc["ends"]) for arc in text["graph"]["arcs"]} == set(model.arcs)
+
+
+@pytest.mark.parametrize(
+    ("net", "shown", "arcs"),
+    [
+        (fgrn.lvm({"a": 2, "b": 3}, hidden=2), {"S", "a", "b"}, {("S", "a"), ("S", "b")}),
+        (fgrn.dica({"a": 2}, hidden=[2, 3]), {"S1", "S2", "a"}, {("S1", "a"), ("S2", "a")}),
+        (
+            fgrn.hmm({"Y": 2}, hidden=2, length=2),
+            {"S[0]", "S[1]", "Y[0]", "Y[1]"},
+            {("S[0]", "S[1]"), ("S[0]", "Y[0]"), ("S[1]", "Y[1]")},
+        ),
+    ],
+)
+def test_copies_of_a_variable_have_no_card_of_their_own(
+    net: fgrn.Network, shown: set[str], arcs: set[tuple[str, str]]
+) -> None:
+    text, _ = parts(fgrn.explore(net).html)
+    names = {one["edge"]: one["name"] for one in text["variables"]}
+    cards = [names[card["edge"]] for card in text["graph"]["cards"]]
+    assert (set(cards), len(cards)) == (shown, len(shown))
+    assert {tuple(cards[end] for end in arc["ends"]) for arc in text["graph"]["arcs"]} == arcs
+
+
+def test_no_name_can_end_an_element() -> None:
+    name = '</script><script>alert("x")</script>'
+    html = fgrn.explore(fgrn.BayesianNetwork({name: ["</style>", "b"]}), title="</title><b>&").html
+    assert html.count("<script") == 3
+    assert html.count("</script>") == 3
+    assert "</title><b>" not in html
+    assert parts(html)[0]["variables"][0]["name"] == name
+
+
+def test_names_that_no_file_can_hold_are_carried() -> None:
+    html = fgrn.explore(fgrn.BayesianNetwork({"half \ud800": 2}), title="half \ud800").html
+    assert parts(html.encode().decode())[0]["variables"][0]["name"] == "half \ud800"
+
+
+def test_the_script_is_small() -> None:
+    import gzip
+
+    assert len(gzip.compress(page._file("page.js").encode())) < 150_000
+
+
+def test_the_page_of_alarm_is_small(shared_data: Path) -> None:
+    assert len(fgrn.explore(fgrn.read(shared_data / "bif" / "alarm.bif")).html) < 1_000_000
+
+
+# What is refused
+
+
+def test_a_page_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(page, "MOST_BYTES", 10_000)
+    with pytest.raises(fgrn.FgrnError, match=r"The page would have 0 MB, and browsers open up to"):
+        fgrn.explore(chest(), tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_what_a_browser_cannot_visit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export, "MOST_JOINT_STATES", 10)
+    with pytest.raises(fgrn.FgrnError, match=r"visits \d+ joint states, too many for a browser \(10 at most\)"):
+        fgrn.explore(chest())
+
+
+def test_more_variables_than_can_be_shown_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export, "MOST_VARIABLES", 5)
+    with pytest.raises(fgrn.FgrnError, match=r"A page shows up to 5 variables\. This model has 8\."):
+        fgrn.explore(chest())
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        (fgrn.hmm({"Y": 2}, hidden=2), "a Chain has a variable for every row"),
+        (fgrn.LatentClassModel(), "Got LatentClassModel, which is not fitted: call fit first"),
+        ({"a": 2}, "Got dict"),
+        (chest().to_network("loopy"), "This network has loops"),
+    ],
+)
+def test_what_is_no_model_of_one_row_is_refused(model: Any, why: str) -> None:
+    with pytest.raises(fgrn.FgrnError, match=why):
+        fgrn.explore(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("page.pdf", "its suffix is '.pdf'"), ("no/page.html", "there is no folder")]
+)
+def test_a_page_that_cannot_be_saved_says_why(tmp_path: Path, name: str, why: str) -> None:
+    with pytest.raises(fgrn.FgrnError, match=why):
+        fgrn.explore(chest(), tmp_path / name)
+
+
+# With --serve
+
+
+@pytest.fixture
+def served() -> Iterator[str]:
+    """The address of a page whose model is here."""
+    server, address = server_of(chest(), "chest")
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield address
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def asked(address: str, path: str, said: Any, host: str | None = None) -> Any:
+    """The answer of a server to a question."""
+    headers = {"Content-Type": "application/json"} | ({} if host is None else {"Host": host})
+    question = Request(address + path, json.dumps(said).encode(), headers)
+    with urlopen(question, timeout=30) as answer:
+        return json.load(answer)
+
+
+def test_a_server_answers_as_python_does(served: str) -> None:
+    model = chest()
+    names = list(model.names)
+    given = [[names.index("xray"), [1, 0]], [names.index("dysp"), [0.2, 1]]]
+    found = asked(served, "ask", {"given": given})
+    seen = model.propagate({"xray": ["yes"], "dysp": [[0.2, 1]]})
+    assert found["logLikelihood"] == pytest.approx(seen.log_likelihood[0], abs=1e-12)
+    for name, belief in zip(names, found["beliefs"], strict=True):
+        assert belief == pytest.approx(seen.marginal(name)[0], abs=1e-12)
+    without = model.propagate({"xray": ["yes"]})
+    assert found["others"][names.index("dysp")] == pytest.approx(without.marginal("dysp")[0], abs=1e-12)
+    studied = asked(served, "study", {"given": given, "target": names.index("lung")})
+    told = model.explain({"xray": "yes", "dysp": [[0.2, 1]]}, "lung")
+    assert [value for _, value in studied["explanation"]["contributions"]] == pytest.approx(
+        [*told.contributions.values()]
+    )
+    assert len(studied["assignment"]) == len(names)
+    assert max(studied["gains"]) == studied["gains"][names.index("lung")] == pytest.approx(studied["entropy"])
+
+
+def test_a_server_names_what_cannot_go_together(served: str) -> None:
+    names = list(chest().names)
+    given = [[names.index("smoke"), [1, 0]], [names.index("tub"), [1, 0]], [names.index("either"), [0, 1]]]
+    found = asked(served, "ask", {"given": given})
+    assert found["logLikelihood"] is None
+    assert found["conflict"] == [names.index("tub"), names.index("either")]
+
+
+def test_a_server_answers_to_its_own_address_alone(served: str) -> None:
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{20,}/", served)
+    base, token = served.rstrip("/").rsplit("/", 1)
+    with urlopen(served, timeout=30) as answer:
+        html = answer.read().decode()
+    assert "connect-src &#x27;self&#x27;" in html
+    assert parts(html)[0]["served"] is True
+    for wrong in (f"{base}/", f"{base}/{token[:-1]}/", f"{served}../", f"{served}other"):
+        with pytest.raises(HTTPError, match="404"):
+            urlopen(wrong, timeout=30)
+    for path, said, host in (
+        ("ask", {"given": []}, "localhost"),
+        ("ask", {"given": []}, "evil.example"),
+        ("no", {}, None),
+    ):
+        with pytest.raises(HTTPError, match="404"):
+            asked(served, path, said, host)
+    for bad in ({}, {"given": [[99, [1, 0]]]}, {"given": [[0, [1, 0, 0]]]}, {"given": [[0, ["a", "b"]]]}, []):
+        with pytest.raises(HTTPError, match="400"):
+            asked(served, "ask", bad)
+
+
+# The command, and notebooks
+
+
+def test_the_command_writes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    fgrn.write(chest(), "chest.bif")
+    assert main(["explore", "chest.bif"]) == 0
+    assert re.fullmatch(r"written: chest\.html \(\d+ kB\); open it in a browser\n", capsys.readouterr().err)
+    text, _ = parts(Path("chest.html").read_text(encoding="utf-8"))
+    assert (text["title"], text["source"], text["kind"]) == ("chest", "chest.bif", "bayesian")
+    net = fgrn.lvm({"a": 2}, hidden=2)
+    net.save("net.fgrn")
+    assert main(["explore", "net.fgrn", "-o", "other.html", "--title", "A title", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"written": "other.html", "bytes": Path("other.html").stat().st_size}
+    assert parts(Path("other.html").read_text(encoding="utf-8"))[0]["title"] == "A title"
+    assert main(["explore", "missing.bif"]) == 1
+    assert main(["explore", "chest.bif", "-o", "chest.bif"]) == 2
+    assert main(["explore", "chest.bif", "--serve", "-o", "other.html"]) == 2
+
+
+def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
+    fgrn.write(chest(), tmp_path / "chest.bif")
+    command = [sys.executable, "-m", "fgrn", "explore", str(tmp_path / "chest.bif"), "--serve", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(3)]
+        address = json.loads("".join(lines))["address"]
+        found = asked(address, "ask", {"given": []})
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+    assert found["logLikelihood"] == pytest.approx(0, abs=1e-12)
+
+
+def test_notebooks_show_a_page_in_a_frame() -> None:
+    made = fgrn.explore(chest())
+    frame = made._repr_html_()
+    assert frame.startswith("<iframe srcdoc=")
+    assert unescape(re.search('srcdoc="([^"]*)"', frame)[1]) == made.html  # type: ignore[index]
+    assert re.fullmatch(r"Page of \d+ kB; page.save\('page.html'\) writes it", repr(made))

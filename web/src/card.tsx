@@ -1,0 +1,158 @@
+// The card of a variable: its name, and a bar for every state. A bar is clicked, dragged, or reached by the keyboard.
+
+import { Component } from "preact";
+import { kindOf, observed } from "./evidence";
+import { fitted, percent } from "./format";
+import { text } from "./text";
+import type { CardPlace, Document, Weights } from "./protocol";
+import { STILL, type Viewport } from "./viewport";
+import type { Store, Variable } from "./store";
+
+const INSET = 8;
+
+interface Props {
+  store: Store;
+  viewport: Viewport;
+  variable: Variable;
+  place: CardPlace;
+  size: Document["card"];
+  beliefs: Float64Array | null;
+  before: Float64Array | null;
+  weights: Weights | undefined;
+  selected: boolean;
+  focus: number; // the state that Tab leads to, or -1
+  near: boolean; // a neighbour of the selected variable
+}
+
+export class Card extends Component<Props> {
+  private pressed: { state: number; x: number; y: number; left: number; width: number; moved: boolean } | null = null;
+
+  override shouldComponentUpdate(next: Props): boolean {
+    const now = this.props as unknown as Record<string, unknown>;
+    return Object.entries(next).some(([key, value]) => now[key] !== value);
+  }
+
+  private press = (state: number, event: PointerEvent): void => {
+    if (event.button !== 0) return;
+    event.stopPropagation();
+    const row = event.currentTarget as SVGGElement;
+    const box = row.querySelector(".track")!.getBoundingClientRect();
+    row.setPointerCapture(event.pointerId);
+    this.pressed = { state, x: event.clientX, y: event.clientY, left: box.left, width: box.width, moved: false };
+  };
+
+  private drag = (event: PointerEvent): void => {
+    const { pressed } = this;
+    if (!pressed) return;
+    const [dx, dy] = [Math.abs(event.clientX - pressed.x), Math.abs(event.clientY - pressed.y)];
+    if (!pressed.moved && dy > STILL && dy > dx) {
+      // Up or down is no drag of a bar: the drawing moves.
+      this.pressed = null;
+      (event.currentTarget as Element).releasePointerCapture(event.pointerId);
+      return this.props.viewport.press(event);
+    }
+    if (dx > STILL) pressed.moved = true;
+    if (!pressed.moved) return;
+    const share = Math.min(1, Math.max(0, (event.clientX - pressed.left) / pressed.width));
+    this.props.store.drag(this.props.variable, pressed.state, Math.round(share * 100) / 100);
+  };
+
+  private release = (event: PointerEvent): void => {
+    const { pressed } = this;
+    const { store, variable } = this.props;
+    this.pressed = null;
+    if (!pressed) return;
+    store.set({ focus: [variable.number, pressed.state] });
+    if (pressed.moved) store.drop();
+    else if (event.shiftKey) store.toggleNot(variable, pressed.state);
+    else store.toggle(variable, pressed.state);
+  };
+
+  private cancel = (): void => {
+    if (this.pressed?.moved) this.props.store.drop();
+    this.pressed = null;
+  };
+
+  override render(props: Props) {
+    const { variable, place, size, weights, store } = props;
+    const kind = kindOf(weights);
+    const height = place.height ?? 0;
+    const shown = Math.min(variable.states.length, size.most);
+    const left = place.x - size.width / 2;
+    const classes = ["card", kind, variable.hidden ? "latent" : "", props.selected ? "selected" : "", props.near ? "near" : ""];
+    const open = (): void => store.select(variable.number);
+    return (
+      <g
+        class={classes.filter(Boolean).join(" ")}
+        transform={`translate(${left} ${place.y})`}
+        role="group"
+        aria-label={text.cardLabel(variable.title, variable.hidden)}
+        data-variable={variable.number}
+      >
+        <rect class="paper" width={size.width} height={height} rx="8" onClick={open} />
+        <g class="heading" onClick={open}>
+          <title>{variable.title}</title>
+          <path class="head" d={headPath(size.width, size.head - 4)} />
+          <text class="name" x={INSET + 2} y={size.head - 11}>
+            {fitted(variable.title, size.width - 2 * INSET - (kind === "none" ? 4 : 18), 13, 600)}
+          </text>
+          {kind !== "none" && <circle class="mark" cx={size.width - 14} cy={size.head / 2 - 2} r="4" />}
+        </g>
+        {variable.states.slice(0, shown).map((_, state) => this.row(state))}
+        {variable.states.length > shown && (
+          <text class="rest" x={INSET + 2} y={size.head + shown * size.row + 14} onClick={open}>
+            {text.more(variable.states.length - shown)}
+          </text>
+        )}
+        <text class="large" x={INSET} y={size.head - 9} aria-hidden="true">
+          {fitted(variable.title, size.width - 2 * INSET, 24, 600)}
+        </text>
+      </g>
+    );
+  }
+
+  private row(state: number) {
+    const { variable, size, beliefs, before, weights, focus } = this.props;
+    const kind = kindOf(weights);
+    const share = beliefs ? beliefs[state] : null;
+    const full = size.width - 2 * INSET;
+    const own = kind === "value" ? (observed(weights) === state ? "on" : "other") : weights?.[state] === 0 ? "off" : kind === "soft" ? "soft" : "";
+    const known = { on: text.observedState, off: text.excludedState, soft: text.softState, other: "", "": "" }[own];
+    const said = share === null ? "–" : percent(share);
+    const label = fitted(variable.states[state], full - 58, 12);
+    const top = size.head + state * size.row;
+    return (
+      <g
+        key={state}
+        class={`state ${share === null && own === "on" ? "" : own}`}
+        transform={`translate(${INSET} ${top})`}
+        role="button"
+        tabindex={focus === state ? 0 : -1}
+        aria-pressed={own === "on" ? "true" : own === "soft" ? "mixed" : "false"}
+        aria-label={text.stateLabel(variable.title, variable.states[state], said, known)}
+        data-state={state}
+        onPointerDown={(event: PointerEvent) => this.press(state, event)}
+        onPointerMove={this.drag}
+        onPointerUp={this.release}
+        onPointerCancel={this.cancel}
+      >
+        {label !== variable.states[state] && <title>{variable.states[state]}</title>}
+        <rect class="track" y="1" width={full} height={size.row - 2} rx="4" />
+        <rect class="bar" y="1" width={Math.round((share ?? 0) * full * 10) / 10} height={size.row - 2} rx={share ? 4 : 0} />
+        {before && share !== null && Math.abs(before[state] - share) > 5e-4 && (
+          <path class="ghost" d={`M${(before[state] * full).toFixed(2)} ${size.row - 7}v6`} />
+        )}
+        <text class="label" x="6" y={size.row / 2 + 4}>
+          {label}
+        </text>
+        <text class="share" x={full - 5} y={size.row / 2 + 4}>
+          {said}
+        </text>
+      </g>
+    );
+  }
+}
+
+function headPath(width: number, height: number): string {
+  return `M0 ${height}V8a8 8 0 0 1 8-8h${width - 16}a8 8 0 0 1 8 8v${height - 8}z`;
+}

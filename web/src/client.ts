@@ -1,0 +1,100 @@
+// The page's side of the worker: one question at a time, and of those that wait only the last is asked.
+
+import type { Places } from "./plan";
+import type { Answer, Document, Failure, Given, Studied } from "./protocol";
+
+declare const WORKER_SOURCE: string;
+
+function bytes(base64: string): ArrayBuffer {
+  const text = atob(base64);
+  const out = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at++) out[at] = text.charCodeAt(at);
+  return out.buffer;
+}
+
+type Said = Answer | Studied | Failure;
+
+interface Asked {
+  kind: "ask" | "study";
+  id: number;
+}
+
+/** Ask the server that the page came from. */
+async function asked(question: Asked): Promise<Said> {
+  try {
+    const response = await fetch(question.kind, { method: "POST", body: JSON.stringify(question) });
+    if (!response.ok) throw new Error(await response.text());
+    const said = await response.json();
+    if (said.error || question.kind === "study") return { ...said, id: question.id };
+    const arrays = (values: number[][]): Float64Array[] => values.map((one) => Float64Array.from(one));
+    const logLikelihood = said.logLikelihood ?? -Infinity;
+    return { ...said, id: question.id, logLikelihood, messages: null, beliefs: arrays(said.beliefs), others: arrays(said.others) };
+  } catch (error) {
+    return { id: question.id, error: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+interface Question {
+  text: object;
+  resolve: (answer: Answer | Studied | null) => void;
+  reject: (error: Error) => void;
+}
+
+export class Client {
+  private readonly worker: Pick<Worker, "postMessage">;
+  private asked: Question | null = null;
+  private waiting: Question | null = null;
+  private count = 0;
+
+  readonly buffer: ArrayBuffer;
+
+  constructor(text: Document, data: string | ArrayBuffer) {
+    if (text.served) {
+      this.buffer = new ArrayBuffer(0);
+      this.worker = { postMessage: (question: Asked) => void asked(question).then((said) => this.answered(said)) };
+      return;
+    }
+    const address = URL.createObjectURL(new Blob([WORKER_SOURCE], { type: "text/javascript" }));
+    const worker = new Worker(address);
+    this.worker = worker;
+    worker.onmessage = (event: MessageEvent<Said>) => this.answered(event.data);
+    worker.onerror = (event) => this.answered({ id: this.count, error: event.message || "The worker failed." });
+    const buffer = (this.buffer = typeof data === "string" ? bytes(data) : data);
+    const places: Places = text.arrays;
+    const edges = text.variables.map((variable) => variable.edge);
+    this.worker.postMessage({ kind: "start", buffer, places, logScale: text.logScale, edges });
+  }
+
+  /** The answer; null if a later question took the place of this one before it was asked. */
+  ask(given: Given, messages = false): Promise<Answer | null> {
+    return this.put({ kind: "ask", given, messages }) as Promise<Answer | null>;
+  }
+
+  /** What speaks for a target, and what to ask next. */
+  study(given: Given, target: number): Promise<Studied | null> {
+    return this.put({ kind: "study", given, target }) as Promise<Studied | null>;
+  }
+
+  private put(text: object): Promise<Answer | Studied | null> {
+    return new Promise((resolve, reject) => {
+      this.waiting?.resolve(null);
+      this.waiting = { text, resolve, reject };
+      this.next();
+    });
+  }
+
+  private next(): void {
+    if (this.asked || !this.waiting) return;
+    this.asked = this.waiting;
+    this.waiting = null;
+    this.worker.postMessage({ ...this.asked.text, id: ++this.count });
+  }
+
+  private answered(said: Said): void {
+    const asked = this.asked;
+    this.asked = null;
+    if ("error" in said) asked?.reject(new Error(said.error));
+    else asked?.resolve(said);
+    this.next();
+  }
+}

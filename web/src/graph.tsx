@@ -1,0 +1,230 @@
+// The network as a graph of cards and arcs, with pan and zoom, and keys that move between bars.
+
+import { Component, createRef } from "preact";
+import { Card } from "./card";
+import { text } from "./text";
+import { Viewport } from "./viewport";
+import { FactorGraph, sentSoFar } from "./factor";
+import type { CardPlace, FactorText, GraphText } from "./protocol";
+import type { Store, Variable } from "./store";
+
+/** Cards whose bars move to their new length; those of more change at once, which takes less time. */
+const MOST_MOVING = 80;
+
+interface Props {
+  store: Store;
+  factor: boolean;
+  mounted: (graph: Graph) => void;
+}
+
+export class Graph extends Component<Props> {
+  private readonly svg = createRef<SVGSVGElement>();
+  private readonly group = createRef<SVGGElement>();
+  private readonly places: Map<number, CardPlace>;
+  private readonly paths: string[];
+  readonly viewport: Viewport;
+  private detach = (): void => {};
+  private panned = false;
+
+  private readonly graph: GraphText;
+
+  constructor(props: Props) {
+    super(props);
+    const { graph, factor } = props.store.document;
+    this.graph = props.factor && factor ? cardsOf(factor) : graph;
+    this.viewport = new Viewport(this.graph.width, this.graph.height);
+    this.places = new Map(this.graph.cards.map((card) => [card.edge, card]));
+    this.paths = this.graph.arcs.map(({ points }) => pathOf(points));
+  }
+
+  override componentDidMount(): void {
+    this.detach = this.viewport.attach(this.svg.current!, this.group.current!);
+    this.props.mounted(this);
+  }
+
+  override componentWillUnmount(): void {
+    this.detach();
+  }
+
+  /** The drawing, for export. */
+  get drawing(): SVGSVGElement {
+    return this.svg.current!;
+  }
+
+  /** Bring a variable into sight. */
+  reveal(variable: Variable): void {
+    const place = this.places.get(variable.edge)!;
+    const { width } = this.props.store.document.card;
+    this.viewport.show(place.x - width / 2, place.y, width, place.height ?? 0);
+  }
+
+  /** Give a state the keyboard. */
+  focusOn(number: number, state: number): void {
+    const { store } = this.props;
+    store.set({ focus: [number, state] });
+    this.reveal(store.variables[number]);
+    requestAnimationFrame(() => {
+      const selector = `[data-variable="${number}"] [data-state="${state}"]`;
+      this.svg.current?.querySelector<SVGGElement>(selector)?.focus({ preventScroll: true });
+    });
+  }
+
+  /** The size of the drawing. */
+  get size(): { width: number; height: number } {
+    return this.graph;
+  }
+
+  private key = (event: KeyboardEvent): void => {
+    const { store, factor } = this.props;
+    const row = (event.target as Element).closest?.("[data-state]");
+    const card = row?.closest("[data-variable]");
+    if (!row || !card || event.ctrlKey || event.metaKey || event.altKey) return;
+    const variable = store.variables[Number(card.getAttribute("data-variable"))];
+    const state = Number(row.getAttribute("data-state"));
+    const shown = Math.min(variable.states.length, store.document.card.most);
+    const acts: Record<string, () => void> = {
+      Enter: () => store.toggle(variable, state),
+      " ": () => store.toggle(variable, state),
+      n: () => store.toggleNot(variable, state),
+      "+": () => store.nudge(variable, state, 0.05),
+      "=": () => store.nudge(variable, state, 0.05),
+      "-": () => store.nudge(variable, state, -0.05),
+      Delete: () => store.takeBack(variable),
+      Backspace: () => store.takeBack(variable),
+      i: () => store.select(variable.number),
+      m: () => factor && store.choose({ kind: "wire", edge: variable.edge }),
+      ArrowDown: () => (state + 1 < shown ? this.focusOn(variable.number, state + 1) : this.go(variable, 0, 1)),
+      ArrowUp: () => (state > 0 ? this.focusOn(variable.number, state - 1) : this.go(variable, 0, -1)),
+      ArrowLeft: () => this.go(variable, -1, 0),
+      ArrowRight: () => this.go(variable, 1, 0),
+    };
+    const act = acts[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    if (!act) return;
+    event.preventDefault();
+    event.stopPropagation();
+    act();
+  };
+
+  /** To the nearest card in a direction. */
+  private go(from: Variable, dx: number, dy: number): void {
+    const { store } = this.props;
+    const here = this.places.get(from.edge)!;
+    let best = -1;
+    let least = Infinity;
+    for (const variable of store.variables) {
+      const there = this.places.get(variable.edge)!;
+      const [x, y] = [there.x - here.x, there.y - here.y];
+      const ahead = dx * x + dy * y;
+      const aside = Math.abs(dx ? y : x);
+      if (variable === from || ahead <= 1) continue;
+      const distance = ahead + 3 * aside;
+      if (distance < least) [least, best] = [distance, variable.number];
+    }
+    if (best >= 0) this.focusOn(best, 0);
+  }
+
+  private press = (event: PointerEvent): void => {
+    if (event.button !== 0 || (event.target as Element).closest(".state")) return;
+    this.panned = false;
+    this.viewport.press(event);
+  };
+
+  private move = (event: PointerEvent): void => {
+    this.viewport.move(event);
+    this.panned ||= this.svg.current!.hasPointerCapture(event.pointerId);
+  };
+
+  private release = (event: PointerEvent): void => {
+    this.viewport.release(event);
+    const empty = event.target === this.svg.current;
+    const { selected, chosen } = this.props.store.seen;
+    if (empty && !this.panned && (selected >= 0 || chosen)) this.props.store.select(-1);
+  };
+
+  override render({ store, factor }: Props) {
+    const { card, kind } = store.document;
+    const { graph } = this;
+    const { answer, before, changes, selected, focus, evidence } = store.seen;
+    const chosen = selected >= 0 ? store.variables[selected].edge : -2;
+    const edges = graph.cards.map((place) => place.edge);
+    const touches = (ends: [number, number]): boolean => edges[ends[0]] === chosen || edges[ends[1]] === chosen;
+    const near = new Set(graph.arcs.filter(({ ends }) => touches(ends)).flatMap(({ ends }) => ends.map((end) => edges[end])));
+    const sent = factor ? sentSoFar(store) : null;
+    const arrived = (edge: number): boolean => !sent || (sent.has(edge, true) && sent.has(edge, false));
+    const impossible = answer?.logLikelihood === -Infinity;
+    return (
+      <svg
+        ref={this.svg}
+        class={`graph ${chosen >= 0 ? "chosen" : ""} ${graph.cards.length > MOST_MOVING ? "still" : ""}`}
+        role="group"
+        aria-label={text.graphLabel}
+        onPointerDown={this.press}
+        onPointerMove={this.move}
+        onPointerUp={this.release}
+        onPointerCancel={this.release}
+        onKeyDown={this.key}
+      >
+        <defs>
+          <marker id="tip" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse">
+            <path class="tip" d="M0 0.5L8 4L0 7.5z" />
+          </marker>
+        </defs>
+        <g ref={this.group}>
+          <g class="arcs" aria-hidden="true">
+            {graph.arcs.map(({ ends }, number) => (
+              <path
+                key={number}
+                class={touches(ends) ? "arc near" : "arc"}
+                d={this.paths[number]}
+                marker-end={kind === "markov" ? undefined : "url(#tip)"}
+              />
+            ))}
+          </g>
+          {factor && store.document.factor && <FactorGraph store={store} view={store.document.factor} />}
+          {graph.cards.map((place, number) => {
+            const variable = store.byEdge.get(place.edge);
+            if (!variable) return <rect key={`f${number}`} class="square" x={place.x - 10} y={place.y + 3} width="20" height="20" rx="3"><title>{place.factor}</title></rect>;
+            return (
+              <Card
+                key={number}
+                store={store}
+                viewport={this.viewport}
+                variable={variable}
+                place={place}
+                size={card}
+                beliefs={answer && !impossible && arrived(variable.edge) ? answer.beliefs[variable.number] : null}
+                before={changes && before ? before.beliefs[variable.number] : null}
+                weights={evidence.get(variable.edge)}
+                selected={selected === variable.number}
+                focus={focus[0] === variable.number ? focus[1] : -1}
+                near={near.has(variable.edge)}
+              />
+            );
+          })}
+        </g>
+      </svg>
+    );
+  }
+}
+
+/** The cards of a factor graph: below the messages of their wires. */
+function cardsOf(factor: FactorText): GraphText {
+  const cards = factor.wires.filter((wire) => wire.height);
+  return {
+    width: factor.width,
+    height: factor.height,
+    cards: cards.map((wire) => ({ edge: wire.edge, x: wire.x, y: wire.y + factor.wire.height, height: wire.height })),
+    arcs: [],
+  };
+}
+
+/** A line, then a curve of three points and a line, and so on. */
+function pathOf(points: [number, number][]): string {
+  const [first, second, ...rest] = points;
+  let path = `M${first}L${second}`;
+  for (let at = 0; at + 2 < rest.length; at += 4) {
+    path += `C${rest[at]} ${rest[at + 1]} ${rest[at + 2]}`;
+    if (rest[at + 3]) path += `L${rest[at + 3]}`;
+  }
+  return path;
+}

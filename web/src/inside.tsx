@@ -1,0 +1,218 @@
+// Beside the factor graph: the messages of a wire in numbers, the table of a block as a heat map, and the stepping.
+
+import { Component } from "preact";
+import { blockTitle, sentSoFar } from "./factor";
+import { percent } from "./format";
+import { text } from "./text";
+import type { BlockPlace } from "./protocol";
+import type { Sending } from "./sending";
+import type { Store } from "./store";
+
+export function Inside({ store }: { store: Store }) {
+  const { chosen } = store.seen;
+  if (chosen?.kind === "wire") return <WireDetail store={store} edge={chosen.edge} />;
+  return chosen ? <BlockDetail key={`${chosen.block.kind}${chosen.block.number}`} store={store} block={chosen.block} /> : null;
+}
+
+function Heading({ store, title }: { store: Store; title: string }) {
+  return (
+    <header>
+      <h2 dir="auto">{title}</h2>
+      <button class="quiet" aria-label={text.close} title={text.close} onClick={() => store.choose(null)}>×</button>
+    </header>
+  );
+}
+
+const MOST_ROWS = 60;
+
+function WireDetail({ store, edge }: { store: Store; edge: number }) {
+  const { title, states } = store.wire(edge);
+  const messages = store.seen.answer?.messages;
+  const sent = sentSoFar(store);
+  const { plan } = store.factor;
+  if (!messages) return null;
+  const [forward, backward] = [messages.forward[edge], messages.backward[edge]];
+  const total = forward.reduce((sum, value, state) => sum + value * backward[state], 0);
+  const ends = store.document.factor!.blocks.filter((block) => block.from === undefined && touches(plan, block, edge));
+  const value = (there: boolean, share: number): string => (there ? percent(share) : "–");
+  return (
+    <section class="detail">
+      <Heading store={store} title={title} />
+      <table>
+        <thead>
+          <tr><th>{text.state}</th><th class="number forward">{text.forward}</th><th class="number backward">{text.backward}</th><th class="number">{text.product}</th></tr>
+        </thead>
+        <tbody>
+          {states.slice(0, MOST_ROWS).map((name, state) => (
+            <tr key={state}>
+              <th scope="row" dir="auto">{name}</th>
+              <td class="number">{value(sent.has(edge, true), forward[state])}</td>
+              <td class="number">{value(sent.has(edge, false), backward[state])}</td>
+              <td class="number">{value(sent.has(edge, true) && sent.has(edge, false) && total > 0, (forward[state] * backward[state]) / total)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {states.length > MOST_ROWS && <p class="note">{text.more(states.length - MOST_ROWS)}</p>}
+      <p class="note">{text.between}</p>
+      <div class="buttons">
+        {ends.map((block) => <button key={`${block.kind}${block.number}`} onClick={() => store.choose({ kind: "block", block })}>{blockTitle(store, block)}</button>)}
+      </div>
+    </section>
+  );
+}
+
+function touches(plan: Store["factor"]["plan"], block: BlockPlace, edge: number): boolean {
+  return edgesOf(plan, block).includes(edge);
+}
+
+function edgesOf(plan: Store["factor"]["plan"], block: BlockPlace): number[] {
+  if (block.kind === "siso") return [plan.sisoInput[block.number], plan.sisoOutput[block.number]];
+  if (block.kind !== "diverter") return [plan.sourceEdge[block.number]];
+  return Array.from(plan.legEdge.subarray(plan.legStart[block.number], plan.legStart[block.number + 1]));
+}
+
+const MOST_CELLS = 4000;
+
+class BlockDetail extends Component<{ store: Store; block: BlockPlace }, { sorted: boolean }> {
+  override state = { sorted: false };
+
+  override render({ store, block }: { store: Store; block: BlockPlace }) {
+    const { plan } = store.factor;
+    const edges = edgesOf(plan, block);
+    return (
+      <section class="detail">
+        <Heading store={store} title={blockTitle(store, block)} />
+        <p class="note">{text.kinds[block.kind]}</p>
+        {block.kind === "siso" && this.table(store, plan, block.number)}
+        {(block.kind === "source" || block.kind === "factor") && this.prior(store, plan, block.number)}
+        {block.kind === "diverter" && <p class="note">{text.joint(plan.diverterSize[block.number], edges.length)}</p>}
+        <div class="buttons">
+          {edges.slice(0, 30).map((edge) => <button key={edge} onClick={() => store.choose({ kind: "wire", edge })}>{store.wire(edge).title}</button>)}
+        </div>
+      </section>
+    );
+  }
+
+  private table(store: Store, plan: Store["factor"]["plan"], siso: number) {
+    const table = plan.sisoTable[siso];
+    const [rows, columns] = plan.tableShape.subarray(2 * table, 2 * table + 2);
+    const first = plan.tableOffset[table];
+    if (rows * columns > MOST_CELLS) return <p class="note">{text.tooLarge(rows, columns)}</p>;
+    const values = Array.from({ length: rows }, (_, row) => Array.from(plan.values.subarray(first + row * columns, first + (row + 1) * columns)));
+    const order = values.map((_, row) => row);
+    const peak = (row: number): number => values[row].indexOf(Math.max(...values[row]));
+    if (this.state.sorted) order.sort((a, b) => peak(a) - peak(b) || values[b][peak(b)] - values[a][peak(a)]);
+    const [inputs, outputs] = [store.wire(plan.sisoInput[siso]).states, store.wire(plan.sisoOutput[siso]).states];
+    return (
+      <>
+        <button aria-pressed={this.state.sorted} onClick={() => this.setState({ sorted: !this.state.sorted })}>{text.sorted}</button>
+        <div class="scroll">
+          <table class="heat">
+            <thead><tr><th /> {outputs.map((name, column) => <th key={column} dir="auto">{name}</th>)}</tr></thead>
+            <tbody>
+              {order.map((row) => (
+                <tr key={row}>
+                  <th scope="row" dir="auto">{inputs[row]}</th>
+                  {values[row].map((value, column) => <Cell key={column} value={value} />)}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      </>
+    );
+  }
+
+  private prior(store: Store, plan: Store["factor"]["plan"], source: number) {
+    const edge = plan.sourceEdge[source];
+    const values = plan.values.subarray(plan.sourceAt[source], plan.sourceAt[source] + plan.cardinality[edge]);
+    const { states } = store.wire(edge);
+    return (
+      <div class="scroll">
+        <table class="heat">
+          <tbody>
+            {Array.from(values.subarray(0, MOST_ROWS), (value, state) => (
+              <tr key={state}><th scope="row" dir="auto">{states[state] ?? state}</th><Cell value={value} /></tr>
+            ))}
+          </tbody>
+        </table>
+        {values.length > MOST_ROWS && <p class="note">{text.more(values.length - MOST_ROWS)}</p>}
+      </div>
+    );
+  }
+}
+
+function Cell({ value }: { value: number }) {
+  const shade = Math.round(Math.min(1, Math.max(0, value)) * 10);
+  return <td class={`number heat${shade}`}>{value === 0 ? "0" : value < 0.005 ? "<.01" : value.toFixed(2)}</td>;
+}
+
+/** In words, what the last message was. */
+export function sentence(store: Store, sending: Sending): string {
+  const { plan } = store.factor;
+  const messages = store.seen.answer?.messages;
+  const wire = store.wire(sending.edge).title;
+  const known = messages && (sending.isForward ? messages.knownForward : messages.knownBackward)[sending.edge];
+  if (sending.sender === "source") return text.sentSource(wire);
+  if (sending.sender === "factor") return text.sentFactor(wire);
+  if (sending.sender === "diverter") {
+    const others = plan.legStart[sending.block + 1] - plan.legStart[sending.block] - 1;
+    return text.sentDiverter(wire, sending.isForward, others) + (known || sending.isForward ? "" : ` ${text.ones}`);
+  }
+  const [input, output] = [plan.sisoInput[sending.block], plan.sisoOutput[sending.block]].map((edge) => store.wire(edge).title);
+  if (sending.isForward) return text.sentForward(input, output);
+  return text.sentBackward(input, output) + (known ? "" : ` ${text.ones}`);
+}
+
+export class Stepper extends Component<{ store: Store }> {
+  private timer: ReturnType<typeof setInterval> | null = null;
+
+  override componentWillUnmount(): void {
+    this.stop();
+  }
+
+  private stop(): void {
+    if (this.timer) clearInterval(this.timer);
+    this.timer = null;
+  }
+
+  private play = (): void => {
+    const { store } = this.props;
+    if (this.timer) this.stop();
+    else {
+      const { sends } = store.factor;
+      if (store.seen.step === null || store.seen.step >= sends.length) store.goTo(0);
+      this.timer = setInterval(() => {
+        store.goTo((store.seen.step ?? 0) + 1);
+        if ((store.seen.step ?? 0) >= sends.length) this.stop();
+        this.setState({});
+      }, Math.max(60, Math.min(900, 20_000 / sends.length)));
+    }
+    this.setState({});
+  };
+
+  override render({ store }: { store: Store }) {
+    const { sends } = store.factor;
+    const { step, evidence } = store.seen;
+    const at = step ?? sends.length;
+    const last = at > 0 ? sends[at - 1] : null;
+    const rounds = sends.length ? sends[sends.length - 1].round : 0;
+    const go = (to: number | null): void => (this.stop(), store.goTo(to), this.setState({}));
+    return (
+      <section class="stepper" aria-label={text.step}>
+        <div class="buttons">
+          <button aria-label={text.stepBack} title={text.stepBack} disabled={at === 0} onClick={() => go(at - 1)}>‹</button>
+          <button onClick={this.play}>{this.timer ? text.pause : text.play}</button>
+          <button aria-label={text.stepOn} title={text.stepOn} disabled={at === sends.length} onClick={() => go(at + 1)}>›</button>
+          <input type="range" min="0" max={sends.length} value={at} aria-label={text.step} onInput={(event) => go(Number(event.currentTarget.value))} />
+          <button disabled={step === null} onClick={() => go(null)}>{text.allSent}</button>
+        </div>
+        <p dir="auto" role="status">
+          <b>{last ? text.sentCount(last.round, rounds, at, sends.length) : text.start}</b>{" "}
+          {last ? sentence(store, last) : text.boundary(evidence.size)}
+        </p>
+      </section>
+    );
+  }
+}

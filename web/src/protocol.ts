@@ -1,0 +1,156 @@
+// What the page and its worker say to each other, and what the page carries.
+
+import type { Places } from "./plan";
+
+export type Label = string | number | boolean;
+
+export interface VariableText {
+  edge: number;
+  name: string;
+  states: number | Label[];
+  hidden?: boolean;
+}
+
+export interface CardPlace {
+  edge: number;
+  x: number;
+  y: number;
+  height?: number;
+  factor?: string;
+}
+
+export interface GraphText {
+  width: number;
+  height: number;
+  cards: CardPlace[];
+  arcs: { ends: [number, number]; points: [number, number][] }[];
+}
+
+export interface WirePlace {
+  edge: number;
+  x: number;
+  y: number;
+  height?: number; // of its card, if it has one
+  name?: string;
+  states?: number | Label[];
+}
+
+export interface BlockPlace {
+  kind: "source" | "factor" | "siso" | "diverter";
+  number: number;
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+  from?: number; // the bar above that this one goes on with
+}
+
+export interface FactorText {
+  width: number;
+  height: number;
+  wire: { width: number; label: number; glyph: number; height: number };
+  box: { width: number; height: number; bar: number };
+  wires: WirePlace[];
+  blocks: BlockPlace[];
+  lines: [number, number][][];
+}
+
+export interface Document {
+  format: number;
+  title: string;
+  kind: "bayesian" | "markov" | "network" | "estimator";
+  source: string;
+  logScale: number;
+  arrays: Places;
+  /** Whether the model is with the server that the page came from. */
+  served?: boolean;
+  variables: VariableText[];
+  card: { width: number; head: number; row: number; foot: number; most: number };
+  graph: GraphText;
+  factor: FactorText | null;
+  /** Of an estimator: the variable it predicts, and how the values of its columns become states. */
+  target?: string | null;
+  columns?: ColumnText[];
+}
+
+export interface ColumnText {
+  name: string;
+  missing: string[];
+  edges?: number[];
+}
+
+/** The weight of every state of an edge. */
+export type Weights = readonly number[];
+export type Given = readonly (readonly [number, Weights])[];
+
+export interface Start {
+  kind: "start";
+  buffer: ArrayBuffer;
+  places: Places;
+  logScale: number;
+  edges: number[];
+}
+
+export interface Ask {
+  kind: "ask";
+  id: number;
+  given: Given;
+  /** Whether all messages are wanted, too. */
+  messages: boolean;
+}
+
+/** Both messages of every edge, each summing to one, and whether anything is known behind them. */
+export interface AllMessages {
+  forward: Float64Array[];
+  backward: Float64Array[];
+  knownForward: Uint8Array;
+  knownBackward: Uint8Array;
+}
+
+export interface Answer {
+  id: number;
+  /** -Infinity for evidence that cannot be. */
+  logLikelihood: number;
+  /** By variable of the document, in order. */
+  beliefs: Float64Array[];
+  /** What the rest of the network says of each variable, without the evidence on it. */
+  others: Float64Array[];
+  /** Edges whose evidence cannot go together; empty if it can, or if the search would take too long. */
+  conflict: number[];
+  messages: AllMessages | null;
+  milliseconds: number;
+}
+
+/** What is asked beside beliefs: what speaks for a target, and what to ask next. */
+export interface Study {
+  kind: "study";
+  id: number;
+  given: Given;
+  target: number; // an edge
+}
+
+export interface Studied {
+  id: number;
+  /** By variable of the document: the expected reduction of the entropy of the target, in bits, if it were observed. */
+  gains: number[];
+  /** The entropy of the target, in bits. */
+  entropy: number;
+  explanation: Explanation | null;
+  /** The state of every variable of the document in the likeliest assignment, and its log-probability. */
+  assignment: number[];
+  logProbability: number;
+}
+
+/** What speaks for the likeliest state of the target, in nats of log-odds: prior + contributions = logOdds. */
+export interface Explanation {
+  state: number;
+  probability: number;
+  prior: number;
+  contributions: [number, number][]; // by edge
+  logOdds: number;
+}
+
+export interface Failure {
+  id: number;
+  error: string;
+}

@@ -1,0 +1,108 @@
+// What leaves the page: its address, the evidence as a line of Python and a command line, and the drawing as a picture.
+
+import { kindOf, observed } from "./evidence";
+import type { Label } from "./protocol";
+import type { Store } from "./store";
+
+function literal(label: Label): string {
+  if (typeof label === "boolean") return label ? "True" : "False";
+  return typeof label === "number" ? String(label) : quoted(label);
+}
+
+/** A string of Python: JSON but for halves of surrogate pairs and what cannot be seen, which JSON may leave as they are. */
+function quoted(value: string): string {
+  const escaped = JSON.stringify(value).replace(/[^\x20-\x7e]/gu, (letter) => {
+    if (/\p{L}|\p{N}|\p{P}|\p{S}|\p{M}/u.test(letter)) return letter;
+    const code = letter.codePointAt(0)!;
+    return code > 0xffff ? `\\U${code.toString(16).padStart(8, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
+  });
+  return escaped;
+}
+
+function shell(value: string): string {
+  return /^[\w@%+=:,./-]+$/.test(value) ? value : `'${value.replaceAll("'", `'\\''`)}'`;
+}
+
+/** `model.propagate({...})`, with the evidence of the page. */
+export function pythonLine(store: Store): string {
+  const known = store.variables.flatMap((variable) => {
+    const weights = store.weights(variable);
+    if (!weights) return [];
+    const state = observed(weights);
+    const value = state >= 0 ? literal(variable.labels[state]) : `[${weights.join(", ")}]`;
+    return [`${quoted(variable.name)}: [${value}]`];
+  });
+  return `model.propagate({${known.join(", ")}})`;
+}
+
+/** The question to `fgrn query`; null for a model that it does not answer for. */
+export function commandLine(store: Store): string | null {
+  const { kind, source } = store.document;
+  if (kind !== "bayesian" && kind !== "markov") return null;
+  const known = store.variables.flatMap((variable) => {
+    const weights = store.weights(variable);
+    if (!weights) return [];
+    const state = observed(weights);
+    if (state >= 0) return [`${variable.name}=${variable.labels[state]}`];
+    if (kindOf(weights) !== "not") return [`${variable.name}=[${weights.join(",")}]`];
+    return weights.flatMap((weight, other) => (weight ? [] : [`${variable.name}!=${variable.labels[other]}`]));
+  });
+  return ["fgrn query", shell(source || "MODEL"), ...known.map((one) => `--given ${shell(one)}`)].join(" ");
+}
+
+const DRAWN = [
+  "fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "fill-opacity", "font-family", "font-size",
+  "font-weight", "text-anchor", "text-decoration", "display", "visibility",
+];
+
+/** The drawing as a picture of its own: styles are written into it, and all of it is in sight. */
+export function svgOf(drawing: SVGSVGElement, width: number, height: number): string {
+  const copy = drawing.cloneNode(true) as SVGSVGElement;
+  const [from, to] = [drawing, copy].map((one) => [...one.querySelectorAll("*")]);
+  to.forEach((element, at) => {
+    const style = getComputedStyle(from[at]);
+    for (const name of DRAWN) element.setAttribute(name, style.getPropertyValue(name));
+    for (const name of ["class", "tabindex", "role", "aria-pressed"]) element.removeAttribute(name);
+  });
+  copy.removeAttribute("class");
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  copy.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  copy.setAttribute("width", String(width));
+  copy.setAttribute("height", String(height));
+  copy.querySelector("g")?.removeAttribute("transform");
+  const paper = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  for (const [name, value] of Object.entries({ width, height, fill: getComputedStyle(document.body).backgroundColor }))
+    paper.setAttribute(name, String(value));
+  copy.prepend(paper);
+  return new XMLSerializer().serializeToString(copy);
+}
+
+const MOST_PIXELS = 4e7;
+
+/** The same as pixels, twice as many each way where that is not too many. */
+export async function pngOf(svg: string, width: number, height: number): Promise<Blob> {
+  const scale = Math.min(2, Math.sqrt(MOST_PIXELS / (width * height)));
+  const image = new Image();
+  const address = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
+  try {
+    image.src = address;
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    canvas.width = Math.round(width * scale);
+    canvas.height = Math.round(height * scale);
+    canvas.getContext("2d")!.drawImage(image, 0, 0, canvas.width, canvas.height);
+    return await new Promise((resolve, reject) =>
+      canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("no picture"))), "image/png"),
+    );
+  } finally {
+    URL.revokeObjectURL(address);
+  }
+}
+
+export function download(data: Blob, name: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(data);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}

@@ -1,0 +1,342 @@
+// What the page knows and shows: the evidence with its history, the answer of the worker, and what is selected.
+
+import { Client } from "./client";
+import { type Evidence, kindOf, observed, oneState, toggledNot, weightsFor, withWeights } from "./evidence";
+import { readable } from "./format";
+import { addressOf, readAddress } from "./address";
+import { text } from "./text";
+import { stateOf, tableOf, UNSEEN, type Table } from "./table";
+import { planOf, programOf, type Plan } from "./plan";
+import { sendings, type Sending } from "./sending";
+import type { Answer, BlockPlace, Document, Given, Label, Studied, Weights } from "./protocol";
+
+export interface Variable {
+  number: number;
+  edge: number;
+  name: string;
+  title: string;
+  labels: Label[];
+  states: string[];
+  hidden: boolean;
+}
+
+export interface Seen {
+  evidence: Evidence;
+  past: Evidence[];
+  future: Evidence[];
+  answer: Answer | null;
+  /** What is compared with: beliefs without evidence, or those that were pinned. */
+  before: Answer | null;
+  pinned: boolean;
+  changes: boolean;
+  selected: number;
+  /** The variable and state that have the keyboard. */
+  focus: [number, number];
+  notice: string;
+  failure: string;
+  help: boolean;
+  busy: boolean;
+  view: View;
+  /** A wire or block of the factor graph. */
+  chosen: Chosen | null;
+  /** How many messages have been sent while stepping; null for all. */
+  step: number | null;
+  /** The variable that is asked about, or -1. */
+  target: number;
+  studied: Studied | null;
+  table: Table | null;
+  row: number;
+}
+
+export type View = "graph" | "factor";
+export type Chosen = { kind: "wire"; edge: number } | { kind: "block"; block: BlockPlace };
+
+export class Store {
+  readonly variables: Variable[];
+  readonly byEdge: Map<number, Variable>;
+  seen: Seen;
+  prior: Answer | null = null;
+  changed: () => void = () => {};
+  private readonly client: Client;
+  private readonly dragStart: { evidence: Evidence | null } = { evidence: null };
+
+  constructor(
+    readonly document: Document,
+    arrays: string,
+  ) {
+    this.variables = document.variables.map((one, number) => {
+      const labels = typeof one.states === "number" ? Array.from({ length: one.states }, (_, k) => k) : one.states;
+      const states = labels.map(readable);
+      return { number, edge: one.edge, name: one.name, title: readable(one.name), labels, states, hidden: !!one.hidden };
+    });
+    this.byEdge = new Map(this.variables.map((variable) => [variable.edge, variable]));
+    this.client = new Client(document, arrays);
+    this.seen = {
+      evidence: new Map(), past: [], future: [], answer: null, before: null, pinned: false, changes: true, selected: -1,
+      focus: [0, 0], notice: "", failure: "", help: false, busy: false, view: "graph",
+      chosen: null, step: null, target: this.predicted, studied: null, table: null, row: 0,
+    };
+  }
+
+  /** Ask what is believed without evidence, then with what the address says. */
+  async begin(address: string): Promise<void> {
+    try {
+      this.prior = await this.client.ask([]);
+    } catch (error) {
+      this.set({ failure: String(error instanceof Error ? error.message : error) });
+      return;
+    }
+    const said = readAddress(address, this);
+    this.set({ answer: this.prior, before: this.prior, changes: said.changes, selected: said.selected, view: said.view, target: said.target });
+    void this.study();
+    if (said.evidence.size || said.view === "factor") await this.give(said.evidence, false);
+  }
+
+  set(part: Partial<Seen>): void {
+    this.seen = { ...this.seen, ...part };
+    this.changed();
+  }
+
+  /** Take evidence as what is known, and ask what follows; `kept`: what was known before can be undone to. */
+  async give(evidence: Evidence, kept = true): Promise<void> {
+    const { past, evidence: before } = this.seen;
+    const history = kept ? { past: [...past.slice(-199), before], future: [] } : {};
+    // Drawn with the answer, which comes at once, unless it does not.
+    this.seen = { ...this.seen, evidence, ...history, notice: "", busy: true };
+    const late = setTimeout(this.changed, 80);
+    await this.ask();
+    clearTimeout(late);
+  }
+
+  private async ask(): Promise<void> {
+    const { evidence } = this.seen;
+    try {
+      const answer = await this.client.ask(this.given(evidence), this.seen.view === "factor");
+      if (answer) this.set({ answer, busy: this.seen.evidence !== evidence });
+      if (answer) void this.study();
+    } catch (error) {
+      this.set({ failure: String(error instanceof Error ? error.message : error), busy: false });
+    }
+    this.remember();
+  }
+
+  /** What is believed given other evidence than that of the page. */
+  believed(given: Given): Promise<Answer | null> {
+    return this.client.ask(given);
+  }
+
+  /** Evidence in the order of the variables. */
+  given(evidence: Evidence): Given {
+    return this.variables.flatMap(({ edge }) => (evidence.has(edge) ? [[edge, evidence.get(edge)!] as const] : []));
+  }
+
+  private remember(): void {
+    try {
+      history.replaceState(null, "", addressOf(this));
+    } catch {
+      // a frame without an address of its own
+    }
+  }
+
+  // A target
+
+  /** The variable that an estimator predicts, or -1. */
+  get predicted(): number {
+    const { target } = this.document;
+    return target ? this.variables.findIndex((one) => one.name === target) : -1;
+  }
+
+  private background: Client | null = null; // of its own, so that beliefs need not wait
+
+  aim(target: number): void {
+    this.set({ target, studied: null });
+    this.remember();
+    void this.study();
+  }
+
+  private async study(): Promise<void> {
+    const { target, answer, evidence } = this.seen;
+    if (target < 0 || !answer || answer.logLikelihood === -Infinity) return this.set({ studied: null });
+    this.background ??= new Client(this.document, this.client.buffer);
+    const studied = await this.background.study(this.given(evidence), this.variables[target].edge);
+    if (studied && evidence === this.seen.evidence && target === this.seen.target) this.set({ studied });
+  }
+
+  // A table of rows
+
+  /** Read a table, and take its first row as what is known. */
+  open(name: string, content: string): void {
+    const table = tableOf(name, content);
+    const known = table.columns.filter((column) => this.variables.some((variable) => variable.name === column));
+    if (!table.rows.length || !known.length) return this.set({ notice: text.noTable(name) });
+    this.set({ table, row: 0 });
+    void this.take(0);
+  }
+
+  /** Take a row of the table as what is known. */
+  take(row: number): void {
+    const { table } = this.seen;
+    if (!table || row < 0 || row >= table.rows.length) return;
+    const strange: string[] = [];
+    const known = new Map<number, Weights>();
+    for (const variable of this.variables) {
+      if (variable.number === this.predicted) continue; // it is what the row is asked for
+      const at = table.columns.indexOf(variable.name);
+      const value = at < 0 ? "" : (table.rows[row][at] ?? "");
+      const column = this.document.columns?.find((one) => one.name === variable.name);
+      const state = stateOf(value, variable.labels, column);
+      if (state === UNSEEN) strange.push(`${variable.title} = ${readable(value)}`);
+      if (state >= 0) known.set(variable.edge, oneState(variable.states.length, state));
+    }
+    this.set({ row });
+    void this.give(known).then(() => strange.length && this.set({ notice: text.unseen(row + 1, strange) }));
+  }
+
+  /** What the row of the table says of the variable that is predicted; "" if nothing. */
+  get truth(): string {
+    const { table, row } = this.seen;
+    const variable = this.variables[this.predicted];
+    const at = table && variable ? table.columns.indexOf(variable.name) : -1;
+    const value = at >= 0 ? (table!.rows[row][at] ?? "").trim() : "";
+    return value ? `${variable.title} = ${readable(value)}` : "";
+  }
+
+  // The factor graph
+
+  private planned: { plan: Plan; sends: Sending[] } | null = null;
+
+  /** The Plan, and the messages in the order in which they are sent. */
+  get factor(): { plan: Plan; sends: Sending[] } {
+    if (!this.planned) {
+      const plan = planOf(this.client.buffer, this.document.arrays);
+      const sends = sendings(plan, programOf(this.client.buffer, this.document.arrays, "everything"));
+      this.planned = { plan, sends };
+    }
+    return this.planned;
+  }
+
+  /** Any edge by its name and states, those of copies and product spaces included. */
+  wire(edge: number): { title: string; states: string[] } {
+    const variable = this.byEdge.get(edge);
+    if (variable) return variable;
+    const wire = this.document.factor?.wires.find((one) => one.edge === edge);
+    const states = wire?.states ?? 0;
+    const labels = typeof states === "number" ? Array.from({ length: states }, (_, k) => String(k)) : states.map(readable);
+    return { title: readable(wire?.name ?? `#${edge}`), states: labels };
+  }
+
+  async show(view: View): Promise<void> {
+    this.set({ view, step: null, chosen: null });
+    await this.ask();
+  }
+
+  choose(chosen: Chosen | null): void {
+    this.set({ chosen, selected: -1 });
+  }
+
+  goTo(step: number | null): void {
+    const last = this.factor.sends.length;
+    this.set({ step: step === null ? null : Math.min(last, Math.max(0, step)) });
+  }
+
+  // What people do
+
+  weights(variable: Variable): Weights | undefined {
+    return this.seen.evidence.get(variable.edge);
+  }
+
+  private put(variable: Variable, weights: Weights | null, kept = true): void {
+    void this.give(withWeights(this.seen.evidence, variable.edge, weights), kept);
+  }
+
+  toggle(variable: Variable, state: number): void {
+    const same = observed(this.weights(variable)) === state;
+    this.put(variable, same ? null : oneState(variable.states.length, state));
+  }
+
+  toggleNot(variable: Variable, state: number): void {
+    this.put(variable, toggledNot(this.weights(variable), variable.states.length, state));
+  }
+
+  takeBack(variable: Variable): void {
+    if (this.seen.evidence.has(variable.edge)) this.put(variable, null);
+  }
+
+  /** Change the weight of one state; others that have none yet weigh 1. */
+  weigh(variable: Variable, state: number, weight: number): void {
+    const before = this.weights(variable) ?? variable.states.map(() => 1);
+    this.put(variable, before.map((one, other) => (other === state ? weight : one)));
+  }
+
+  /** Bring the belief in a state to a share, by soft evidence. */
+  pull(variable: Variable, state: number, share: number, kept = true): void {
+    const rest = this.seen.answer?.others[variable.number];
+    const weights = rest && weightsFor(rest, state, share);
+    if (weights) this.put(variable, weights, kept);
+    else this.set({ notice: text.cannotReach(variable.states[state]) });
+  }
+
+  /** While a bar is dragged nothing is remembered; when it is let go, what was before can be undone to. */
+  drag(variable: Variable, state: number, share: number): void {
+    this.dragStart.evidence ??= this.seen.evidence;
+    this.pull(variable, state, share, false);
+  }
+
+  drop(): void {
+    const { evidence } = this.dragStart;
+    this.dragStart.evidence = null;
+    if (evidence && evidence !== this.seen.evidence)
+      this.set({ past: [...this.seen.past.slice(-199), evidence], future: [] });
+  }
+
+  nudge(variable: Variable, state: number, by: number): void {
+    const now = this.seen.answer?.beliefs[variable.number][state] ?? 0;
+    const share = Math.min(1, Math.max(0, Math.round((now + by) * 100) / 100));
+    this.pull(variable, state, share);
+  }
+
+  undo(): void {
+    const { past, future, evidence } = this.seen;
+    if (!past.length) return;
+    this.set({ past: past.slice(0, -1), future: [evidence, ...future] });
+    void this.give(past[past.length - 1], false);
+  }
+
+  redo(): void {
+    const { past, future, evidence } = this.seen;
+    if (!future.length) return;
+    this.set({ past: [...past, evidence], future: future.slice(1) });
+    void this.give(future[0], false);
+  }
+
+  clear(): void {
+    if (this.seen.evidence.size) void this.give(new Map());
+  }
+
+  pin(): void {
+    const pinned = !this.seen.pinned;
+    this.set({ pinned, before: pinned ? this.seen.answer : this.prior, changes: true });
+  }
+
+  showChanges(changes: boolean): void {
+    this.set({ changes });
+    this.remember();
+  }
+
+  select(number: number): void {
+    this.set({ selected: number, chosen: null });
+    this.remember();
+  }
+
+  /** The evidence on a variable in words. */
+  said(variable: Variable): string {
+    const weights = this.weights(variable);
+    const kind = kindOf(weights);
+    if (kind === "value") return `${variable.title} = ${variable.states[observed(weights)]}`;
+    if (kind === "not") {
+      const out = variable.states.filter((_, state) => weights![state] === 0);
+      return `${variable.title} ≠ ${out.join(", ")}`;
+    }
+    return kind === "soft" ? `${variable.title} ~ ${text.softState}` : variable.title;
+  }
+}

@@ -1,0 +1,160 @@
+// The worker: holds the model, and answers what is believed given some evidence.
+
+import { distribution, Messages, Model, type Evidence } from "./messages";
+import { ordersOf, planOf, programOf, type Program } from "./plan";
+import type { AllMessages, Answer, Ask, Explanation, Failure, Given, Start, Studied, Study } from "./protocol";
+
+/** A smaller probability counts as this one: a state that is ruled out has finite odds. */
+const FAINTEST = 1e-300;
+
+/** Known values times cells that a search for a conflict may visit. */
+const MOST_WORK = 2e8;
+
+class Inference {
+  private readonly model: Model;
+  private readonly beliefs: Program;
+  private readonly inward: Program;
+  private whole: Program | null = null;
+
+  constructor(private readonly start: Start) {
+    this.model = new Model(planOf(start.buffer, start.places));
+    this.beliefs = programOf(start.buffer, start.places, "beliefs");
+    this.inward = programOf(start.buffer, start.places, "inward");
+  }
+
+  answer({ id, given, messages: wanted }: Ask): Answer {
+    const begin = performance.now();
+    const messages = new Messages(this.model, evidenceOf(given));
+    const program = wanted ? this.everything : this.beliefs;
+    messages.run(program);
+    const logLikelihood = messages.logLikelihood(program) + this.start.logScale;
+    const { edges } = this.start;
+    return {
+      id,
+      logLikelihood,
+      beliefs: edges.map((edge) => distribution(messages.belief(edge))),
+      others: edges.map((edge) => distribution(messages.others(edge))),
+      conflict: logLikelihood === -Infinity ? this.conflict(given) : [],
+      messages: wanted ? this.shown(messages) : null,
+      milliseconds: performance.now() - begin,
+    };
+  }
+
+  private get everything(): Program {
+    return (this.whole ??= programOf(this.start.buffer, this.start.places, "everything"));
+  }
+
+  private shown(messages: Messages): AllMessages {
+    const edges = Array.from(this.model.plan.cardinality, (_, edge) => edge);
+    return {
+      forward: edges.map((edge) => distribution(messages.of(messages.forward, edge))),
+      backward: edges.map((edge) => distribution(messages.of(messages.backward, edge))),
+      knownForward: messages.knownForward,
+      knownBackward: messages.knownBackward,
+    };
+  }
+
+  /** What speaks for the target, what to ask next, and the likeliest states of all. */
+  study({ id, given, target }: Study): Studied {
+    const known = given.filter(([edge]) => edge !== target);
+    const { edges } = this.start;
+    const now = this.believed(known);
+    const beliefs = edges.map((edge) => distribution(now.belief(edge)));
+    const aim = distribution(now.belief(target));
+    const gains = edges.map(() => 0);
+    aim.forEach((share, state) => {
+      if (share <= 0) return;
+      const weights = Array.from(aim, (_, other) => (other === state ? 1 : 0));
+      const then = this.believed([...known, [target, weights]]);
+      edges.forEach((edge, at) => {
+        distribution(then.belief(edge)).forEach((value, other) => {
+          if (value > 0) gains[at] += (share * value * Math.log(value / beliefs[at][other])) / Math.LN2;
+        });
+      });
+    });
+    const entropy = -aim.reduce((sum, share) => sum + (share > 0 ? share * Math.log2(share) : 0), 0);
+    return { id, gains, entropy, explanation: this.explained(known, target, aim), ...this.likeliest(given) };
+  }
+
+  private believed(given: Given): Messages {
+    const messages = new Messages(this.model, evidenceOf(given));
+    messages.run(this.beliefs);
+    return messages;
+  }
+
+  /** How much each piece of evidence adds to the log-odds of a state: the mean over orders in which they become known. */
+  private explained(known: Given, target: number, aim: Float64Array): Explanation | null {
+    const orders = ordersOf(this.start.buffer, this.start.places, known.length);
+    if (!orders) return null;
+    const state = aim.indexOf(Math.max(...aim));
+    const odds = (some: Given): number => {
+      const belief = distribution(this.believed(some).belief(target));
+      const others = belief.reduce((sum, share, at) => (at === state ? sum : sum + share), 0);
+      return Math.log(Math.max(belief[state], FAINTEST)) - Math.log(Math.max(others, FAINTEST));
+    };
+    const [prior, logOdds] = [odds([]), odds(known)];
+    const sums = new Float64Array(known.length);
+    const ways = (known.length > 1 ? orders : orders.slice(0, 1)).flatMap((way) => [[...way], [...way].reverse()]);
+    for (const way of ways) {
+      let before = prior;
+      way.forEach((one, at) => {
+        const after = at + 1 < way.length ? odds(way.slice(0, at + 1).sort((a, b) => a - b).map((k) => known[k])) : logOdds;
+        sums[one] += after - before;
+        before = after;
+      });
+    }
+    const contributions = known.map(([edge], at): [number, number] => [edge, sums[at] / ways.length]);
+    return { state, probability: aim[state], prior, contributions, logOdds };
+  }
+
+  /** The states that are likeliest together: by max-marginals; of several such assignments the first. */
+  private likeliest(given: Given): { assignment: number[]; logProbability: number } {
+    const evidence = evidenceOf(given);
+    for (;;) {
+      const messages = new Messages(this.model, evidence, true);
+      messages.run(this.beliefs);
+      const best = this.start.edges.map((edge) => messages.belief(edge));
+      const assignment = best.map((values) => values.indexOf(Math.max(...values)));
+      const logProbability = messages.logLikelihood(this.beliefs) + this.start.logScale;
+      if (logProbability === -Infinity) return { assignment: [], logProbability };
+      const tied = best.findIndex((values, at) => values.some((value, state) => state !== assignment[at] && value > values[assignment[at]] - 1e-9));
+      if (tied < 0) return { assignment, logProbability };
+      const old = evidence.get(this.start.edges[tied]);
+      evidence.set(this.start.edges[tied], best[tied].map((_, state) => (state === assignment[tied] ? (old?.[state] ?? 0) : -Infinity)));
+    }
+  }
+
+  /** Edges whose evidence is impossible together, and possible without any one of them: found by leaving out. */
+  private conflict(given: Given): number[] {
+    const { diverterSize, values } = this.model.plan;
+    const cells = values.length + diverterSize.reduce((sum, size) => sum + size, 0);
+    if (cells * given.length > MOST_WORK) return [];
+    let kept = given;
+    for (const one of given) {
+      const rest = kept.filter((other) => other !== one);
+      const messages = new Messages(this.model, evidenceOf(rest));
+      messages.run(this.inward);
+      if (messages.logLikelihood(this.inward) === -Infinity) kept = rest;
+    }
+    return kept.map(([edge]) => edge);
+  }
+}
+
+function evidenceOf(given: Given): Evidence {
+  return new Map(given.map(([edge, weights]) => [edge, Float64Array.from(weights, Math.log)]));
+}
+
+let inference: Inference | null = null;
+
+self.onmessage = (event: MessageEvent<Start | Ask | Study>) => {
+  const said = event.data;
+  const id = said.kind === "start" ? -1 : said.id;
+  try {
+    if (said.kind === "start") inference = new Inference(said);
+    else if (said.kind === "study") self.postMessage(inference?.study(said));
+    else if (inference) self.postMessage(inference.answer(said));
+  } catch (error) {
+    const failure: Failure = { id, error: error instanceof Error ? error.message : String(error) };
+    self.postMessage(failure);
+  }
+};
