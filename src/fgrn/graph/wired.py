@@ -93,9 +93,9 @@ class WiredModel:
     def trained(self) -> tuple[dict[str, Any], ...]:
         """How it was taught: one mapping for each time, with rows, settings, likelihood, and how it was run.
 
-        "engine" and "merge" are those that were chosen where they were not given. A merge of None found out whether it
-        pays to count equal rows once; an engine of None is that of a table without missing values, whose rows are
-        counted without one.
+        "engine" and "merge" are those that were chosen where they were not given, "kernel" is the way the engine took.
+        A merge of None found out whether it pays to count equal rows once; an engine of None is that of a table without
+        missing values, whose rows are counted without one.
         """
         return self._trained
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from ..flow import em
 from ..flow.parameters import Parameters, Smoothing, Specification
 from ..tables.encoded import EncodedTable, Evidence
 from .checkpoints import Journal
+from .execution import Execution, starts_at_once
 from .run_identity import about
 
 EStepOf = Callable[[Evidence], em.EStep]
@@ -66,10 +67,14 @@ class Training:
             told = {"smoothing": self.smoothing, "holes": self.holes, **others, **(run or {})}
             described = partial(about, self.model, self.structure, self.spec, self.table, self.rule, told)
             keeper = journal.keeper(self.model, described)
-        learn = partial(em.learn, estep, self.spec, parameters, self.rule, smooth, self.watch, keeper)
+        at_once = starts_at_once(estep.method, self.rule, self.watch)
+        learn = partial(em.learn, estep, self.spec, parameters, self.rule, smooth, self.watch, keeper, at_once)
         learnt, history = learn() if keeper is None else keeper.finished(learn)
         ran = run or {"engine": None, "merge": None}  # rows are counted as they are
-        return learnt, history, em.record(history, self.table.rows, self.rule, self.smoothing, self.holes, ran)
+        how = Execution.of(ran["engine"], estep.method, self.table.rows, at_once)
+        history, ran = replace(history, execution=str(how)), {**ran, "kernel": how.kernel}
+        record = em.training_record(history, self.table.rows, self.rule, self.smoothing, self.holes, ran)
+        return learnt, history, record
 
 
 def estep_over(
