@@ -168,7 +168,7 @@ class Chain(Network):
             if not np.array_equal(weights, weights[np.flatnonzero(begins)][which]):
                 raise EvidenceError("All rows of a sequence have one weight: it counts as a whole.")
             sequences, inner = self._sequences(engine, plan, programs, evidence, options["threads"])
-            return Chained(sequences, inner, weights, options["expect"])
+            return Chained(sequences, inner, options["expect"])
 
         return along_rows
 
