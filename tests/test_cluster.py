@@ -477,7 +477,7 @@ def test_the_command_learns_on_a_cluster(
     assert (
         cli.main(["fit", str(tmp_path / "a.csv"), "--dask", address, "--hidden", "2", "-o", str(tmp_path / "x")]) == 1
     )
-    assert "turn it into Parquet" in capsys.readouterr().err
+    assert "Turn it into Parquet" in capsys.readouterr().err
 
 
 # What is wrong with rows
