@@ -25,12 +25,13 @@ from ..flow.counts import InMemory
 from ..flow.evidence import encode, known_names
 from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages, Round
-from ..flow.online import POWER, Decayed, Online
+from ..flow.online import POWER, Decayed, Online, expected, without_smoothing
+from ..flow.parameters import Smoothing
 from ..learning import checkpoints
 from ..learning.encoding import table_elsewhere
 from ..learning.execution import engine_for, merging
 from ..learning.layers import steps
-from ..learning.learn import EStepOf, Training, estep_over, online_of
+from ..learning.learn import EStepOf, Training, estep_over
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from ..queries.assignments import Assignments
@@ -298,10 +299,14 @@ class Network(WiredModel, Queries):
         settings.number("weight", weight, LearningError)
         if not weight:
             return Online(power, effective_size)
+        plan, values = self._plan(), self._parameters.values
         alone = self.propagate(None, parts=["marginal"], engine="reference")  # the same bits every time
-        beliefs = [alone.marginal(name)[0] for name in self._plan().names]
-        last = self._trained[-1] if self._trained else None
-        running = online_of(self._plan(), self._spec, self._parameters.values, beliefs, weight, effective_size, last)
+        running = expected(plan, values, [alone.marginal(name)[0] for name in plan.names])
+        if self._trained:
+            last = self._trained[-1]
+            rows = weight if effective_size is None else min(weight, last.get("weight", 0.0) + effective_size)
+            smoothing = Smoothing.of(self._spec, last.get("smoothing", 0.0))
+            running = without_smoothing(plan.layout, values, running, smoothing, rows)
         return Online(power, effective_size, 1, weight, running)
 
     def learn_by_layer(self, data: frames.Data, *, together: int = 0, **options: Any) -> list[em.History]:
@@ -457,18 +462,6 @@ class Network(WiredModel, Queries):
             raise FgrnError("This network has loops, on which only sums of messages are approximated.")
         encoded = self._encode(plan, evidence)
         return Assignments(plan, self._programs_for(plan, (), encoded), self._parameters.values, encoded)
-
-    def _rounds_needed(self, plan: Plan) -> int:
-        """The diameter; where blocks pause the pieces may be longer than the whole was."""
-        return self.diameter if plan is self._plans.get(frozenset()) else plan.reach
-
-    def _round_settings(self, plan: Plan, rounds: int | None, damping: float | None) -> tuple[int, float]:
-        rest = (0.0 if plan.is_tree else 0.5) if damping is None else damping
-        settings.number("damping", rest, below=1)
-        if rounds is None:
-            return (self._rounds_needed(plan) if plan.is_tree and rest == 0 else 500), rest
-        settings.whole("rounds", rounds, 0)
-        return rounds, rest
 
 
 def _row_by_row(engine: engines.Engine, plan: Plan, programs: Programs, evidence: Evidence, **options: Any) -> em.EStep:

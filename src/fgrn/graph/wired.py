@@ -170,3 +170,15 @@ class WiredModel:
                 self._programs.clear()
             self._programs[key] = Programs(plan, key[1])
         return self._programs[key]
+
+    def _rounds_needed(self, plan: Plan) -> int:
+        """The diameter; where blocks pause the pieces may be longer than the whole was."""
+        return self.diameter if plan is self._plans.get(frozenset()) else plan.reach
+
+    def _round_settings(self, plan: Plan, rounds: int | None, damping: float | None) -> tuple[int, float]:
+        rest = (0.0 if plan.is_tree else 0.5) if damping is None else damping
+        settings.number("damping", rest, below=1)
+        if rounds is None:
+            return (self._rounds_needed(plan) if plan.is_tree and rest == 0 else 500), rest
+        settings.whole("rounds", rounds, 0)
+        return rounds, rest

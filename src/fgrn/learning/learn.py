@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,9 +11,7 @@ import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence, LearningError
 from ..flow import em
-from ..flow.online import expected, without_smoothing
 from ..flow.parameters import Parameters, Smoothing, Specification
-from ..plan.plan import Plan
 from ..tables.encoded import EncodedTable, Evidence
 from .checkpoints import Journal
 from .execution import Execution, starts_at_once
@@ -91,24 +89,3 @@ def estep_over(
         return evidence.located(error if explain is None else explain(error, values=values, evidence=evidence), among)
 
     return em.Explained(make(evidence), told)
-
-
-def online_of(
-    plan: Plan,
-    spec: Specification,
-    values: np.ndarray,
-    beliefs: Sequence[np.ndarray],
-    weight: float,
-    effective_size: float | None,
-    last: Mapping[str, Any] | None,
-) -> np.ndarray:
-    """The expected counts per row that tables stand for, without the smoothing of the `last` time of learning.
-
-    The `beliefs` are the marginals of all edges where nothing is known; for the others see `Network.online`.
-    """
-    running = expected(plan, values, beliefs)
-    if last is None:
-        return running
-    rows = weight if effective_size is None else min(weight, last.get("weight", 0.0) + effective_size)
-    smoothing = Smoothing.of(spec, last.get("smoothing", 0.0))
-    return without_smoothing(plan.layout, values, running, smoothing, rows)
