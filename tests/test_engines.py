@@ -146,7 +146,7 @@ def test_packed_leaves_give_the_counts_of_the_reference_engine(seed: int, share:
     rng = np.random.default_rng(seed)
     net = packing_networks(rng)
     values = random_start(net._spec, net._parameters, int(rng.integers(1000)), 0, again=True).values
-    plan, rows = net._plan(()), int(rng.integers(500, 3000))
+    plan, rows = net._plan(()), int(rng.integers(2100, 3000))  # enough to pack two leaves
     data = {}
     for name in net.observed:
         codes = rng.integers(0, len(net.variable(name).labels), rows).astype(float)
