@@ -64,6 +64,7 @@ SAME_NAME = {
     "write": "public: fgrn.io.table_file.write",
     "prototypes": "public: fgrn.plots.prototypes; and the command",
     "explain": "the command, and what it runs",
+    "explore": "public: fgrn.explore; and the command",
 }
 """Functions and classes of one name in several modules that mean the same, or are public under that name."""
 
