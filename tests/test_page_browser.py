@@ -709,6 +709,24 @@ def test_a_network_of_hundreds_can_be_used(page: Open, shared_data: Path) -> Non
     assert opened.tab.locator(".far").count() == 0, "what was searched for can be read"
 
 
+def test_a_notebook_shows_the_page_in_a_frame(chromium: Any, tmp_path: Path) -> None:
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!DOCTYPE html><p>cell</p>{fgrn.explore(chest())._repr_html_()}", encoding="utf-8")
+    tab = chromium.new_page()
+    opened = Opened(tab)
+    try:
+        tab.goto(path.as_uri())
+        frame = tab.frame_locator("iframe")
+        bar = frame.locator('[data-variable="0"] [data-state="0"]')
+        bar.click()
+        frame.locator(".known li").wait_for()
+        assert frame.locator(".known li").inner_text().startswith("travel = yes")
+        assert frame.locator("output.probability b").inner_text() == "0.02"
+        opened.assert_quiet()
+    finally:
+        tab.close()
+
+
 def test_a_page_that_is_served_does_the_same(chromium: Any) -> None:
     from threading import Thread
 
