@@ -167,7 +167,6 @@ def test_more_variables_than_can_be_shown_are_refused(monkeypatch: pytest.Monkey
         (fgrn.hmm({"Y": 2}, hidden=2), "a Chain has a variable for every row"),
         (fgrn.LatentClassModel(), "Got LatentClassModel, which is not fitted: call fit first"),
         ({"a": 2}, "Got dict"),
-        (chest().to_network("loopy"), "This network has loops"),
     ],
 )
 def test_what_is_no_model_of_one_row_is_refused(model: Any, why: str) -> None:

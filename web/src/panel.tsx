@@ -22,7 +22,7 @@ export function Panel({ store, sharing, reveal }: { store: Store; sharing: Shari
       {store.seen.chosen && <Inside store={store} />}
       {selected >= 0 && <Detail store={store} variable={store.variables[selected]} />}
       {!rows && <Known store={store} reveal={reveal} />}
-      <Target store={store} reveal={reveal} />
+      {!store.document.loops && <Target store={store} reveal={reveal} />}
       <Row store={store} />
       {rows && <Known store={store} reveal={reveal} />}
       <Share store={store} sharing={sharing} />
