@@ -437,6 +437,8 @@ def test_rounds_are_stepped_through_on_loops(page: Open) -> None:
         opened.wait()
         expected = "Start." if number == 0 else f"Round {number} of {seen.rounds}."
         assert told.inner_text().startswith(expected)
+        share = steps[min(number, len(steps) - 1)].messages.marginal("bronc")[0, 0]
+        assert f"{100 * share:.1f}%" in opened.state(names.index("bronc"), 0).text_content()
         forward, backward = opened.tab.evaluate(MESSAGES)
         for edge, name in enumerate(seen.plan.names):
             round_ = steps[min(number, len(steps) - 1)].messages

@@ -191,7 +191,6 @@ function Notices({ store }: { store: Store }) {
     <div class="notices" role="status">
       {failure && <p class="failure">{text.failed} {failure}</p>}
       {notice && <p>{notice}</p>}
-      {answer?.loops && <p class="loops">{text.loops(answer.loops.count, answer.loops.converged)}</p>}
       {answer?.logLikelihood === -Infinity && (
         <div class="impossible">
           <p dir="auto">

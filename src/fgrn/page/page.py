@@ -86,7 +86,8 @@ def explore(
     """A page on which evidence is set with a click and beliefs follow: one HTML file that infers in the browser.
 
     Args:
-        model: a `BayesianNetwork`, a `MarkovNetwork`, a `Network`, or a fitted estimator; on loops beliefs are approximations.
+        model: a `BayesianNetwork`, a `MarkovNetwork`, a `Network`, or a fitted estimator. On loops, beliefs are
+            approximations.
         path: of the file to write, such as "page.html"; it needs no server, no network and no installation. Nothing is
             written unless given.
         title: over the page; the name of the model unless given.
