@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -113,6 +114,24 @@ def test_copies_of_a_variable_have_no_card_of_their_own(
     cards = [names[card["edge"]] for card in text["graph"]["cards"]]
     assert (set(cards), len(cards)) == (shown, len(shown))
     assert {tuple(cards[end] for end in arc["ends"]) for arc in text["graph"]["arcs"]} == arcs
+
+
+def test_the_page_of_an_estimator_knows_its_class_and_its_columns() -> None:
+    table = {"age": [20 + 1.7 * k for k in range(24)], "cars": ["none", "one", None] * 8, "key": ["?"] * 24}
+    classes = ["a", "b"] * 12
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = [
+            fgrn.NaiveBayesClassifier(n_bins=2).fit(table, classes),
+            fgrn.LatentClassModel(n_hidden=2, n_epochs=2).fit(table),
+            fgrn.LatentImputer(n_hidden=2, n_epochs=2).fit(table),
+        ]
+    texts = [parts(fgrn.explore(model).html)[0] for model in made]
+    assert [text["target"] for text in texts] == ["class", "S", None]
+    age, cars = texts[0]["columns"]
+    assert (age["name"], cars["name"]) == ("age", "cars")
+    assert age["edges"] == list(made[0].schema_["age"].edges)
+    assert "edges" not in cars and "?" in cars["missing"]
 
 
 def test_no_name_can_end_an_element() -> None:

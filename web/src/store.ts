@@ -158,7 +158,12 @@ export class Store {
     const { target, answer, evidence } = this.seen;
     if (target < 0 || !answer || this.document.loops || answer.logLikelihood === -Infinity) return this.set({ studied: null });
     this.background ??= new Client(this.document, this.client.buffer);
-    const studied = await this.background.study(this.given(evidence), this.variables[target].edge);
+    let studied: Studied | null = null;
+    try {
+      studied = await this.background.study(this.given(evidence), this.variables[target].edge);
+    } catch (error) {
+      this.set({ notice: String(error instanceof Error ? error.message : error) });
+    }
     if (studied && evidence === this.seen.evidence && target === this.seen.target) this.set({ studied });
   }
 
