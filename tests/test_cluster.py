@@ -29,10 +29,14 @@ from random_models import bayesian_network
 
 import fgrn
 from fgrn import LearningError, Stream, TableFileError, cli
+from fgrn.engines import engine_names
 from fgrn.learning.remote.cluster import Cluster, RemoteRows
 from fgrn.learning.remote.pieces import Piece, PieceEStep
 from fgrn.tables import parquet as shares
 from fgrn.tables.distinct import Distinct
+
+ENGINES = engine_names()
+
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:distributed")]
 
@@ -128,7 +132,7 @@ def assert_near(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 7, 40])
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_network_learns_the_same_from_a_dask_dataframe(pieces: int, engine: str, client: Client) -> None:
     options: dict[str, Any] = {"epochs": 6, "smoothing": 0.1, "starts": 2, "engine": engine}
     here, there = network(), network()

@@ -15,12 +15,16 @@ from strategies import Evidence, SmallNetwork, networks, networks_with_evidence,
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
+from fgrn.engines import engine_names
 from fgrn.flow.evidence import encode
 from fgrn.flow.merging import merged
 
-pytestmark = pytest.mark.slow
+ENGINES = engine_names()
 
-engines = pytest.mark.parametrize("engine", ["reference", "cpu"])
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_is_asked_for")]
+
+engines = pytest.mark.parametrize("engine", ENGINES)
 HOLES: st.SearchStrategy[Holes] = st.sampled_from(("expect", "ignore"))
 SMOOTHING = st.sampled_from([0.0, 0.0, 0.5, 2.0])
 
@@ -402,7 +406,7 @@ def test_a_hidden_state_that_no_row_needs_is_told() -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"starts": 3}, {"accelerate": True, "epochs": 200}, {"cycles": 3}])
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_what_is_only_counted_with_missing_values_is_not_estimated(engine: str, settings: dict) -> None:
     rows = {"A": [0] * 50 + [1] * 50, "B": [0, 1, 1, 1, 1] * 10 + [None] * 50}
     for seed in (0, 1):

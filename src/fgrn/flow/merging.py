@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.exceptions import LearningError
-from ..tables.encoded import EncodedTable, Evidence
+from ..tables.encoded import Evidence
 
 SAMPLE = 2**14
 """Rows that are looked at to guess how many distinct ones there are."""
 
 WORTH, STILL_WORTH = 0.5, 0.8
 """The share of distinct rows below which merging pays: as guessed from the sample, and as found."""
-
-EPOCHS = 5
-"""Fewer epochs than these are over before equal rows are found."""
 
 # Odd numbers without a pattern: multiplied and shifted they spread a key over all its bits.
 FIRST_MIX, SECOND_MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
@@ -38,13 +34,6 @@ def merged(evidence: Evidence, weights: np.ndarray, always: bool = False) -> tup
         if not np.array_equal(distinct.codes[number, column], evidence.codes[:, column]):
             return None
     return distinct, np.bincount(number, weights, minlength=len(first))
-
-
-def decided(merge: bool | None, epochs: int, evidence: EncodedTable) -> bool | None:
-    """Whether to merge, if that can be told before looking: a few epochs are over before, and it takes memory."""
-    if merge and not evidence.in_memory:
-        raise LearningError("Equal rows are merged in memory, and these rows are not there: leave out merge=True.")
-    return False if merge is None and (epochs < EPOCHS or not evidence.in_memory) else merge
 
 
 def _guessed_share(evidence: Evidence) -> float:
