@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,9 @@ def shared_data() -> Path:
     return root / "data"
 
 
-@pytest.fixture(autouse=True, scope="session")
-def no_rows_are_few() -> None:
-    """Let the CPU engine skip messages for small tables, too, as it does for large ones: tests have few rows."""
-    Cpu.few_rows = 0
+@pytest.fixture(scope="module")
+def only_what_is_asked_for() -> Iterator[None]:
+    """Let the CPU engine leave out the messages nobody asks for, also of few rows, for which it would make all."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Cpu, "all_messages_up_to", 0)
+        yield

@@ -37,13 +37,15 @@ from fgrn import (
 )
 from fgrn.bayes import realisation
 from fgrn.bayes.junction_tree import junction_tree
-from fgrn.engines import wide
+from fgrn.engines import engine_names, wide
 from fgrn.files import container, factored_file, model_file
 
-pytestmark = pytest.mark.slow
+ENGINES = engine_names()
+
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_is_asked_for")]
 
 seeds = st.integers(0, 2**32 - 1)
-ENGINES = ("cpu", "reference")
 
 
 def models(seed: int) -> BayesianNetwork | MarkovNetwork:

@@ -14,11 +14,15 @@ from hypothesis import strategies as st
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
+from fgrn.engines import engine_names
 from fgrn.graph.chain import Chain
 
-pytestmark = pytest.mark.slow
+ENGINES = engine_names()
 
-engines = pytest.mark.parametrize("engine", ["reference", "cpu"])
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_is_asked_for")]
+
+engines = pytest.mark.parametrize("engine", ENGINES)
 
 
 def started(net: Network, tables: dict[str, np.ndarray]) -> list:

@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable, engines
-from fgrn.engines import cpu
-from fgrn.flow.counts import InMemory
+from fgrn.engines import cpu, engine_names
+from fgrn.engines.blocks import blocks_of_rows, in_order
+from fgrn.flow.counts import LocalEStep
 from fgrn.flow.evidence import encode
-from fgrn.flow.parameters import drawn
-from fgrn.flow.threads import blocks_of_rows, in_order
+from fgrn.flow.parameters import random_start
 
-pytestmark = pytest.mark.slow
+ENGINES = engine_names()
+
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_is_asked_for")]
 
 Columns = dict[str, list]
 
@@ -142,24 +145,23 @@ def packing_networks(rng: np.random.Generator) -> Network:
 def test_packed_leaves_give_the_counts_of_the_reference_engine(seed: int, share: float, weighted: bool) -> None:
     rng = np.random.default_rng(seed)
     net = packing_networks(rng)
-    values = drawn(net._spec, net._parameters, int(rng.integers(1000)), 0, again=True).values
-    plan, rows = net._plan(()), int(rng.integers(500, 3000))
+    values = random_start(net._spec, net._parameters, int(rng.integers(1000)), 0, again=True).values
+    plan, rows = net._plan(()), int(rng.integers(2100, 3000))  # enough to pack two leaves
     data = {}
     for name in net.observed:
         codes = rng.integers(0, len(net.variable(name).labels), rows).astype(float)
         codes[rng.random(rows) < share * rng.choice([0, 1], p=[0.3, 0.7])] = np.nan
         data[name] = codes
-    encoded = encode(plan, data)
+    encoded = encode(plan, data, rng.choice([0.0, 1.0, 2.5], rows) if weighted else None)
     programs = net._programs_for(plan, (), encoded)
-    weights = rng.choice([0.0, 1.0, 2.5], rows) if weighted else np.ones(rows)
     for expect in (True, False):
         found = [
-            InMemory(engines.get(name), plan, programs, encoded, weights, expect).count(values)
+            LocalEStep(engines.get(name), plan, programs, encoded, expect).count(values)
             for name in ("cpu", "reference")
         ]
         np.testing.assert_allclose(found[0].values, found[1].values, rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(found[0].log_likelihood, found[1].log_likelihood, rtol=1e-12, atol=1e-9)
-    packs = cpu.Cpu(engines.get("reference")).prepare(plan, programs, programs.counting, encoded).tape.regions
+    packs = engines.get("cpu").prepare(plan, programs, programs.counting, encoded).tape.regions
     assert any(len(pack.sisos) > 1 for region in packs for pack in region.packs)
 
 
@@ -200,7 +202,7 @@ def test_messages_of_one_leaf_of_a_star_are_those_of_the_reference_engine(
 
 @pytest.mark.parametrize("rows", [1, 16, 17])
 def test_few_rows_have_the_same_messages(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu.Cpu, "few_rows", 16)  # which the other tests set to 0, see conftest
+    monkeypatch.setattr(cpu.Cpu, "all_messages_up_to", 16)  # which the other tests here set to 0
     net = fgrn.stack({f"Y{i}": 3 for i in range(4)}, hidden=[3, 2], groups=[[["Y0", "Y1"], ["Y2", "Y3"]]])
     rng = np.random.default_rng(rows)
     net.learn({f"Y{i}": rng.integers(0, 3, 50) for i in range(4)}, epochs=2)
@@ -245,9 +247,6 @@ def test_many_blocks_are_counted_the_same_to_the_bit_on_any_number_of_threads(
 
 
 def test_a_worker_that_leaves_is_noticed() -> None:
-    class Parallel:
-        parallel = True
-
     left = threading.Event()
 
     def work(rows: slice) -> int:
@@ -258,7 +257,7 @@ def test_a_worker_that_leaves_is_noticed() -> None:
         return rows.start
 
     with pytest.raises(SystemExit):
-        list(in_order(Parallel(), 2, work, [slice(k, k + 1) for k in range(50)]))  # type: ignore[arg-type]
+        list(in_order(2, work, [slice(k, k + 1) for k in range(50)]))
 
 
 def test_threads_change_nothing_in_batch_learning() -> None:
@@ -276,14 +275,13 @@ def test_impossible_rows_without_weight_count_for_nothing() -> None:
     plan = net._plan(())
     rows = 3 * (2**20 // 64)
     data = {"Y0": [0] * rows, "Y1": [1] * rows}
-    encoded = encode(plan, data)
-    weights = np.zeros(rows)
-    weights[-1], encoded.codes[-1, 1] = 1, 0
-    estep = InMemory(engines.get("cpu"), plan, net._programs_for(plan, (), encoded), encoded, weights, True)
+    encoded = encode(plan, data, [0] * (rows - 1) + [1])
+    encoded.codes[-1, 1] = 0
+    estep = LocalEStep(engines.get("cpu"), plan, net._programs_for(plan, (), encoded), encoded, True)
     assert estep.count(net._parameters.values).values.sum() == pytest.approx(3)
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_paused_blocks_cut_learning_and_keep_their_tables(engine: str) -> None:
     rng = np.random.default_rng(1)
     net = fgrn.stack({f"Y{i}": 2 for i in range(4)}, hidden=[3, 2], groups=2)
@@ -300,7 +298,7 @@ def test_paused_blocks_cut_learning_and_keep_their_tables(engine: str) -> None:
     np.testing.assert_allclose(net.table("Y0"), start.table("Y0"), rtol=1e-9)
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_rounds_on_a_ring_that_a_paused_block_cuts(engine: str) -> None:
     rng = np.random.default_rng(2)
     variables = [Variable(f"v{i}", 2) for i in range(6)]
@@ -323,7 +321,7 @@ def test_rounds_on_a_ring_that_a_paused_block_cuts(engine: str) -> None:
             np.testing.assert_allclose(rounds.marginal(name), swept.marginal(name), rtol=1e-9)
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_rounds_know_a_state_that_plain_numbers_lose(engine: str) -> None:
     biased = np.array([[0.9, 0.1], [0.1, 0.9]])
     net = star([*[biased] * 400, np.array([[1.0, 0.0], [0.5, 0.5]])], np.array([0.5, 0.5]))
@@ -367,7 +365,7 @@ def test_ten_million_rows_lose_nothing() -> None:
     plan = net._plan(())
     encoded = encode(plan, data)
     programs = net._programs_for(plan, (), encoded)
-    estep = InMemory(engines.get("cpu"), plan, programs, encoded, np.ones(rows), True, merge=False)
+    estep = LocalEStep(engines.get("cpu"), plan, programs, encoded, True, merge=False)
     counts = estep.count(net._parameters.values)
     for i in range(4):
         expected = np.array(exact[i], dtype=np.float64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -13,10 +14,11 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import numba
 import pytest
 
 import fgrn
-from fgrn.engines.kernels import cache
+from fgrn.engines.kernels import cache, versions
 from fgrn.engines.kernels.basics import kernel
 
 
@@ -149,11 +151,11 @@ def test_the_environment_names_the_only_folder(monkeypatch: pytest.MonkeyPatch, 
 def test_many_may_write_the_same_file_at_once(folder: Path) -> None:
     """A reader sees a complete file, whoever writes it."""
     contents = [bytes([number]) * 100_000 for number in range(8)]
-    cache.write(folder / "one", contents[0])
+    cache.write_kernel(folder / "one", contents[0])
 
     def writing(content: bytes) -> None:
         for _ in range(20):
-            cache.write(folder / "one", content)
+            cache.write_kernel(folder / "one", content)
 
     writers = [Thread(target=writing, args=(content,)) for content in contents]
     for writer in writers:
@@ -177,3 +179,26 @@ def test_everything_works_without_a_folder_to_write_to(tmp_path: Path) -> None:
     assert found["kernels"]["fine"] and "right" in found["kernels"]["says"]
     assert "NUMBA_CACHE_DIR" in found["kernel cache"]["advice"]
     assert "Traceback" not in done.stderr
+
+
+# Versions of numba
+
+
+@pytest.mark.parametrize("version", ["0.60.0", "0.69.0", "1.0.0", "main"])
+def test_an_untested_numba_is_told(version: str) -> None:
+    with pytest.warns(fgrn.FgrnWarning, match=f'this is numba {version}.*engine="reference"'):
+        versions.check_numba(version)
+
+
+def test_the_numba_that_is_installed_is_tested(recwarn: pytest.WarningsRecorder) -> None:
+    versions.check_numba(numba.__version__)
+    assert not recwarn.list
+
+
+def test_the_requirements_are_the_versions_that_are_tested() -> None:
+    pyproject = Path(__file__).parents[1] / "pyproject.toml"
+    if not pyproject.exists():
+        pytest.skip("an installed wheel has no pyproject.toml")
+    found = re.findall(r'"numba>=0\.(\d+),<0\.(\d+)', pyproject.read_text(encoding="utf-8"))
+    assert {int(most) - 1 for _, most in found} == {versions.NEWEST[1]}
+    assert min(int(least) for least, _ in found) == versions.OLDEST[1]

@@ -15,12 +15,16 @@ from strategies import Evidence, SmallNetwork, networks, networks_with_evidence,
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
+from fgrn.engines import engine_names
 from fgrn.flow.evidence import encode
 from fgrn.flow.merging import merged
 
-pytestmark = pytest.mark.slow
+ENGINES = engine_names()
 
-engines = pytest.mark.parametrize("engine", ["reference", "cpu"])
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_is_asked_for")]
+
+engines = pytest.mark.parametrize("engine", ENGINES)
 HOLES: st.SearchStrategy[Holes] = st.sampled_from(("expect", "ignore"))
 SMOOTHING = st.sampled_from([0.0, 0.0, 0.5, 2.0])
 
@@ -325,14 +329,14 @@ def test_equal_rows_are_merged_where_it_pays() -> None:
 
     def share(states: int, rows: int) -> float:
         encoded = encode(plan, {f"Y{i}": rng.integers(0, states, rows) for i in range(6)})
-        found = merged(encoded, np.ones(rows))
-        return 1.0 if found is None else found[0].rows / rows
+        found = merged(encoded)
+        return 1.0 if found is None else found.rows / rows
 
     assert share(4, 2000) == 1.0  # 4096 kinds of row
     assert share(4, 100_000) < 0.05
     assert share(2, 2000) < 0.05
     soft = encode(plan, {"Y0": [[0.1, 0.2, 0.3, 0.4]] * 1000})
-    assert merged(soft, np.ones(1000), always=True) is None
+    assert merged(soft, always=True) is None
 
 
 def test_an_impossible_row_is_named_as_in_the_table_if_rows_are_merged() -> None:
@@ -402,7 +406,7 @@ def test_a_hidden_state_that_no_row_needs_is_told() -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"starts": 3}, {"accelerate": True, "epochs": 200}, {"cycles": 3}])
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_what_is_only_counted_with_missing_values_is_not_estimated(engine: str, settings: dict) -> None:
     rows = {"A": [0] * 50 + [1] * 50, "B": [0, 1, 1, 1, 1] * 10 + [None] * 50}
     for seed in (0, 1):

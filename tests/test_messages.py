@@ -10,10 +10,13 @@ from strategies import Evidence, SmallNetwork, loopy_networks, networks, network
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
+from fgrn.engines import engine_names
 
-pytestmark = pytest.mark.slow
+ENGINES = engine_names()
 
-ENGINES = ("reference", "cpu")
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_is_asked_for")]
+
 engines = pytest.mark.parametrize("engine", ENGINES)
 
 

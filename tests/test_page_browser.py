@@ -313,7 +313,7 @@ def test_the_panel_has_all_states_and_weights(page: Open) -> None:
 
 # The factor graph
 
-MESSAGES = """() => { const { forward, backward } = fgrn.store.seen.answer.messages;
+MESSAGES = """() => { const { forward, backward } = fgrn.store.messages;
     return [forward, backward].map(one => one.map(each => [...each])); }"""
 
 
@@ -401,6 +401,51 @@ def test_messages_are_sent_one_by_one(page: Open) -> None:
     opened.tab.get_by_role("button", name="All", exact=True).click()
     opened.press("v")
     assert opened.tab.locator(".stepper").count() == 0
+
+
+# Loops
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_loops_are_as_in_python(page: Open, seed: int) -> None:
+    model: Any = (chest, circle)[seed]() if seed < 2 else bayesian_network(seed + 10, zeros=False)
+    net = model.to_network("loopy")
+    draw = np.random.default_rng(seed)
+    assert_same(
+        net, page(net), [{}, *({name: int(draw.integers(model.variable(name).cardinality))} for name in model.names)]
+    )
+
+
+def test_rounds_are_stepped_through_on_loops(page: Open) -> None:
+    net = chest().to_network("loopy")
+    assert not net.is_tree
+    opened = page(net, "#v=factor")
+    names = shown(net)
+    opened.click(names.index("dysp"), 0)
+    steps = list(net.steps({"dysp": ["yes"]}, tolerance=1e-9))
+    seen = net.propagate({"dysp": ["yes"]})
+    for name, belief in zip(names, opened.beliefs, strict=True):
+        np.testing.assert_allclose(belief, seen.marginal(name)[0], rtol=0, atol=1e-9)
+    assert opened.tab.locator(".loops").inner_text() == (
+        f"This network has loops: beliefs are approximations, after {seen.rounds} rounds."
+    )
+    assert opened.tab.locator("output.probability b").inner_text().startswith("≈ ")
+    slider = opened.tab.get_by_role("slider", name="Step through the messages")
+    told = opened.tab.locator(".stepper p")
+    for number in (0, 1, 5, int(slider.get_attribute("max"))):
+        slider.fill(str(number))
+        opened.wait()
+        expected = "Start." if number == 0 else f"Round {number} of {seen.rounds}."
+        assert told.inner_text().startswith(expected)
+        share = steps[min(number, len(steps) - 1)].messages.marginal("bronc")[0, 0]
+        assert f"{100 * share:.1f}%" in opened.state(names.index("bronc"), 0).text_content()
+        forward, backward = opened.tab.evaluate(MESSAGES)
+        for edge, name in enumerate(seen.plan.names):
+            round_ = steps[min(number, len(steps) - 1)].messages
+            np.testing.assert_allclose(forward[edge], round_.forward(name)[0], rtol=0, atol=1e-9)
+            np.testing.assert_allclose(backward[edge], round_.backward(name)[0], rtol=0, atol=1e-9)
+    opened.press(",")
+    assert told.inner_text().startswith(f"Round {seen.rounds - 1} of")
 
 
 # Questions, and rows of a table
@@ -707,6 +752,24 @@ def test_a_network_of_hundreds_can_be_used(page: Open, shared_data: Path) -> Non
     opened.press("Enter", "Enter")
     assert opened.evidence == {list(model.names).index("SNode_155"): [1, 0]}
     assert opened.tab.locator(".far").count() == 0, "what was searched for can be read"
+
+
+def test_a_notebook_shows_the_page_in_a_frame(chromium: Any, tmp_path: Path) -> None:
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!DOCTYPE html><p>cell</p>{fgrn.explore(chest())._repr_html_()}", encoding="utf-8")
+    tab = chromium.new_page()
+    opened = Opened(tab)
+    try:
+        tab.goto(path.as_uri())
+        frame = tab.frame_locator("iframe")
+        bar = frame.locator('[data-variable="0"] [data-state="0"]')
+        bar.click()
+        frame.locator(".known li").wait_for()
+        assert frame.locator(".known li").inner_text().startswith("travel = yes")
+        assert frame.locator("output.probability b").inner_text() == "0.02"
+        opened.assert_quiet()
+    finally:
+        tab.close()
 
 
 def test_a_page_that_is_served_does_the_same(chromium: Any) -> None:

@@ -13,7 +13,7 @@ from strategies import Evidence, SmallNetwork, networks, networks_with_evidence
 import fgrn
 from fgrn.tables.frames import Coded
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_is_asked_for")]
 
 
 @settings(max_examples=25)

@@ -28,9 +28,13 @@ import fgrn
 import fgrn.cli
 from fgrn import Schema, Stream
 from fgrn.core.labels import MISSING
+from fgrn.engines import engine_names
 from fgrn.tables import table_file
 from fgrn.tables.disk import Disk
 from fgrn.tables.distinct import Distinct
+
+ENGINES = engine_names()
+
 
 pytestmark = pytest.mark.slow
 
@@ -115,7 +119,7 @@ def network() -> fgrn.Network:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_network_learns_the_same_bits_as_from_memory(kind: str, engine: str, tmp_path: Path) -> None:
     frame = plain()
     source = sources(frame, tmp_path)[kind]

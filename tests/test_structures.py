@@ -10,8 +10,12 @@ import pytest
 
 import fgrn
 from fgrn import Network
+from fgrn.engines import engine_names
 
-engines = pytest.mark.parametrize("engine", ["reference", "cpu"])
+ENGINES = engine_names()
+
+
+engines = pytest.mark.parametrize("engine", ENGINES)
 
 
 def two_kinds(rows: int = 600, seed: int = 0) -> dict[str, list]:

@@ -12,16 +12,20 @@ import pytest
 
 import fgrn
 from fgrn import engines
-from fgrn.engines import cpu, kernels
+from fgrn.engines import kernels
 from fgrn.engines.kernels.cache import KernelCache
+from fgrn.learning import execution
 
-KERNELS = {"tree": 1, "clusters": 1, "recount": 1, "pack": 3, "star_messages": 1, "star": 1, "scan": 1}
+KERNELS = {
+    "tree": 1, "cliques": 1, "recount": 1, "pack": 3, "star_messages": 1, "star": 1, "scan": 1, "joint_tables": 1,
+    "unpacked": 1,
+}  # fmt: skip
 """Those that Python calls, and for how many kinds of arguments each is compiled."""
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The engines that are used from now on, by name; what "auto" means is forgotten afterwards."""
+    """The engines that are used from now on, by name."""
     names: list[str] = []
     plain = engines.get
 
@@ -30,7 +34,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return plain(name)
 
     monkeypatch.setattr(engines, "get", watched)
-    monkeypatch.setattr(engines._Preference, "cpu", False)
     return names
 
 
@@ -55,7 +58,7 @@ def test_small_requests_stay_with_the_reference_however_many_there_were(asked: l
     net, data = small(), rows(1)
     net.posterior(data, "S", engine="cpu")  # what is loaded does not matter
     asked.clear()
-    many = int(engines.SMALL_WORK // net._plan(()).work // 1000 + 1) * 2
+    many = int(execution.SMALL_WORK // net._plan(()).work // 1000 + 1) * 2
     for _ in range(many):
         net.propagate(rows(1000))  # together far above the limit
     assert set(asked) == {"reference"}
@@ -66,16 +69,17 @@ def test_small_requests_stay_with_the_reference_however_many_there_were(asked: l
 
 def test_the_engine_is_chosen_by_plan_and_rows(asked: list[str]) -> None:
     net = small()
-    enough = int(np.ceil(engines.SMALL_WORK / net._plan(()).work))
+    enough = int(np.ceil(execution.SMALL_WORK / net._plan(()).work))
     for count, name in ((enough, "cpu"), (enough - 1, "reference"), (enough, "cpu")):
         asked.clear()
         net.posterior(rows(count), "S")
         assert set(asked) == {name}
 
 
-@pytest.mark.parametrize("name", ["reference", "cpu"])
+@pytest.mark.parametrize("name", engines.engine_names())
 def test_an_engine_that_is_named_is_used(name: str) -> None:
-    assert engines.chosen(name, 0) == engines.chosen(name, 1e12) == name
+    plan = small()._plan(())
+    assert {execution.engine_for(name, plan, rows).name for rows in (0, 10**12)} == {name}
 
 
 def test_estimators_follow_the_same_rule(asked: list[str]) -> None:
@@ -92,13 +96,14 @@ def test_estimators_follow_the_same_rule(asked: list[str]) -> None:
 def test_warming_compiles_all_that_anything_needs(
     asked: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(cpu.Cpu, "few_rows", 16)  # as it is in use, see conftest
     fgrn.warm()
     assert signatures() == KERNELS
     asked.clear()
     net = small()
     net.propagate(rows(1))
-    assert set(asked) == {"cpu"}
+    assert set(asked) == {"reference"}  # as it was without
+    monkeypatch.setattr(execution, "SMALL_WORK", 0.0)
+    net.propagate(rows(1))
     small().learn(rows(1), epochs=1, cycles=2)
     net.learn(rows(50), epochs=2, weights=np.ones(50), holes="ignore")
     net.learn({**rows(50), "Y0": [[0.2, 0.3, 0.5]] * 50}, epochs=1, cycles=2)

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import engines
 from .bayes.bayesian import BayesianNetwork
 from .graph.structures import hmm, lvm
 
 ROWS = 32
-"""More than `few_rows`, up to which the CPU engine computes every message, so that all of its kernels are used."""
+"""More rows than those of which the CPU engine computes every message, so that all of its kernels are used."""
 
 STATES = (2, 2**7 + 1, 2**15 + 1)
 """Numbers of states whose codes take one, two and four bytes; there is a kernel for each."""
 
 
 def warm() -> None:
-    """Compile all kernels of the CPU engine, or load them, and let `engine="auto"` mean `"cpu"` in this process.
+    """Compile all kernels of the CPU engine, or load them, before anybody waits for them. It changes nothing else.
 
-    For services that answer many small requests: call it once, before the first request. It takes about half a minute
-    if the kernels were never compiled, and a second if they are cached on disk (`fgrn doctor` says where). Without it
-    "auto" uses the reference engine for small work, which never waits for a compiler but takes milliseconds for a row
-    where the CPU engine takes half of one. A network of more than about a thousand columns has kernels of its own:
-    make one query with `engine="cpu"` after this call.
+    For services that answer many small requests: call it once, before the first request, and ask with `engine="cpu"`.
+    It takes about half a minute if the kernels were never compiled, and a second if they are cached on disk (`fgrn
+    doctor` says where). "auto" uses the reference engine for small work, which never waits for a compiler but takes
+    milliseconds for a row where the CPU engine takes half of one. A network of more than about a thousand columns has
+    kernels of its own: make one query with `engine="cpu"` after this call.
     """
     rows = {"a": [0, 1] * (ROWS // 2), "b": [0, 0, 1, None] * (ROWS // 4)}
     for states in STATES:
@@ -35,4 +34,3 @@ def warm() -> None:
     even = np.full((2, 2), 0.5)
     arrow = BayesianNetwork({"a": 2, "b": 2}, {"b": ["a"]}, {"a": even[0], "b": even})
     arrow.propagate(rows, keep=["a"], parts=["marginal"], engine="cpu")
-    engines.prefer_cpu()

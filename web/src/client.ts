@@ -28,7 +28,7 @@ async function asked(question: Asked): Promise<Said> {
     if (said.error || question.kind === "study") return { ...said, id: question.id };
     const arrays = (values: number[][]): Float64Array[] => values.map((one) => Float64Array.from(one));
     const logLikelihood = said.logLikelihood ?? -Infinity;
-    return { ...said, id: question.id, logLikelihood, messages: null, beliefs: arrays(said.beliefs), others: arrays(said.others) };
+    return { ...said, id: question.id, logLikelihood, messages: null, loops: null, beliefs: arrays(said.beliefs), others: arrays(said.others) };
   } catch (error) {
     return { id: question.id, error: error instanceof Error ? error.message : String(error) };
   }
@@ -62,7 +62,7 @@ export class Client {
     const buffer = (this.buffer = typeof data === "string" ? bytes(data) : data);
     const places: Places = text.arrays;
     const edges = text.variables.map((variable) => variable.edge);
-    this.worker.postMessage({ kind: "start", buffer, places, logScale: text.logScale, edges });
+    this.worker.postMessage({ kind: "start", buffer, places, logScale: text.logScale, edges, loops: !!text.loops });
   }
 
   /** The answer; null if a later question took the place of this one before it was asked. */

@@ -12,7 +12,7 @@ const MOST_BARS = 38;
 /** What has been sent: everything, or while stepping only the first messages. */
 export function sentSoFar(store: Store): { has: (edge: number, isForward: boolean) => boolean; newest: string } {
   const { step } = store.seen;
-  if (step === null) return { has: () => true, newest: "" };
+  if (step === null || store.document.loops) return { has: () => true, newest: "" };
   const { plan, sends } = store.factor;
   const key = (edge: number, isForward: boolean): string => `${edge}/${isForward}`;
   const sent = new Set(sends.slice(0, step).map((one) => key(one.edge, one.isForward)));
@@ -23,7 +23,7 @@ export function sentSoFar(store: Store): { has: (edge: number, isForward: boolea
 }
 
 export function FactorGraph({ store, view }: { store: Store; view: FactorText }) {
-  const messages = store.seen.answer?.messages ?? null;
+  const { messages } = store;
   const sent = sentSoFar(store);
   return (
     <g class="wiring">

@@ -151,6 +151,8 @@ export class Graph extends Component<Props> {
     const near = new Set(graph.arcs.filter(({ ends }) => touches(ends)).flatMap(({ ends }) => ends.map((end) => edges[end])));
     const sent = factor ? sentSoFar(store) : null;
     const arrived = (edge: number): boolean => !sent || (sent.has(edge, true) && sent.has(edge, false));
+    const round = factor && store.document.loops && store.seen.step !== null ? store.messages : null;
+    const then = (edge: number): Float64Array | null => round && product(round.forward[edge], round.backward[edge]);
     const impossible = answer?.logLikelihood === -Infinity;
     return (
       <svg
@@ -192,7 +194,7 @@ export class Graph extends Component<Props> {
                 variable={variable}
                 place={place}
                 size={card}
-                beliefs={answer && !impossible && arrived(variable.edge) ? answer.beliefs[variable.number] : null}
+                beliefs={answer && !impossible && arrived(variable.edge) ? (then(variable.edge) ?? answer.beliefs[variable.number]) : null}
                 before={changes && before ? before.beliefs[variable.number] : null}
                 weights={evidence.get(variable.edge)}
                 selected={selected === variable.number}
@@ -205,6 +207,13 @@ export class Graph extends Component<Props> {
       </svg>
     );
   }
+}
+
+/** Forward times backward, summing to one. */
+function product(forward: Float64Array, backward: Float64Array): Float64Array {
+  const out = forward.map((value, state) => value * backward[state]);
+  const total = out.reduce((sum, value) => sum + value, 0);
+  return total > 0 ? out.map((value) => value / total) : out;
 }
 
 /** The cards of a factor graph: below the messages of their wires. */

@@ -27,7 +27,7 @@ const MOST_ROWS = 60;
 
 function WireDetail({ store, edge }: { store: Store; edge: number }) {
   const { title, states } = store.wire(edge);
-  const messages = store.seen.answer?.messages;
+  const { messages } = store;
   const sent = sentSoFar(store);
   const { plan } = store.factor;
   if (!messages) return null;
@@ -165,6 +165,20 @@ export function sentence(store: Store, sending: Sending): string {
   return text.sentBackward(input, output) + (known ? "" : ` ${text.ones}`);
 }
 
+/** In words, where the stepping is. */
+function Told({ store, at }: { store: Store; at: number }) {
+  const { sends } = store.factor;
+  const { evidence, answer } = store.seen;
+  if (at === 0) return <><b>{text.start}</b> {text.boundary(evidence.size)}</>;
+  if (answer?.loops) {
+    const { count, rounds } = answer.loops;
+    const { change, changed } = rounds[at];
+    return <><b>{text.roundCount(at, count)}</b> {text.roundChange(changed, change)}</>;
+  }
+  const last = sends[at - 1];
+  return <><b>{text.sentCount(last.round, sends[sends.length - 1].round, at, sends.length)}</b> {sentence(store, last)}</>;
+}
+
 export class Stepper extends Component<{ store: Store }> {
   private timer: ReturnType<typeof setInterval> | null = null;
 
@@ -181,36 +195,33 @@ export class Stepper extends Component<{ store: Store }> {
     const { store } = this.props;
     if (this.timer) this.stop();
     else {
-      const { sends } = store.factor;
-      if (store.seen.step === null || store.seen.step >= sends.length) store.goTo(0);
+      const { steps } = store;
+      if (store.seen.step === null || store.seen.step >= steps) store.goTo(0);
       this.timer = setInterval(() => {
         store.goTo((store.seen.step ?? 0) + 1);
-        if ((store.seen.step ?? 0) >= sends.length) this.stop();
+        if ((store.seen.step ?? 0) >= steps) this.stop();
         this.setState({});
-      }, Math.max(60, Math.min(900, 20_000 / sends.length)));
+      }, Math.max(60, Math.min(900, 20_000 / steps)));
     }
     this.setState({});
   };
 
   override render({ store }: { store: Store }) {
-    const { sends } = store.factor;
-    const { step, evidence } = store.seen;
-    const at = step ?? sends.length;
-    const last = at > 0 ? sends[at - 1] : null;
-    const rounds = sends.length ? sends[sends.length - 1].round : 0;
+    const { step } = store.seen;
+    const { steps } = store;
+    const at = step ?? steps;
     const go = (to: number | null): void => (this.stop(), store.goTo(to), this.setState({}));
     return (
       <section class="stepper" aria-label={text.step}>
         <div class="buttons">
           <button aria-label={text.stepBack} title={text.stepBack} disabled={at === 0} onClick={() => go(at - 1)}>‹</button>
           <button onClick={this.play}>{this.timer ? text.pause : text.play}</button>
-          <button aria-label={text.stepOn} title={text.stepOn} disabled={at === sends.length} onClick={() => go(at + 1)}>›</button>
-          <input type="range" min="0" max={sends.length} value={at} aria-label={text.step} onInput={(event) => go(Number(event.currentTarget.value))} />
+          <button aria-label={text.stepOn} title={text.stepOn} disabled={at === steps} onClick={() => go(at + 1)}>›</button>
+          <input type="range" min="0" max={steps} value={at} aria-label={text.step} onInput={(event) => go(Number(event.currentTarget.value))} />
           <button disabled={step === null} onClick={() => go(null)}>{text.allSent}</button>
         </div>
         <p dir="auto" role="status">
-          <b>{last ? text.sentCount(last.round, rounds, at, sends.length) : text.start}</b>{" "}
-          {last ? sentence(store, last) : text.boundary(evidence.size)}
+          <Told store={store} at={at} />
         </p>
       </section>
     );

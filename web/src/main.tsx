@@ -58,8 +58,7 @@ class App extends Component<{ store: Store }, State> {
     else if (name === "c") store.showChanges(!store.seen.changes);
     else if (name === "v" && store.document.factor) void store.show(store.seen.view === "graph" ? "factor" : "graph");
     else if (store.seen.view === "factor" && (name === "," || name === ".")) {
-      const last = store.factor.sends.length;
-      store.goTo((store.seen.step ?? last) + (name === "." ? 1 : -1));
+      store.goTo((store.seen.step ?? store.steps) + (name === "." ? 1 : -1));
     } else if (name === "f") this.graph?.viewport.fit();
     else return;
     event.preventDefault();
@@ -180,7 +179,7 @@ function Probability({ store }: { store: Store }) {
   const hint = `${text.logarithm} ${signed(answer.logLikelihood, 6)}${markov ? `; ${text.relative} ${signed(relative, 6)}` : ""}`;
   return (
     <output class={`probability ${busy ? "busy" : ""}`} title={hint} aria-label={text.announce(said)}>
-      <span>{text.probability}</span> <b>{said}</b>
+      <span>{text.probability}</span> <b>{store.document.loops ? "≈ " : ""}{said}</b>
     </output>
   );
 }

@@ -47,6 +47,14 @@ export class Model {
   }
 }
 
+/** Messages that blocks read, as logarithms; an unknown backward one is zeros. */
+export interface Before {
+  forward: Float64Array;
+  backward: Float64Array;
+  knownForward: Uint8Array;
+  knownBackward: Uint8Array;
+}
+
 /** All messages of one row of evidence, as logarithms. */
 export class Messages {
   readonly forward: Float64Array;
@@ -56,6 +64,8 @@ export class Messages {
   readonly backward: Float64Array;
   readonly knownForward: Uint8Array;
   readonly knownBackward: Uint8Array;
+  /** Where blocks read: here, or in a parallel round the messages of the round before. */
+  private readonly old: Before;
   private readonly plan: Plan;
 
   constructor(
@@ -63,6 +73,7 @@ export class Messages {
     private readonly evidence: Evidence,
     /** Take the largest where others add: messages are then those of the likeliest states of everything else. */
     private readonly largest = false,
+    before: Before | null = null,
   ) {
     const plan = (this.plan = model.plan);
     const edges = plan.cardinality.length;
@@ -72,6 +83,7 @@ export class Messages {
     this.backward = new Float64Array(states);
     this.knownForward = new Uint8Array(edges);
     this.knownBackward = new Uint8Array(edges);
+    this.old = before ?? this;
     for (let edge = 0; edge < edges; edge++)
       if (!plan.driver[edge]) this.of(this.forward, edge).fill(-Math.log(plan.cardinality[edge]));
   }
@@ -126,13 +138,13 @@ export class Messages {
 
   /** What the block that reads an edge receives: forward times the evidence on it. */
   private intoReader(edge: number): Float64Array {
-    const forward = this.of(this.forward, edge);
+    const forward = this.of(this.old.forward, edge);
     const soft = this.evidence.get(edge);
     return soft ? forward.map((value, state) => value + soft[state]) : forward;
   }
 
   private knownInto(edge: number): boolean {
-    return this.knownForward[edge] === 1 || this.evidence.has(edge);
+    return this.old.knownForward[edge] === 1 || this.evidence.has(edge);
   }
 
   private source(source: number): void {
@@ -155,11 +167,11 @@ export class Messages {
   private sisoBackward(siso: number): void {
     const input = this.plan.sisoInput[siso];
     const output = this.plan.sisoOutput[siso];
-    const known = this.knownBackward[output] === 1;
+    const known = this.old.knownBackward[output] === 1;
     if (!known) return this.writeBackward(input, null, false);
     const { first, rows, columns } = this.tableOf(siso);
     const message = new Float64Array(rows);
-    sumProducts(this.model, this.of(this.backward, output), first, columns, rows, 1, columns, message, this.largest);
+    sumProducts(this.model, this.of(this.old.backward, output), first, columns, rows, 1, columns, message, this.largest);
     this.writeBackward(input, message, true);
   }
 
@@ -178,7 +190,7 @@ export class Messages {
     const known: boolean[] = [];
     for (let leg = begin; leg < end; leg++) {
       const edge = plan.legEdge[leg];
-      known.push(plan.legIsInput[leg] ? this.knownInto(edge) : this.knownBackward[edge] === 1);
+      known.push(plan.legIsInput[leg] ? this.knownInto(edge) : this.old.knownBackward[edge] === 1);
     }
     const tally = known.filter(Boolean).length;
     // From the left: before each target, the product of all legs before it.
@@ -212,7 +224,7 @@ export class Messages {
     const edge = plan.legEdge[leg];
     const isInput = plan.legIsInput[leg] === 1;
     if (!isInput && !known) return product;
-    const message = isInput ? this.intoReader(edge) : this.of(this.backward, edge);
+    const message = isInput ? this.intoReader(edge) : this.of(this.old.backward, edge);
     const size = plan.diverterSize[diverter];
     const out = product ?? this.model.room(room, size);
     if (!product) out.fill(0, 0, size);

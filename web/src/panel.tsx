@@ -15,14 +15,16 @@ export interface Sharing {
 }
 
 export function Panel({ store, sharing, reveal }: { store: Store; sharing: Sharing; reveal: (v: Variable) => void }) {
-  const { selected } = store.seen;
+  const { selected, answer } = store.seen;
+  const loops = answer?.loops;
   const rows = store.document.kind === "estimator"; // its rows come first
   return (
     <aside class={`panel ${selected >= 0 || store.seen.chosen ? "open" : ""}`} aria-label={text.evidence}>
+      {loops && <p class="note loops">{text.loops(loops.count, loops.converged)}</p>}
       {store.seen.chosen && <Inside store={store} />}
       {selected >= 0 && <Detail store={store} variable={store.variables[selected]} />}
       {!rows && <Known store={store} reveal={reveal} />}
-      <Target store={store} reveal={reveal} />
+      {!store.document.loops && <Target store={store} reveal={reveal} />}
       <Row store={store} />
       {rows && <Known store={store} reveal={reveal} />}
       <Share store={store} sharing={sharing} />

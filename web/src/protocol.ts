@@ -64,6 +64,8 @@ export interface Document {
   arrays: Places;
   /** Whether the model is with the server that the page came from. */
   served?: boolean;
+  /** Whether the network has loops: beliefs are then approximations. */
+  loops?: boolean;
   variables: VariableText[];
   card: { width: number; head: number; row: number; foot: number; most: number };
   graph: GraphText;
@@ -89,6 +91,7 @@ export interface Start {
   places: Places;
   logScale: number;
   edges: number[];
+  loops: boolean;
 }
 
 export interface Ask {
@@ -107,6 +110,11 @@ export interface AllMessages {
   knownBackward: Uint8Array;
 }
 
+export interface LoopRound extends AllMessages {
+  change: number;
+  changed: number;
+}
+
 export interface Answer {
   id: number;
   /** -Infinity for evidence that cannot be. */
@@ -118,6 +126,8 @@ export interface Answer {
   /** Edges whose evidence cannot go together; empty if it can, or if the search would take too long. */
   conflict: number[];
   messages: AllMessages | null;
+  /** On loops: how many rounds there were, whether messages came to rest, and what they were in each. */
+  loops: { count: number; converged: boolean; rounds: LoopRound[] } | null;
   milliseconds: number;
 }
 

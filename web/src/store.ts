@@ -8,7 +8,7 @@ import { text } from "./text";
 import { stateOf, tableOf, UNSEEN, type Table } from "./table";
 import { planOf, programOf, type Plan } from "./plan";
 import { sendings, type Sending } from "./sending";
-import type { Answer, BlockPlace, Document, Given, Label, Studied, Weights } from "./protocol";
+import type { AllMessages, Answer, BlockPlace, Document, Given, Label, Studied, Weights } from "./protocol";
 
 export interface Variable {
   number: number;
@@ -156,9 +156,14 @@ export class Store {
 
   private async study(): Promise<void> {
     const { target, answer, evidence } = this.seen;
-    if (target < 0 || !answer || answer.logLikelihood === -Infinity) return this.set({ studied: null });
+    if (target < 0 || !answer || this.document.loops || answer.logLikelihood === -Infinity) return this.set({ studied: null });
     this.background ??= new Client(this.document, this.client.buffer);
-    const studied = await this.background.study(this.given(evidence), this.variables[target].edge);
+    let studied: Studied | null = null;
+    try {
+      studied = await this.background.study(this.given(evidence), this.variables[target].edge);
+    } catch (error) {
+      this.set({ notice: String(error instanceof Error ? error.message : error) });
+    }
     if (studied && evidence === this.seen.evidence && target === this.seen.target) this.set({ studied });
   }
 
@@ -209,7 +214,8 @@ export class Store {
   get factor(): { plan: Plan; sends: Sending[] } {
     if (!this.planned) {
       const plan = planOf(this.client.buffer, this.document.arrays);
-      const sends = sendings(plan, programOf(this.client.buffer, this.document.arrays, "everything"));
+      const whole = this.document.loops ? null : programOf(this.client.buffer, this.document.arrays, "everything");
+      const sends = whole ? sendings(plan, whole) : [];
       this.planned = { plan, sends };
     }
     return this.planned;
@@ -234,8 +240,21 @@ export class Store {
     this.set({ chosen, selected: -1 });
   }
 
+  /** How many steps there are: messages, or rounds on loops. */
+  get steps(): number {
+    const { loops } = this.seen.answer ?? {};
+    return this.document.loops ? Math.max(0, (loops?.rounds.length ?? 1) - 1) : this.factor.sends.length;
+  }
+
+  /** The messages that are shown: those of a round while stepping through loops. */
+  get messages(): AllMessages | null {
+    const { answer, step } = this.seen;
+    if (this.document.loops && step !== null) return answer?.loops?.rounds[step] ?? null;
+    return answer?.messages ?? null;
+  }
+
   goTo(step: number | null): void {
-    const last = this.factor.sends.length;
+    const last = this.steps;
     this.set({ step: step === null ? null : Math.min(last, Math.max(0, step)) });
   }
 

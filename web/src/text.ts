@@ -70,6 +70,15 @@ export const text = {
   start: "Start.",
   boundary: (known: number): string =>
     `No message has been sent. Evidence is in place on ${known} variable${known === 1 ? "" : "s"}; every other end of the graph says nothing.`,
+  roundCount: (round: number, rounds: number): string => `Round ${round} of ${rounds}.`,
+  roundChange: (messages: number, change: number): string =>
+    messages
+      ? `Every block answered what reached it in the round before: ${messages} message${messages === 1 ? "" : "s"} changed, by up to ${change.toPrecision(2)}.`
+      : "Nothing changed any more: the messages have come to rest.",
+  loops: (rounds: number, converged: boolean): string =>
+    converged
+      ? `This network has loops: beliefs are approximations, after ${rounds} rounds.`
+      : `The messages did not come to rest in ${rounds} rounds: these beliefs are not to be trusted.`,
   sentCount: (round: number, rounds: number, at: number, of: number): string =>
     `Round ${round} of ${rounds}, message ${at} of ${of}.`,
   sentSource: (wire: string): string => `The Source of ${wire} sends its prior forward.`,

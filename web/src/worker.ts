@@ -1,6 +1,7 @@
 // The worker: holds the model, and answers what is believed given some evidence.
 
 import { distribution, Messages, Model, type Evidence } from "./messages";
+import { betheLogLikelihood, settled, type Round } from "./rounds";
 import { ordersOf, planOf, programOf, type Program } from "./plan";
 import type { AllMessages, Answer, Ask, Explanation, Failure, Given, Start, Studied, Study } from "./protocol";
 
@@ -12,17 +13,49 @@ const MOST_WORK = 2e8;
 
 class Inference {
   private readonly model: Model;
-  private readonly beliefs: Program;
-  private readonly inward: Program;
+  private readonly beliefs!: Program;
+  private readonly inward!: Program;
   private whole: Program | null = null;
 
   constructor(private readonly start: Start) {
     this.model = new Model(planOf(start.buffer, start.places));
+    if (start.loops) return;
     this.beliefs = programOf(start.buffer, start.places, "beliefs");
     this.inward = programOf(start.buffer, start.places, "inward");
   }
 
-  answer({ id, given, messages: wanted }: Ask): Answer {
+  answer(asked: Ask): Answer {
+    return this.start.loops ? this.settledAnswer(asked) : this.sweptAnswer(asked);
+  }
+
+  /** What parallel rounds end in, on loops. */
+  private settledAnswer({ id, given, messages: wanted }: Ask): Answer {
+    const begin = performance.now();
+    const evidence = evidenceOf(given);
+    const { last, rounds, count, converged, messages } = settled(this.model, this.round, evidence, wanted);
+    const all = Array.from(this.model.plan.cardinality, (_, edge) => edge);
+    const of = (values: Float64Array): Float64Array[] => all.map((edge) => messages.of(values, edge).slice());
+    const shown = (one: Round): AllMessages => ({ ...one, forward: of(one.forward), backward: of(one.backward) });
+    const [forward, backward] = [of(last.forward), of(last.backward)];
+    const product = (one: Float64Array, other: Float64Array): Float64Array => {
+      const out = one.map((value, state) => value * other[state]);
+      const total = out.reduce((sum, value) => sum + value, 0);
+      return out.map((value) => (total > 0 ? value / total : 0));
+    };
+    const { edges } = this.start;
+    return {
+      id,
+      logLikelihood: betheLogLikelihood(this.model, evidence, last) + this.start.logScale,
+      beliefs: edges.map((edge) => product(forward[edge], backward[edge])),
+      others: edges.map((edge) => product(forward[edge], distribution(messages.of(messages.plain, edge)))),
+      conflict: [],
+      messages: wanted ? shown(last) : null,
+      loops: { count, converged, rounds: rounds.map((one) => ({ ...shown(one), change: one.change, changed: one.changed })) },
+      milliseconds: performance.now() - begin,
+    };
+  }
+
+  private sweptAnswer({ id, given, messages: wanted }: Ask): Answer {
     const begin = performance.now();
     const messages = new Messages(this.model, evidenceOf(given));
     const program = wanted ? this.everything : this.beliefs;
@@ -36,8 +69,13 @@ class Inference {
       others: edges.map((edge) => distribution(messages.others(edge))),
       conflict: logLikelihood === -Infinity ? this.conflict(given) : [],
       messages: wanted ? this.shown(messages) : null,
+      loops: null,
       milliseconds: performance.now() - begin,
     };
+  }
+
+  private get round(): Program {
+    return (this.whole ??= programOf(this.start.buffer, this.start.places, "round"));
   }
 
   private get everything(): Program {

@@ -246,7 +246,7 @@ class BayesianNetwork(FactoredModel):
         elsewhere = table_elsewhere(self, data, weights, executor)
         table = encode(self, self._checked(data), weights) if elsewhere is None else elsewhere
         if not options.get("online") and table.rows and len(table.columns) == len(self._variables) and table.complete:
-            settings.choice("engine", options.get("engine", "auto"), ("auto", *engines.NAMES))
+            settings.choice("engine", options.get("engine", "auto"), ("auto", *engines.engine_names()))
             settings.choice("merge", options.get("merge"), (True, False, None))
             rule = em.Rule(
                 epochs, cycles, tolerance, options.get("cycle_tolerance", 1e-10), starts, seed,

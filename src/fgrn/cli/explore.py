@@ -35,12 +35,12 @@ def explore(
     if serve and output is not None:
         raise click.UsageError("--serve writes no file: leave out -o, or leave out --serve.")
     if serve:
-        _serve(_loaded(model, from_, rescale), title or name, model, as_json)
+        _serve(_load_model(model, from_, rescale), title or name, model, as_json)
     else:
         place = output or f"{name}.html"
         common.check_place(place, "a page, such as page.html")
         common.check_other(place, {"MODEL": model})
-        _write(_loaded(model, from_, rescale), place, title or name, model, as_json)
+        _write(_load_model(model, from_, rescale), place, title or name, model, as_json)
 
 
 def _write(model: Any, place: str, title: str, source: str, as_json: bool) -> None:
@@ -69,7 +69,7 @@ def _serve(model: Any, title: str, source: str, as_json: bool) -> None:
             server.serve_forever()
 
 
-def _loaded(path: str, format: str | None, rescale: bool) -> Any:
+def _load_model(path: str, format: str | None, rescale: bool) -> Any:
     from .. import load
 
     return load(path) if path.endswith(".fgrn") else networks.model_of(path, format, rescale)

@@ -46,7 +46,7 @@ def demo(output: str, hidden: int, epochs: int, as_json: bool) -> None:
 @common.json_option
 def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) -> None:
     """How fast it is on this machine: rows per second in learning and in use, beside the plain engine."""
-    from ..flow.threads import thread_count
+    from ..engines import thread_count
     from ..graph.structures import lvm
     from ..tables.frames import Coded
 
@@ -170,7 +170,7 @@ def _line(one: dict[str, Any]) -> list[str]:
 
 
 def _threads() -> str:
-    from ..flow.threads import thread_count
+    from ..engines import thread_count
 
     return f"{counted(thread_count(), 'processor')} for this process"
 
@@ -208,7 +208,7 @@ def _cache() -> str:
     used = kernels.star.stats
     if sum(used.cache_hits.values()):
         return f"{used.cache_path} (used)"
-    folder, advice = cache.written("doctor", b"")
+    folder, advice = cache.write_to_a_folder("doctor", b"")
     if folder is None:
         raise KernelCacheWarning(advice)
     (folder / "doctor").unlink(missing_ok=True)

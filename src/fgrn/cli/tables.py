@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core import printing
 from ..core.exceptions import FgrnError, FgrnWarning, SchemaError, counted, shortened, visible
-from ..tables import frames
+from ..tables import frames, table_file
 from ..tables.stream import is_many
 from ..tables.table_warnings import names_are_values, words_among_numbers
 from . import common
@@ -42,11 +42,12 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
 
     DATA is a CSV, TSV or Parquet file, or - for standard input; or a network: BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE.
     """
-    from . import networks
+    if options["format_"] is None and table_file.format_by_name(data) is None:
+        from . import networks  # which takes time to import, and is of no use for a table
 
-    if networks.is_network(data) and options["format_"] is None:
-        networks.summary(data, as_json, rescale)
-        return
+        if networks.is_network(data):
+            networks.summary(data, as_json, rescale)
+            return
 
     if data.endswith(".fgrn") and options["format_"] is None:
         raise FgrnError(

@@ -112,6 +112,8 @@ class ReadingProgress:
 class LearningProgress:
     """Context manager and watcher of learning: a bar on stderr if that is a terminal, or a notebook line."""
 
+    in_any_order = True  # starts may be run at the same time
+
     def __init__(self, epochs: int, starts: int, what: str, stop: StopCondition = None) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -130,7 +132,7 @@ class LearningProgress:
         shown = console.is_terminal and self._line is None
         self._bar = Bar(*columns, console=console, transient=True, disable=not shown)
         self._task = self._bar.add_task(self._what, total=epochs * starts, score="")
-        self._epochs, self._starts, self._stop = epochs, starts, stop
+        self._epochs, self._starts, self._stop, self._done = epochs, starts, stop, 0
 
     @staticmethod
     def of(
@@ -156,13 +158,15 @@ class LearningProgress:
             run = f"start {start + 1:,} of {self._starts:,}, " if self._starts > 1 else ""
             epochs = f"epoch {epoch + 1:,} of at most {self._epochs:,}"
             self._line.show(f"{self._what}: {run}{epochs}, log-likelihood {per_row:.4f} per row")
-        done = start * self._epochs + epoch + 1
-        self._bar.update(self._task, completed=done, score=f"log-likelihood {per_row:.4f} a row")
+        self._done = max(self._done, start * self._epochs + epoch + 1)
+        self._bar.update(self._task, completed=self._done, score=f"log-likelihood {per_row:.4f} a row")
         return self._stop is not None and self._stop()
 
 
 class SilentProgress:
     """Watcher of learning that shows nothing."""
+
+    in_any_order = True
 
     def __init__(self, stop: StopCondition = None) -> None:
         self._stop = stop

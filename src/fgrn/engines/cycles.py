@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from . import BlockCounts, Buffers, Engine, kernels
+from . import kernels
+from .kernels.arguments import HeldMessages
+from .protocol import Buffers, RowCounts
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan
     from ..tables.encoded import Evidence
 
 
-@dataclass(frozen=True, eq=False)
-class Held:
+class TableMessages(NamedTuple):
     """The messages of a block of rows: what goes into every SISO, what comes back to it, the beliefs of the Sources.
 
-    `doubtful` are rows the judge has to count; `judged` has it hold the messages of given rows, in blocks.
+    `doubtful` are rows in which a product vanished: the reference engine has to count them.
     """
 
     into: np.ndarray
@@ -28,31 +28,36 @@ class Held:
     known: np.ndarray
     log_likelihood: np.ndarray
     doubtful: np.ndarray
-    judged: Callable[[np.ndarray], Iterator[tuple[slice, Any]]]
 
 
-def held(plan: Plan, evidence: Evidence, buffers: Buffers, doubtful: np.ndarray, judged: Any) -> Held:
+def table_messages(plan: Plan, evidence: Evidence, buffers: Buffers, doubtful: np.ndarray) -> TableMessages:
     """The messages as the blocks receive them: times the evidence on what a SISO reads."""
     into = buffers.forward
     for edge in plan.siso_input.tolist():
         if evidence.slot[edge] >= 0:
             into[:, plan.columns(edge)] *= evidence.weights(edge, int(plan.cardinality[edge]))
     known = buffers.known_backward
-    return Held(into, buffers.backward, buffers.marginal, known, buffers.log_likelihood, doubtful, judged)
+    return TableMessages(into, buffers.backward, buffers.marginal, known, buffers.log_likelihood, doubtful)
 
 
-def recount(
-    plan: Plan, judge: Engine, messages: Held, values: np.ndarray, weights: np.ndarray, expect: bool
-) -> BlockCounts:
-    """Expected counts from held messages with the given tables."""
+def counts_from_messages(
+    plan: Plan,
+    messages: TableMessages,
+    values: np.ndarray,
+    weights: np.ndarray,
+    expect: bool,
+    by_reference: Callable[[np.ndarray], RowCounts],
+) -> RowCounts:
+    """Expected counts from held messages with the given tables; `by_reference` counts the rows it is given."""
     transposed = transposed_tables(plan, values)
     cells = np.zeros(plan.layout.size)  # tables transposed, without the factor of the table itself
     doubtful = messages.doubtful.copy()
     count, longest = len(weights), int(plan.cardinality.max(initial=1))
+    held = HeldMessages(messages.into.ravel(), messages.back.ravel(), messages.belief.ravel(), messages.known)
     kernels.recount(
-        _places(plan), _sources(plan), count, np.uint64(plan.states), transposed, messages.into.ravel(),
-        messages.back.ravel(), messages.belief.ravel(), messages.known, np.array(weights, dtype=np.float64),
-        expect, doubtful, np.empty((count, len(plan.siso_table))), cells, np.empty(longest),
+        _places(plan), _sources(plan), count, np.uint64(plan.states), transposed, held,
+        np.array(weights, dtype=np.float64), expect, doubtful, np.empty((count, len(plan.siso_table))), cells,
+        np.empty(longest),
     )  # fmt: skip
     counts = np.zeros(plan.layout.size)
     for number, (rows, columns) in enumerate(plan.layout.table_shapes):
@@ -67,9 +72,9 @@ def recount(
         norm = joint.sum(axis=1)
         plan.source_values(counts, source)[...] += (sure / np.where(norm > 0, norm, 1)) @ joint
     where = np.flatnonzero(doubtful)
-    for block, judged in messages.judged(where):
-        counts += judge.recount(plan, judged, values, weights[where[block]], expect).values
-    return BlockCounts.of_rows(counts, messages.log_likelihood, weights)
+    if len(where):
+        counts += by_reference(where).values
+    return RowCounts.of_rows(counts, messages.log_likelihood, weights)
 
 
 def transposed_tables(plan: Plan, values: np.ndarray) -> np.ndarray:

@@ -6,14 +6,16 @@ code, of a row of ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from . import kernels
+from .kernels.arguments import Packing
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan, Program
@@ -99,9 +101,22 @@ def padded(states: int) -> int:
 
 def aligned_zeros(size: int) -> np.ndarray:
     """A vector of zeros that begins with a line of the cache."""
-    raw = np.zeros(size + LINE // 8)
-    skipped = -raw.ctypes.data % LINE // 8
+    return _from_a_line(np.zeros(size + LINE // 8), size)
+
+
+def aligned_empty(size: int) -> np.ndarray:
+    """A vector that begins with a line of the cache, of any numbers."""
+    return _from_a_line(np.empty(size + LINE // 8), size)
+
+
+def _from_a_line(raw: np.ndarray, size: int) -> np.ndarray:
+    skipped = -raw.__array_interface__["data"][0] % LINE // 8
     return raw[skipped : skipped + size]
+
+
+def kernel_array(array: np.ndarray, dtype: type = np.float64) -> np.ndarray:
+    """The array, contiguous and writable: numba compiles a kernel anew for every other kind of array."""
+    return np.require(array, dtype=dtype, requirements=["C", "W"])
 
 
 def known_entries(
@@ -132,112 +147,109 @@ def known_entries(
     return Known(pieces[0] if len(pieces) == 1 else np.concatenate([np.zeros(0, dtype=kind), *pieces]), bounds)
 
 
+class PackPlan(NamedTuple):
+    """The packing of a tape, and the cells that its kernels work in."""
+
+    packing: Packing
+    columns: int  # of the longest leaf
+    codes: int
+    folded: int
+    shifts: int
+    base: int  # 0 where there is not one Diverter
+
+
 class Joint(NamedTuple):
     """The joint tables of all regions end to end, each row times the power of two that brings its largest near 1.
 
     `shifts` are the exponents of what was taken out of each row, all regions end to end. `deep` says that a cell may
-    have vanished in a product of tiny ones.
+    have vanished in a product of tiny ones. `base` is the product of the priors of a star.
     """
 
     tables: np.ndarray
     shifts: np.ndarray
     deep: bool
+    base: np.ndarray
 
 
-def alike(region: Region) -> Iterator[tuple[tuple[Pack, ...], slice]]:
-    """Runs of packs that have the same numbers of codes, and their rows: a run is worked on as one array."""
-    for _, run in groupby(region.packs, key=lambda pack: pack.sizes):
-        packs = tuple(run)
-        yield packs, slice(packs[0].first, packs[-1].rows.stop)
+def packed(plan: Plan, program: Program, regions: Sequence[Region], without: int | None) -> PackPlan:
+    """Where the packs of a tape are, and of a star what the product of its priors is made of.
 
-
-def joint_tables(plan: Plan, regions: Sequence[Region], values: np.ndarray) -> Joint:
-    """The product of the leaves' columns, for every code of every pack."""
-    joint = aligned_zeros(regions[-1].end if regions else 0)
-    shifts = np.zeros(sum(region.rows for region in regions), dtype=np.int64)
-    at, deepest = 0, 0.0
+    That product is `without` the prior of one Source, or of none (-1); None if it is not needed.
+    """
+    place = np.concatenate([[0], np.cumsum(plan.diverter_size)]).tolist()
+    offsets, shapes = plan.layout.table_offsets.tolist(), plan.layout.table_shapes
+    packs, leaves, folds = [], [], []
+    columns = codes = folded = shifts = 0
     for region in regions:
-        for packs, rows in alike(region):
-            product = np.ones((len(packs), 1, region.stride))
-            exponent = np.zeros((len(packs), 1), dtype=np.int64)
-            depth = np.zeros(len(packs))
-            for position, size in enumerate(packs[0].sizes):
-                columns = np.zeros((len(packs), size, region.stride))
-                for pack, mine in zip(packs, columns, strict=True):
-                    table = plan.layout.table(values, int(plan.siso_table[pack.sisos[position]])).T
-                    mine[: len(table), : region.states] = table
-                    mine[len(table) :, : region.states] = 1.0  # the unknown
-                largest = np.frexp(columns.max(axis=2))[1].astype(np.int64)
-                columns = np.ldexp(columns, -largest[:, :, None])
-                depth -= np.log2(columns.min(axis=(1, 2), initial=1.0, where=columns > 0))
-                last = position == len(packs[0].sizes) - 1
-                into = region.of(joint)[rows].reshape(len(packs), -1, size, region.stride) if last else None
-                product = np.multiply(product[:, :, None], columns[:, None], out=into)
-                product = product.reshape(len(packs), -1, region.stride)
-                exponent = (exponent[:, :, None] + largest[:, None]).reshape(len(packs), -1)
-            shifts[at : at + region.rows][rows] = exponent.ravel()
-            deepest = max(deepest, depth.max())
-        at += region.rows
-    return Joint(joint, shifts, deepest > DEEPEST)
-
-
-def unpacked_counts(
-    plan: Plan,
-    regions: Sequence[Region],
-    joint: np.ndarray,
-    posteriors: np.ndarray,
-    program: Program,
-    values: np.ndarray,
-    expect: bool,
-) -> np.ndarray:
-    """Packs and posteriors in the plan's layout: marginalised once, unknown values times the old table."""
-    out = np.zeros(plan.layout.size)
-    place = np.concatenate([[0], np.cumsum(plan.diverter_size)])
-    counted: set[int] = set()
-    for region in regions:
-        for packs, rows in alike(region):
-            counts = region.of(joint)[rows, : region.states].reshape(len(packs), -1, region.states)
-            for pack, mine in zip(packs, counts, strict=True):
-                if pack.nothing >= 0:
-                    total = posteriors[place[pack.diverter] : place[pack.diverter] + region.states]
-                    rest = total - mine.sum(axis=0)
-                    least = np.finfo(np.float64).eps * total  # what rounding hides may be there: no zero is made up
-                    mine[-1] = np.maximum(rest, least)
-            for position, leaves in enumerate(_per_leaf(counts, packs[0].sizes)):
-                for pack, leaf in zip(packs, leaves, strict=True):
-                    counted.add(pack.sisos[position])
-                    _add_leaf(plan, pack.sisos[position], leaf.T, values, expect, out)
+        for pack in region.packs:
+            start = region.start + pack.first * region.stride
+            packs.append((
+                start, region.stride, region.states, len(pack.sisos), shifts + pack.first, pack.codes,
+                int(pack.nothing >= 0), place[pack.diverter],
+            ))  # fmt: skip
+            steps, places, cells = _folds(pack.sizes, region.stride)
+            folds += steps
+            for siso, size, where in zip(pack.sisos, pack.sizes, places, strict=True):
+                number = int(plan.siso_table[siso])
+                leaves.append((offsets[number], shapes[number][1], size, where))
+                codes, columns = max(codes, size), max(columns, size * region.stride)
+            folded = max(folded, cells, region.stride)
+        shifts += region.rows
+    inside = {siso for region in regions for pack in region.packs for siso in pack.sisos}
+    unknown, sources, priors = [], [], []
     source_of = plan.source_of
     for diverter in range(plan.diverters):
-        posterior = posteriors[place[diverter] : place[diverter + 1]]
+        size, run = int(plan.diverter_size[diverter]), int(plan.diverter_run[diverter])
         for leg in plan.legs(diverter):
             siso = int(program.gathered[leg])
-            if siso >= 0 and siso not in counted:  # a leaf that no row knows
-                table = plan.layout.table(values, int(plan.siso_table[siso]))
-                if expect:
-                    plan.layout.table(out, int(plan.siso_table[siso]))[...] += table * posterior[:, None]
+            if siso >= 0 and siso not in inside:
+                number = int(plan.siso_table[siso])
+                unknown.append((offsets[number], shapes[number][1], shapes[number][0], place[diverter]))
             source = source_of.get(int(plan.leg_edge[leg]))
             if source is not None:
-                prior = plan.source_values(out, source)
-                index = plan.leg_index(diverter, leg)
-                prior += posterior if index is None else np.bincount(index, posterior, minlength=len(prior))
-    return out
+                record = (int(plan.source_at[source]), place[diverter], size, run, int(plan.leg_map[leg]))
+                sources.append(record)
+                priors += [record] if source != without else []
+    base = 0 if without is None else padded(int(plan.diverter_size[0]))
+    space = [int(plan.diverter_size[0])] if plan.diverters else [0]
+    packing = Packing(
+        _records(packs, 8), _records(leaves, 4), _records(folds, 6), _records(unknown, 4), _records(sources, 5),
+        _records(priors, 5), np.array(space, dtype=np.uint64),
+    )  # fmt: skip
+    return PackPlan(packing, columns, codes, folded, shifts, base)
 
 
-def _per_leaf(counts: np.ndarray, sizes: tuple[int, ...]) -> list[np.ndarray]:
-    """The counts (packs, codes, states), summed over all leaves but one, for each: half by half."""
-    if len(sizes) == 1:
-        return [counts]
-    half = len(sizes) // 2
-    both = counts.reshape(len(counts), prod(sizes[:half]), -1, counts.shape[2])
-    return _per_leaf(both.sum(axis=2), sizes[:half]) + _per_leaf(both.sum(axis=1), sizes[half:])
+def _records(rows: Sequence[tuple[int, ...]], width: int) -> np.ndarray:
+    return np.array(rows, dtype=np.int64).reshape(-1, width).view(np.uint64)
 
 
-def _add_leaf(plan: Plan, siso: int, counts: np.ndarray, values: np.ndarray, expect: bool, out: np.ndarray) -> None:
-    number = int(plan.siso_table[siso])
-    table = plan.layout.table(values, number)
-    known, unknown = counts[:, : table.shape[1]], counts[:, table.shape[1] :]
-    total = plan.layout.table(out, number)
-    total += known
-    if expect and unknown.size:
-        total += table * unknown
+def _folds(sizes: tuple[int, ...], stride: int) -> tuple[list[tuple[int, ...]], list[int], int]:
+    """How counts of all codes are summed over all leaves but one, for each: half by half.
+
+    Returns the steps, where the counts of each leaf are in the end (-1 for one leaf: as they were), and the cells that
+    the sums take.
+    """
+    steps: list[tuple[int, ...]] = []
+    cells = 0
+
+    def halve(part: tuple[int, ...], at: int) -> list[int]:
+        nonlocal cells
+        if len(part) == 1:
+            return [at]
+        first, second = part[: len(part) // 2], part[len(part) // 2 :]
+        left = cells
+        right = left + prod(first) * stride
+        cells = right + prod(second) * stride
+        steps.append((int(at < 0), max(at, 0), prod(first), prod(second), left, right))
+        return halve(first, left) + halve(second, right)
+
+    places = halve(sizes, -1)
+    return steps, places, cells
+
+
+def load_joint(plan: PackPlan, values: np.ndarray, maps: np.ndarray, cells: int) -> Joint:
+    """The product of the leaves' columns, for every code of every pack; of a star, the product of its priors."""
+    joint, shifts, base = aligned_empty(cells), np.empty(plan.shifts, dtype=np.int64), np.empty(plan.base)
+    columns, exponents = np.empty(plan.columns), np.empty(plan.codes, dtype=np.int64)
+    depth = kernels.joint_tables(plan.packing, values, maps, joint, shifts, base, columns, exponents)
+    return Joint(joint, shifts, depth > DEEPEST, base)

@@ -10,8 +10,9 @@ import numpy as np
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan
+
 SMALLEST = 2.0**-960
-"""A product of factors below this, but not zero, is left to the judge: plain numbers end there, or lose digits."""
+"""Rows that need a product of factors below this, but not zero, are left to the reference engine: digits are lost."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,6 @@ class Multiplied:
 
 def with_products(plan: Plan, products: Sequence[Product], values: np.ndarray) -> tuple[np.ndarray, bool]:
     """The parameters with the products behind them, and whether one of those is too small to be trusted."""
-    if not products:
-        return np.require(values, np.float64, ["C", "W"]), False
     last = products[-1]
     out = np.empty(last.at + int(plan.diverter_size[last.diverter]))
     out[: plan.layout.size] = values[: plan.layout.size]

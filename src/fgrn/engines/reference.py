@@ -1,4 +1,4 @@
-"""The reference engine: plain NumPy in the log domain, obvious rather than fast. The judge of the others.
+"""The reference engine: plain NumPy in the log domain, obvious rather than fast. Others are tested against it.
 
 Messages are logarithms and never normalised on the way, so nothing can underflow, an exact zero is -inf, and the
 likelihood is the sum of forward times backward on any edge. It can count its multiplications.
@@ -6,13 +6,15 @@ likelihood is the sum of forward times backward on any edge. It can count its mu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from . import BACKWARD, FORWARD, SOURCE, BlockCounts, Buffers, Room, Scan
-from .scans import distribution, log_scan, log_sum, logarithm
+from .blocks import blocks_of_rows, put_together, sum_of_blocks
+from .protocol import BACKWARD, FORWARD, SOURCE, Buffers, RowCounts
+from .scanners import BlockScanner, scan_in_logarithms
+from .scans import distribution, log_sum, logarithm
 from .tracing import Choice, traced
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ CELLS_AT_ONCE = 2**20
 """Cells of the largest temporary array, (rows, input states, output states): 8 MiB."""
 
 
-class Held(NamedTuple):
+class LogMessages(NamedTuple):
     """Logarithms of the messages at both ends of every SISO and Factor, the posterior of every other Source."""
 
     into: list[np.ndarray]  # forward times evidence at the input, (rows, input states)
@@ -41,40 +43,32 @@ class Reference:
     """
 
     name = "reference"
-    parallel = False
-    few_rows = 0
+    all_messages_up_to = 0
 
     def __init__(self, direct: bool = False, largest: bool = False) -> None:
         self.direct, self.largest = direct, largest
         self.multiplications = 0
 
-    def added(self, values: np.ndarray, axis: int) -> np.ndarray:
-        """The sum, in logarithms, of what leads to the same state."""
+    def total(self, values: np.ndarray, axis: int) -> np.ndarray:
+        """The sum, in logarithms, of what leads to the same state; the largest of it if `largest`."""
         out: np.ndarray = values.max(axis=axis) if self.largest else log_sum(values, axis)
         return out
 
-    def prepare(self, plan: Plan, programs: Programs, program: Program, evidence: Evidence) -> Prepared:
-        """See `Engine`."""
-        return Prepared(self, plan, programs, program, evidence)
-
-    def scan(
+    def prepare(
         self,
-        prior: np.ndarray,
-        table: np.ndarray,
-        local: np.ndarray,
-        begins: np.ndarray,
-        weights: np.ndarray,
-        out: Scan,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """See `Engine`. Row by row, in the log domain."""
-        found = log_scan(logarithm(prior), logarithm(table), logarithm(local), begins, weights)
-        if np.isneginf(found.seen).any():
-            out.likelihood[...] = ~np.isneginf(found.seen)
-            return np.zeros(len(prior)), np.zeros(table.shape)
-        parts = (np.exp(found.past), np.exp(found.future), distribution(found.past + found.future), np.exp(found.seen))
-        for room, part in zip(out, parts, strict=True):
-            room[...] = part
-        return found.first, np.divide(found.steps, table, out=np.zeros_like(table), where=table > 0)
+        plan: Plan,
+        programs: Programs,
+        program: Program,
+        evidence: Evidence,
+        weights: np.ndarray | None = None,
+        threads: int | None = None,
+    ) -> Prepared:
+        """See `fgrn.engines.Engine`. More threads would not be quicker: there is one."""
+        return Prepared(self, plan, programs, program, evidence, weights)
+
+    def scanner(self, begins: np.ndarray, states: int, threads: int | None = None) -> BlockScanner:
+        """See `fgrn.engines.Engine`. Row by row, in the log domain."""
+        return BlockScanner(begins, states, 1, scan_in_logarithms)
 
     def logs(
         self, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence, edges: Sequence[int], whole: bool
@@ -94,43 +88,42 @@ class Reference:
                 room[rows] = state.belief(edge) if whole else state.backward[:, plan.columns(edge)]
         return out
 
-    def recount(self, plan: Plan, held: Held, values: np.ndarray, weights: np.ndarray, expect: bool) -> BlockCounts:
-        """See `Engine`."""
-        counts = np.zeros(plan.layout.size)
-        for siso, table in enumerate(plan.siso_table):
-            rows = weights if expect else weights * held.known[siso]
-            log_table = logarithm(plan.layout.table(values, int(table)))
-            joint = held.into[siso][:, :, None] + log_table[None] + held.back[siso][:, None, :]
-            shape = joint.shape
-            share = distribution(joint.reshape(shape[0], -1)).reshape(shape)
-            plan.layout.table(counts, int(table))[...] += np.tensordot(rows, share, 1)
-        for source in range(len(plan.source_edge)):
-            share = held.source[source]
-            if plan.is_factor[source]:
-                share = distribution(share + logarithm(plan.source_values(values, source)))
-            plan.source_values(counts, source)[...] += weights @ share
-        return BlockCounts.of_rows(counts, held.log_likelihood, weights)
-
 
 class Prepared:
-    """Evidence as it is: the reference engine lays nothing out."""
+    """Rows as they are: the reference engine lays nothing out."""
 
-    def __init__(self, engine: Reference, plan: Plan, programs: Programs, program: Program, evidence: Evidence) -> None:
+    kernel, threads = "log domain", 1
+
+    def __init__(
+        self,
+        engine: Reference,
+        plan: Plan,
+        programs: Programs,
+        program: Program,
+        evidence: Evidence,
+        weights: np.ndarray | None,
+    ) -> None:
         self.engine, self.plan, self.programs, self.program = engine, plan, programs, program.plain or program
         self.evidence = evidence
+        self.weights = np.broadcast_to(1.0, evidence.rows) if weights is None else weights
         cells = max([plan.states, *plan.diverter_size, *(rows * columns for rows, columns in plan.layout.table_shapes)])
         self.rows_at_once = max(1, CELLS_AT_ONCE // cells)
 
+    @property
+    def blocks(self) -> list[slice]:
+        """All rows, as many at a time as make a block."""
+        return blocks_of_rows(self.evidence.rows, self.rows_at_once)
+
     def rest(self) -> None:
-        """See `Prepared` of the package: nothing is kept."""
+        """See `fgrn.engines.Prepared`: nothing is kept."""
 
     def load(self, values: np.ndarray) -> Loaded:
-        """See `Prepared` of the package."""
+        """See `fgrn.engines.Prepared`."""
         return Loaded(self, values)
 
 
 class Loaded:
-    """Evidence and parameters as they are."""
+    """Rows and parameters as they are."""
 
     def __init__(self, prepared: Prepared, values: np.ndarray) -> None:
         self.prepared, self.values = prepared, values
@@ -140,29 +133,46 @@ class Loaded:
         evidence = mine.evidence if rows is None else mine.evidence.take(rows)
         return State(mine.engine, mine.plan, self.values, evidence, before)
 
-    def propagate(self, rows: slice, beliefs: bool = True, room: Room | None = None) -> Buffers:
-        """See `Loaded` of the package."""
-        state, program = self._state(rows), self.prepared.program
-        state.run(program)
-        return state.buffers(program, state.log_likelihood(program))
+    def propagate(self, parts: Collection[str]) -> Buffers:
+        """See `fgrn.engines.Loaded`."""
+        mine = self.prepared
+
+        def work(rows: slice, room: dict[str, np.ndarray]) -> Buffers:
+            state = self._state(rows)
+            state.run(mine.program)
+            return state.buffers(mine.program, state.log_likelihood(mine.program))
+
+        shape = (mine.evidence.rows, int(mine.plan.cardinality[mine.program.shown].sum()), mine.plan.edges)
+        return put_together(1, work, mine.blocks, shape, parts)
 
     def round(self, before: Buffers) -> Buffers:
-        """See `Loaded` of the package."""
+        """See `fgrn.engines.Loaded`."""
         state, program = self._state(before=before), self.prepared.program
         state.run(program)
         return state.buffers(program, np.zeros(len(before.log_likelihood)))
 
-    def counts(self, rows: slice, weights: np.ndarray, expect: bool) -> BlockCounts:
-        """See `Loaded` of the package."""
+    def counts(self, expect: bool) -> RowCounts:
+        """See `fgrn.engines.Loaded`."""
+        return self.recounting(False, expect)(self.values)
+
+    def recounting(self, hold: bool, expect: bool) -> Callable[[np.ndarray], RowCounts]:
+        """See `fgrn.engines.Loaded`."""
         mine = self.prepared
-        return mine.engine.recount(mine.plan, self.hold(rows), self.values, weights, expect)
+        held = {rows.start: self._log_messages(rows) for rows in mine.blocks} if hold else {}
 
-    def release(self, counts: np.ndarray) -> None:
-        """See `Loaded` of the package. Nothing is kept here."""
+        def recount(tables: np.ndarray) -> RowCounts:
+            def work(rows: slice) -> RowCounts:
+                messages = held[rows.start] if hold else self._log_messages(rows)
+                return counts_of_messages(mine.plan, messages, tables, mine.weights[rows], expect)
 
-    def settled(self, counts: np.ndarray, expect: bool) -> tuple[np.ndarray, float]:
-        """See `Loaded` of the package."""
-        return counts, 0.0
+            def after(_: np.ndarray) -> None:
+                if mine.evidence.disk is not None:
+                    mine.evidence.disk.release()
+
+            nothing = RowCounts(np.zeros(mine.plan.layout.size), 0.0, np.zeros(0, dtype=np.intp))
+            return sum_of_blocks(1, work, mine.blocks, after) or nothing
+
+        return recount
 
     def trace(self, rows: slice, which: np.ndarray, choose: Choice) -> tuple[np.ndarray, np.ndarray]:
         """The states of all edges, chosen outwards from the root (see `tracing`), and the rows' log-likelihood."""
@@ -173,12 +183,12 @@ class Loaded:
         impossible = np.isneginf(likelihood[which])
         return traced(state, which[~impossible], choose), likelihood
 
-    def hold(self, rows: slice) -> Held:
-        """See `Loaded` of the package."""
+    def _log_messages(self, rows: slice) -> LogMessages:
+        """The messages at both ends of every table, of some rows."""
         plan, program = self.prepared.plan, self.prepared.programs.everything
         state = self._state(rows)
         state.run(program)
-        return Held(
+        return LogMessages(
             [state.into_reader(int(edge)) for edge in plan.siso_input],
             [state.backward[:, plan.columns(int(edge))].copy() for edge in plan.siso_output],
             [state.known_backward[:, edge].copy() for edge in plan.siso_output],
@@ -188,6 +198,26 @@ class Loaded:
             ],
             state.log_likelihood(program),
         )
+
+
+def counts_of_messages(
+    plan: Plan, messages: LogMessages, values: np.ndarray, weights: np.ndarray, expect: bool
+) -> RowCounts:
+    """Expected counts of rows from the messages at both ends of every table."""
+    counts = np.zeros(plan.layout.size)
+    for siso, table in enumerate(plan.siso_table):
+        rows = weights if expect else weights * messages.known[siso]
+        log_table = logarithm(plan.layout.table(values, int(table)))
+        joint = messages.into[siso][:, :, None] + log_table[None] + messages.back[siso][:, None, :]
+        shape = joint.shape
+        share = distribution(joint.reshape(shape[0], -1)).reshape(shape)
+        plan.layout.table(counts, int(table))[...] += np.tensordot(rows, share, 1)
+    for source in range(len(plan.source_edge)):
+        share = messages.source[source]
+        if plan.is_factor[source]:
+            share = distribution(share + logarithm(plan.source_values(values, source)))
+        plan.source_values(counts, source)[...] += weights @ share
+    return RowCounts.of_rows(counts, messages.log_likelihood, weights)
 
 
 class State:
@@ -259,7 +289,7 @@ class State:
         """Of each row, from its roots."""
         total = np.zeros(self.evidence.rows)
         for edge in program.roots[:, 0]:
-            total += self.engine.added(self.belief(int(edge)), axis=1)
+            total += self.engine.total(self.belief(int(edge)), axis=1)
         return total
 
     def buffers(self, program: Program, log_likelihood: np.ndarray) -> Buffers:
@@ -291,7 +321,7 @@ class State:
         source, target = int(self.plan.siso_input[siso]), int(self.plan.siso_output[siso])
         table, message = self.table(siso), self.into_reader(source)
         self._count(table.size, np.ones(self.evidence.rows))
-        self.forward[:, self.plan.columns(target)] = self.engine.added(message[:, :, None] + table[None], axis=1)
+        self.forward[:, self.plan.columns(target)] = self.engine.total(message[:, :, None] + table[None], axis=1)
         self.known_forward[:, target] = self.old_known_forward[:, source] | self.evidence.known(source)
 
     def _siso_backward(self, siso: int) -> tuple[np.ndarray, np.ndarray]:
@@ -302,7 +332,7 @@ class State:
         message = np.zeros((self.evidence.rows, len(table)))
         beyond = self.old_backward[known, self.plan.columns(output)]
         self._count(table.size, known)
-        message[known] = self.engine.added(beyond[:, None, :] + table[None], axis=2)
+        message[known] = self.engine.total(beyond[:, None, :] + table[None], axis=2)
         return message, known
 
     def incoming(self, diverter: int, gathered: np.ndarray | None = None) -> Iterator[np.ndarray]:
@@ -337,7 +367,7 @@ class State:
             edge = int(self.plan.leg_edge[leg])
             others = tally > known[position]
             if self.plan.leg_axes[leg] is not None:  # sum the joint states that share a state of this leg
-                product = self.engine.added(product[:, self.plan.leg_groups(diverter, leg)], axis=2)
+                product = self.engine.total(product[:, self.plan.leg_groups(diverter, leg)], axis=2)
             if self.plan.leg_is_input[leg]:
                 product = np.where(others[:, None], product, 0.0)  # nothing known elsewhere: ones
                 self._write_backward(edge, product, others)

@@ -1,10 +1,39 @@
-"""Along rows that follow each other, in the log domain: exact, and slow, row by row. See `Engine.scan`."""
+"""Scans along rows that follow each other. Those in the log domain are exact, and slow: row by row in NumPy."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
+
+
+class Scan(NamedTuple):
+    """What a scan along sequences of rows finds.
+
+    past, future     (rows, states): the hidden variable as the rows before know it, and those after (1 in the last)
+    around           (rows, states): both together, each row summing to one
+    likelihood       (rows,): of each row given those before it; 0 where it is impossible
+    first, steps     expected counts of the first rows, (states,), and from row to row without the factor of the table,
+                     (states, states)
+    """
+
+    past: np.ndarray
+    future: np.ndarray
+    around: np.ndarray
+    likelihood: np.ndarray
+    first: np.ndarray
+    steps: np.ndarray
+
+    @classmethod
+    def room(cls, rows: int, states: int) -> Scan:
+        """Arrays for the scan of some rows."""
+        past, future, around = (np.empty((rows, states)) for _ in range(3))
+        return cls(past, future, around, np.empty(rows), np.zeros(states), np.zeros((states, states)))
+
+    def of(self, rows: slice) -> Scan:
+        """The arrays for some of the rows, and others for their counts."""
+        past, future, around = self.past[rows], self.future[rows], self.around[rows]
+        return Scan(past, future, around, self.likelihood[rows], np.zeros_like(self.first), np.zeros_like(self.steps))
 
 
 class LogScan(NamedTuple):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MORE_CODES = 640
 """Codes of one pack where the tables of all packs together have at most MOST_CELLS: four leaves of 4, and a hole."""
 
-ROWS_PER_CODE = 8
+ROWS_PER_CODE = 32
 """Rows of data for every code of a pack, at least: its joint table is made anew in every epoch."""
 
 

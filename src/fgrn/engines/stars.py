@@ -9,10 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from .packs import aligned_zeros, padded
-
 if TYPE_CHECKING:
     from ..plan.plan import Plan, Program
     from ..tables.encoded import Evidence
@@ -52,17 +48,3 @@ def ray_of(plan: Plan, program: Program, evidence: Evidence) -> Ray | None:
                 return None
             rays.append(Ray(edge, leaf, int(plan.siso_table[siso])))
     return rays[0] if len(rays) == 1 else None
-
-
-def base_of(plan: Plan, values: np.ndarray, without: int = -1) -> np.ndarray:
-    """The product of the priors of the only Diverter, but for one, over its space; padded with zeros."""
-    size = int(plan.diverter_size[0])
-    base = aligned_zeros(padded(size))
-    base[:size] = 1.0
-    sources = plan.source_of
-    for leg in plan.legs(0):
-        source = sources.get(int(plan.leg_edge[leg]))
-        if source is not None and source != without:
-            prior, index = plan.source_values(values, source), plan.leg_index(0, leg)
-            base[:size] *= prior if index is None else prior[index]
-    return base

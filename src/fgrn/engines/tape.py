@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from .. import engines
+from . import protocol
 from .kernels.basics import (
     ALONE,
     BACKWARD,
@@ -39,7 +39,7 @@ from .kernels.basics import (
     ROOT,
     SCATTER,
 )
-from .packs import Pack, Region, padded
+from .packs import Pack, PackPlan, Region, packed, padded
 from .products import Multiplied, Product
 from .shape import MORE_CODES, Shape
 
@@ -76,7 +76,14 @@ class Tape:
     most_targets: int = 1
     is_star: bool = False  # one Diverter with Sources and gathered leaves is everything
     products: list[Product] = field(default_factory=list)
+    packings: dict[int | None, PackPlan] = field(default_factory=dict)
     multiplied: Multiplied = field(default_factory=Multiplied)
+
+    def packing(self, plan: Plan, program: Program, without: int | None) -> PackPlan:
+        """Where the packs are; see `packed`."""
+        if without not in self.packings:
+            self.packings[without] = packed(plan, program, self.regions, without)
+        return self.packings[without]
 
     @property
     def joint_size(self) -> int:
@@ -171,13 +178,13 @@ class _Writer:
         made |= {(int(edge), True) for edge in np.flatnonzero(~self.plan.driver)}
         made |= {(edge, True) for edge in self.onward if self.program.by_posteriors}
         for kind, block, first, last in self.program.steps.tolist():
-            if kind == engines.SOURCE:
+            if kind == protocol.SOURCE:
                 edge = int(self.plan.source_edge[block])
                 if self._prior_leg(edge) is None:
                     made.add((edge, True))
-            elif kind == engines.FORWARD:
+            elif kind == protocol.FORWARD:
                 made.add((int(self.plan.siso_output[block]), True))
-            elif kind == engines.BACKWARD:
+            elif kind == protocol.BACKWARD:
                 made.add((int(self.plan.siso_input[block]), False))
             else:
                 for leg in self.program.targets[first:last].tolist():
@@ -262,10 +269,10 @@ class _Writer:
             self._put(LEAVES, at, region.states, known, number, region.start, region.stride, shifts)
             shifts += region.rows
         for kind, block, first, last in self.program.steps.tolist():
-            if kind == engines.SOURCE:
+            if kind == protocol.SOURCE:
                 self._source(block)
-            elif kind in (engines.FORWARD, engines.BACKWARD):
-                self._siso(block, forward=kind == engines.FORWARD)
+            elif kind in (protocol.FORWARD, protocol.BACKWARD):
+                self._siso(block, forward=kind == protocol.FORWARD)
             else:
                 self._divert(block, self.program.targets[first:last].tolist())
         for edge, _ in self.program.roots.tolist():
@@ -371,7 +378,7 @@ class _Writer:
         )
         needed = program.needed
         for position, (kind, diverter, parent) in enumerate(plan.order):
-            if kind != engines.DIVERT or (needed is not None and diverter not in needed):
+            if kind != protocol.DIVERT or (needed is not None and diverter not in needed):
                 continue
             records, _ = self._legs(diverter)
             onwards: list[int] = []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import DIVERT, FORWARD
+from .protocol import DIVERT, FORWARD
 
 if TYPE_CHECKING:
     from .reference import State

@@ -1,4 +1,4 @@
-"""Trees of small clusters, many rows side by side: see `kernels.clusters`. Rows in doubt are done again one by one."""
+"""Junction trees of small cliques, many rows side by side: see `kernels.cliques`. Doubtful rows are done singly."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import BlockCounts, Buffers, kernels
+from . import kernels
+from .kernels.arguments import Lanes, RowBooks, Totals
 from .packs import aligned_zeros
+from .protocol import Buffers, RowCounts
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan, Program
     from ..tables.encoded import Evidence
-    from .cpu import Loaded
+    from .linear import Loaded
     from .tape import Tape
 
 NOTHING = np.zeros(0)
 
 LANE_BYTES = 2**17
-"""Of the product over the largest cluster in all lanes: it stays in the second-level cache."""
+"""Of the product over the largest clique in all lanes: it stays in the second-level cache."""
 
 MOST_LANES, FEWEST_LANES = 64, 8
 FEWEST_ROWS = 8
@@ -38,32 +40,36 @@ def lanes_for(plan: Plan, program: Program, tape: Tape, evidence: Evidence) -> i
 
 
 def messages(loaded: Loaded, rows: slice) -> tuple[Buffers, np.ndarray]:
-    """The marginals of a tree of clusters, and which rows were done one by one."""
+    """The marginals of a junction tree, and which rows were done one by one."""
     mine, count = loaded.prepared, rows.stop - rows.start
     marginal, nothing = np.empty((count, mine.width)), np.empty((count, 0))
     unknown = np.zeros((0, mine.plan.edges), dtype=np.bool_)
-    scale, doubtful = _run(loaded, rows, marginal)
+    scale, doubtful = _run_lanes(loaded, rows, marginal)
     where = np.flatnonzero(doubtful)
     if len(where):
-        again = mine.one_by_one(rows, where).load(loaded.values).propagate(slice(0, len(where)))
+        again = mine.one_by_one(rows, where).load(loaded.values).propagate(("marginal", "likelihood"))
         marginal[where], scale[where] = again.marginal, again.log_likelihood
     return Buffers(nothing, nothing, marginal, unknown, unknown, scale), doubtful
 
 
-def counts(loaded: Loaded, rows: slice, weights: np.ndarray, expect: bool, raw: np.ndarray) -> BlockCounts:
-    """The expected counts of a tree of clusters, added to what is in `raw`."""
+def counts(loaded: Loaded, rows: slice, expect: bool, raw: np.ndarray) -> RowCounts:
+    """The expected counts of a junction tree, added to what is in `raw`."""
     mine = loaded.prepared
-    found, doubtful = _run(loaded, rows, np.zeros((len(weights), 0)), mine.spread(weights), loaded.parts_of(raw)[1])
+    weights = mine.weights_of(rows)
+    found, doubtful = _run_lanes(loaded, rows, np.zeros((len(weights), 0)), weights, loaded.parts_of(raw)[1])
     likelihood = float((weights * np.where(doubtful, 0.0, found)).sum())
     where = np.flatnonzero(doubtful)
     if not len(where):
-        return BlockCounts(raw, likelihood, where)
-    again = mine.one_by_one(rows, where).load(loaded.values).counts(slice(0, len(where)), weights[where], expect)
+        return RowCounts(raw, likelihood, where)
+    singly = mine.one_by_one(rows, where).load(loaded.values)
+    again = singly.counts_of(slice(0, len(where)), expect)
     raw += again.values
-    return BlockCounts(raw, likelihood + again.log_likelihood, where[again.impossible])
+    if singly.by_fallback:
+        loaded.by_fallback[rows.start] = singly.by_fallback[0]
+    return RowCounts(raw, likelihood + again.log_likelihood, where[again.impossible])
 
 
-def _run(
+def _run_lanes(
     loaded: Loaded,
     rows: slice,
     marginal: np.ndarray,
@@ -72,17 +78,17 @@ def _run(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Marginals into the room for them, or posteriors added to theirs; the log-likelihoods, and which are doubtful."""
     mine, tape, lanes = loaded.prepared, loaded.prepared.tape, loaded.prepared.lanes
-    codes = np.require(mine.evidence.codes[rows], np.int32, ["C", "W"])
-    soft = np.require(mine.evidence.soft[rows], np.float64, ["C", "W"])
-    count = len(codes)
+    count = rows.stop - rows.start
     scale, rest, doubtful = np.zeros(count), np.ones(count), np.full(count, loaded.is_deep)
     if not loaded.is_deep:
-        kernels.clusters(
-            tape.sweep, tape.count, count, np.uint64(lanes), loaded.with_products, mine.maps, codes, soft,
-            aligned_zeros(tape.width * lanes), np.zeros(tape.known_width, dtype=np.bool_),
-            np.ones(tape.known_width * lanes), scale, rest, doubtful,
-            aligned_zeros((tape.largest_space + tape.largest_end + 2) * lanes), np.empty(lanes), np.empty(lanes),
-            np.uint64(marginal.shape[1]), marginal.ravel(), weights, np.zeros(lanes), posteriors,
+        work = Lanes(
+            np.uint64(lanes), aligned_zeros(tape.width * lanes), np.zeros(tape.known_width, dtype=np.bool_),
+            np.ones(tape.known_width * lanes), aligned_zeros((tape.largest_space + tape.largest_end + 2) * lanes),
+            np.empty(lanes), np.empty(lanes), np.zeros(lanes),
+        )  # fmt: skip
+        kernels.cliques(
+            mine.tapes, count, loaded.tables, mine.known_rows(rows), work, RowBooks(scale, rest, NOTHING, doubtful),
+            np.uint64(marginal.shape[1]), marginal.ravel(), Totals(weights, True, NOTHING, posteriors, NOTHING),
         )  # fmt: skip
     scale += np.log(rest)
     return scale, doubtful

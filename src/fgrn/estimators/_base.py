@@ -26,7 +26,7 @@ from ..core.exceptions import (
 )
 from ..core.labels import Label
 from ..core.progress import LearningProgress, ReadingProgress
-from ..engines import NAMES
+from ..engines import engine_names
 from ..flow.em import History
 from ..flow.evidence import encode
 from ..flow.online import POWER, Online
@@ -66,7 +66,7 @@ class LatentEstimator(TableEstimator):
         "schema": [Schema, None],
         "unseen": [StrOptions(set(UNSEEN))],
         "effective_size": [Interval(Real, 0, None, closed="neither"), None],
-        "engine": [StrOptions({"auto", *NAMES})],
+        "engine": [StrOptions({"auto", *engine_names()})],
         "random_state": ["random_state"],
         "checkpoint": [str, PathLike, Checkpoint, None],
         "verbose": ["verbose"],
@@ -142,7 +142,10 @@ class LatentEstimator(TableEstimator):
         """Learn the tables of a network; stacks do it layer by layer."""
         options = self._options(what)
         with options["watch"]:
-            return net.learn(table, **options)
+            history = net.learn(table, **options)
+        if self.verbose > 1:
+            ReadingProgress(self.verbose).note(history.execution)
+        return history
 
     def _fit(self, X: Any, sample_weight: Any, classes: Classes | None = None, batch: bool = False) -> Self:
         """Read the table, choose a network, teach it; there is no checkpoint for the first of many batches."""

@@ -158,6 +158,7 @@ def _history_record(history: History) -> dict[str, Any]:
         "start": int(history.start),
         "starts": [_to_json(value) for value in history.starts.tolist()],
         "not_estimated": {name: list(rows) for name, rows in history.not_estimated.items()},
+        "execution": history.execution,
     }
 
 
@@ -174,6 +175,7 @@ def _restore_history(record: dict[str, Any]) -> History:
         value_of(int, record, "start", "its history"),
         np.array(numbers["starts"]),
         not_estimated=_not_estimated(record),
+        execution=value_of(str, {"execution": "", **record}, "execution", "its history"),
     )
 
 

@@ -23,7 +23,7 @@ def explained(
     clash = _conflict(plan, programs, values, evidence.take(slice(row, row + 1)))
     if not clash:
         return error
-    named = [_value(plan, evidence, edge, row) for edge in clash]
+    named = [_value_text(plan, evidence, edge, row) for edge in clash]
     why = f"{named[0]} cannot go with {' and '.join(named[1:])}" if named[1:] else f"{named[0]} cannot be"
     first = ". In the first of these rows," if error.rows[1:] else ":"
     return error.changed(message=f"this evidence has probability zero under the model{first} {why}.")
@@ -34,7 +34,7 @@ def _conflict(plan: Plan, programs: Programs, values: np.ndarray, row: Evidence)
     edges = [edge for edge in sorted(row.edges()) if row.known(edge)[0]]
     if len(edges) * len(plan.order) > MOST_WORK or not plan.is_tree:
         return []
-    judge = engines.get("reference")
+    engine = engines.get("reference")
     program = programs.some([])
 
     def impossible(without: int) -> bool:
@@ -42,8 +42,8 @@ def _conflict(plan: Plan, programs: Programs, values: np.ndarray, row: Evidence)
         for edge in [without, *dropped]:
             codes[0, row.slot[edge]] = UNKNOWN
         part = Evidence(codes, row.soft, row.slot, row.soft_offset, row.log_scale)
-        loaded = judge.prepare(plan, programs, program, part).load(values)
-        return bool(np.isneginf(loaded.propagate(slice(0, 1)).log_likelihood[0]))
+        loaded = engine.prepare(plan, programs, program, part).load(values)
+        return bool(np.isneginf(loaded.propagate(["likelihood"]).log_likelihood[0]))
 
     dropped: list[int] = []
     for edge in edges:  # one after the other: each depends on those dropped before
@@ -51,7 +51,7 @@ def _conflict(plan: Plan, programs: Programs, values: np.ndarray, row: Evidence)
     return [edge for edge in edges if edge not in dropped]
 
 
-def _value(plan: Plan, evidence: Evidence, edge: int, row: int) -> str:
+def _value_text(plan: Plan, evidence: Evidence, edge: int, row: int) -> str:
     code = int(evidence.codes[row, evidence.slot[edge]])
     what = "as a distribution" if code == SOFT else f"= {plan.labels[edge][code]}"
     return f"'{plan.names[edge]}' {what}"

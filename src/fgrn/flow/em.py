@@ -1,4 +1,4 @@
-"""The one learning loop. Batch, incremental, held or recomputed messages differ only in who makes the Counts.
+"""The one learning loop. Batch, incremental, held or recomputed messages differ in their E-step alone.
 
 epoch:  Counts = E-step(parameters)        every block from the messages at its two ends
         parameters = update(Counts)        cycle 1
@@ -7,8 +7,10 @@ epoch:  Counts = E-step(parameters)        every block from the messages at its 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from threading import Event, RLock
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -16,14 +18,19 @@ import numpy as np
 from ..core import settings
 from ..core.arrays import frozen
 from ..core.exceptions import ImpossibleEvidence, LearningError, shortened
+from ..engines import in_order
 from ..plan.plan import Layout
 from .acceleration import Extrapolation
-from .counts import Counts
-from .parameters import Parameters, Smoothing, Specification, drawn, named_lines, uncounted, unmoved, updated
+from .counts import CountingMethod, Counts
+from .parameters import Parameters, Smoothing, Specification, named_lines, random_start, uncounted, unmoved, updated
 
 
 class EStep(Protocol):
-    """Who makes the Counts."""
+    """What turns parameters into the expected counts of the rows."""
+
+    @property
+    def method(self) -> CountingMethod:
+        """How it goes about it."""
 
     def count(self, values: np.ndarray) -> Counts:
         """The expected counts under these parameters."""
@@ -38,6 +45,11 @@ class Explained:
 
     estep: EStep
     explain: Callable[[ImpossibleEvidence, np.ndarray], ImpossibleEvidence]
+
+    @property
+    def method(self) -> CountingMethod:
+        """See `EStep`."""
+        return self.estep.method
 
     def count(self, values: np.ndarray) -> Counts:
         """See `EStep`."""
@@ -93,6 +105,7 @@ class History:
     not_estimated   rows of tables, by the name of the table, of which the data say nothing: no row of the data counts
                     for them, or only with a missing value. They are as they were before learning, which is uniform
                     unless they were given or learnt before. A prior has row 0.
+    execution       how it was run, in words: engine, kernel, rows, threads
     """
 
     log_likelihood: np.ndarray
@@ -102,6 +115,7 @@ class History:
     start: int = 0
     starts: np.ndarray = field(default_factory=lambda: np.zeros(0))
     not_estimated: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    execution: str = ""
 
     def __post_init__(self) -> None:
         for name in ("log_likelihood", "objective", "starts"):
@@ -140,7 +154,7 @@ class History:
         )
 
 
-def record(
+def training_record(
     history: History, rows: int, rule: Rule, smoothing: float | Mapping[str, float], holes: str, run: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What is worth knowing of one time of learning, as JSON can say it."""
@@ -234,27 +248,50 @@ def learn(
     smoothing: Smoothing,
     watch: Watcher | None = None,
     keeper: Keeper | None = None,
+    starts_at_once: int = 1,
 ) -> tuple[Parameters, History]:
-    """Several starts, the best kept. The first goes on from the parameters as they are."""
+    """Several starts, the best kept. The first goes on from the parameters as they are.
+
+    Some may be run at once, on threads; the results are the same, and the calls of `watch` and `keeper` mixed.
+    """
     if watch is not None and not callable(watch):
         raise LearningError(f"'watch' must be a function of (start, epoch, log-likelihood). Got {watch!r} instead.")
     starts: list[Start] = []
     if keeper is not None:
         parameters, starts = keeper.begun(spec, parameters, rule)
-    for number in range(rule.starts):
-        begun = drawn(spec, parameters, rule.seed, number, again=number > 0)
-        if number == len(starts):
-            starts.append(Start(begun))
-        for start in _epochs(estep, spec, (parameters, begun), starts[number], rule, smoothing, number, watch):
+    one_at_a_time, has_failed = RLock(), Event()
+
+    def watched(number: int, epoch: int, per_row: float) -> object:
+        with one_at_a_time:
+            return has_failed.is_set() or (watch is not None and watch(number, epoch, per_row))
+
+    def kept(number: int, start: Start, ended: bool = False) -> None:
+        with one_at_a_time:
             starts[number] = start
             if keeper is not None:
-                keeper.keep(starts)
-        if rule.starts > 1 and starts[number].final is None:  # the last update is not in the history yet
-            values = starts[number].parameters.values
-            final = estep.count(values).log_likelihood + smoothing.log_prior(spec, values)
-            starts[number] = replace(starts[number], final=final)
-            if keeper is not None:
-                keeper.keep(starts, ended=True)
+                keeper.keep(starts, ended)
+
+    def drawn_for(number: int) -> Parameters:
+        return random_start(spec, parameters, rule.seed, number, again=number > 0)
+
+    def run(number: int) -> None:
+        begun = drawn_for(number)
+        with one_at_a_time:
+            while len(starts) <= number:  # those before may be about to begin, on another thread
+                starts.append(Start(begun if len(starts) == number else drawn_for(len(starts))))
+        try:
+            for start in _epochs(estep, spec, (parameters, begun), starts[number], rule, smoothing, number, watched):
+                kept(number, start)
+            if rule.starts > 1 and starts[number].final is None:  # the last update is not in the history yet
+                values = starts[number].parameters.values
+                final = estep.count(values).log_likelihood + smoothing.log_prior(spec, values)
+                kept(number, replace(starts[number], final=final), ended=True)
+        except BaseException:
+            has_failed.set()  # the others need not go on
+            raise
+
+    for _ in in_order(starts_at_once, run, range(rule.starts)):
+        pass
     finals = [start.final for start in starts] if rule.starts > 1 else []
     best = int(np.argmax(np.array(finals, dtype=np.float64))) if finals else 0
     return outcome(starts, best, finals, spec.layout)
@@ -294,7 +331,7 @@ def _epochs(
             counts, objective = counted(began_with)
         else:
             began_with = tried
-        per_row = counts.log_likelihood / max(counts.weight, np.finfo(float).tiny)
+        per_row = counts.log_likelihood / max(counts.weight, sys.float_info.min)
         stopped = watch is not None and watch(number, start.epochs, per_row) is True
         converged, parameters = _has_converged(start, objective, counts.weight, rule), began_with
         extrapolation = start.extrapolation

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from ..core.exceptions import LearningError
-from ..tables.encoded import EncodedTable, Evidence
+from ..tables.encoded import Evidence
 
 SAMPLE = 2**14
 """Rows that are looked at to guess how many distinct ones there are."""
@@ -13,15 +14,12 @@ SAMPLE = 2**14
 WORTH, STILL_WORTH = 0.5, 0.8
 """The share of distinct rows below which merging pays: as guessed from the sample, and as found."""
 
-EPOCHS = 5
-"""Fewer epochs than these are over before equal rows are found."""
-
 # Odd numbers without a pattern: multiplied and shifted they spread a key over all its bits.
 FIRST_MIX, SECOND_MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 HALF = np.uint64(32)
 
 
-def merged(evidence: Evidence, weights: np.ndarray, always: bool = False) -> tuple[Evidence, np.ndarray] | None:
+def merged(evidence: Evidence, always: bool = False) -> Evidence | None:
     """One row for all that are equal, with the sum of their weights; None if that would not pay.
 
     Rows with distributions are left as they are: `None`.
@@ -37,14 +35,7 @@ def merged(evidence: Evidence, weights: np.ndarray, always: bool = False) -> tup
     for column in range(evidence.codes.shape[1]):  # unequal rows may have one key, if very seldom
         if not np.array_equal(distinct.codes[number, column], evidence.codes[:, column]):
             return None
-    return distinct, np.bincount(number, weights, minlength=len(first))
-
-
-def decided(merge: bool | None, epochs: int, evidence: EncodedTable) -> bool | None:
-    """Whether to merge, if that can be told before looking: a few epochs are over before, and it takes memory."""
-    if merge and not evidence.in_memory:
-        raise LearningError("Equal rows are merged in memory, and these rows are not there: leave out merge=True.")
-    return False if merge is None and (epochs < EPOCHS or not evidence.in_memory) else merge
+    return replace(distinct, row_weights=np.bincount(number, evidence.row_weights, minlength=len(first)))
 
 
 def _guessed_share(evidence: Evidence) -> float:

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from ..core import settings
 from ..core.exceptions import ConvergenceWarning, Remedy, UnknownNameError, counted, unknown_name, visible, warn
 from ..core.settings import Name
-from ..engines import Buffers, Engine
+from ..engines import Buffers, Engine, blocks_of_rows
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from ..tables.encoded import Evidence
 from . import marginals
-from .threads import blocks_of_rows, in_order
 
 WAYS = ("forward", "backward", "marginal")
 
@@ -131,50 +131,24 @@ def sweep(
 ) -> Messages:
     """Two sweeps on a tree, in blocks of rows; what is not kept, of the given variables and parts, is not stored."""
     if set(parts) <= {"marginal", "likelihood"} and plan.is_factor.any():
-        few = evidence.rows <= engine.few_rows  # then one program for all questions is quicker than one for each
+        # of few rows one program for all questions is quicker than one for each
+        few = evidence.rows <= engine.all_messages_up_to
         program = programs.marginals([plan.edge(name) for name in kept], whole=few)
-    elif len(kept) == plan.edges or evidence.rows <= engine.few_rows:
+    elif len(kept) == plan.edges or evidence.rows <= engine.all_messages_up_to:
         program = programs.everything
     else:
         program = programs.some(plan.messages_of(kept))
-    prepared = engine.prepare(plan, programs, program, evidence)
-    loaded = prepared.load(values)
-    width = int(plan.cardinality[program.shown].sum())
-    out = {way: np.empty((evidence.rows, width)) for way in parts if way != "likelihood"}
-    likely = "likelihood" in parts
-    likelihood = np.empty(evidence.rows) if likely else np.zeros(0)
-    impossible: list[np.ndarray] = []
-
-    def work(rows: slice) -> None:
-        room = {way: array[rows] for way, array in out.items()}
-        room |= {"log_likelihood": likelihood[rows]} if likely else {}
-        buffers = loaded.propagate(rows, "marginal" in out, room)
-        for way, array in room.items():
-            if (found := getattr(buffers, way)) is not array:
-                array[...] = found
-        if not likely:
-            impossible.append(rows.start + np.flatnonzero(np.isneginf(buffers.log_likelihood)))
-
-    blocks = blocks_of_rows(evidence.rows, prepared.rows_at_once)
-    for _ in in_order(engine, threads, work, blocks):
-        pass
+    if threads is not None:
+        settings.whole("threads", threads, 1)
+    found = engine.prepare(plan, programs, program, evidence, None, threads).load(values).propagate(parts)
+    out = {way: getattr(found, way) for way in parts if way != "likelihood"}
     for array in out.values():
         array.setflags(write=False)
-    if likely:
-        likelihood += evidence.log_scale
-    else:
-        likelihood = _marked(evidence.rows, impossible)
+    likelihood = found.log_likelihood
+    if "likelihood" in parts:
+        likelihood = likelihood + evidence.log_scale
     everywhere = np.ones(evidence.rows, dtype=bool)
     return Messages(plan, tuple(kept), likelihood, None, everywhere, program.shown, out, parts)
-
-
-def _marked(rows: int, impossible: list[np.ndarray]) -> np.ndarray:
-    """0 for every row but the impossible ones; no room is taken while there are none."""
-    found = np.concatenate([np.zeros(0, dtype=np.intp), *impossible])
-    out = np.zeros(rows) if len(found) else np.broadcast_to(0.0, rows)
-    if len(found):
-        out[found] = -np.inf
-    return out
 
 
 def rounds(
@@ -261,7 +235,7 @@ def settled(
         if exact_after is not None and number >= exact_after and piece.impossible.any():
             piece = _confirmed(engine, plan, programs, values, part, piece)
         pieces.append(piece)
-    joined = _joined(plan, pieces, evidence)
+    joined = _joined_messages(plan, pieces, evidence)
     if not joined.converged.all():
         warn(
             f"the messages did not converge in {counted(most, 'round')}, so that the beliefs are not to be trusted.",
@@ -316,7 +290,7 @@ def _boundary(plan: Plan, values: np.ndarray, evidence: Evidence) -> Buffers:
     return Buffers(forward, backward, forward * backward, nothing, known_backward, np.zeros(evidence.rows))
 
 
-def _joined(plan: Plan, pieces: list[Messages], evidence: Evidence) -> Messages:
+def _joined_messages(plan: Plan, pieces: list[Messages], evidence: Evidence) -> Messages:
     if len(pieces) == 1:
         return pieces[0]
     empty = np.zeros((0, plan.states))

@@ -27,7 +27,7 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import LearningError
 from ..plan.plan import Layout, Plan
-from .counts import Counts
+from .counts import CountingMethod, Counts
 from .em import EStep
 from .parameters import Smoothing
 
@@ -144,12 +144,17 @@ def without_smoothing(
 
 @dataclass
 class Decayed:
-    """Who makes the Counts of a batch: those of its rows, among the decayed ones of all before."""
+    """The E-step over a batch: the counts of its rows, among the decayed ones of all before."""
 
     rows: EStep
     online: Online
     latest: np.ndarray = field(default_factory=lambda: np.zeros(0))
     weight: float = 0.0
+
+    @property
+    def method(self) -> CountingMethod:
+        """See `EStep`."""
+        return self.rows.method
 
     def count(self, values: np.ndarray) -> Counts:
         """See `EStep`. The likelihood is that of the batch."""

@@ -51,6 +51,11 @@ class Specification:
         return self.layout.spread(self.learnt_tables, self.learnt_priors, np.bool_)
 
     @cached_property
+    def all_learnt(self) -> bool:
+        """Whether every cell is learnt."""
+        return bool(self.learnt.all())
+
+    @cached_property
     def supported(self) -> np.ndarray:
         """Per cell: whether it may be filled."""
         tables = [True if support is None else support for support in self.supports]
@@ -127,7 +132,7 @@ def initial(spec: Specification) -> Parameters:
     )
 
 
-def drawn(spec: Specification, parameters: Parameters, seed: int, start: int, again: bool = False) -> Parameters:
+def random_start(spec: Specification, parameters: Parameters, seed: int, start: int, again: bool = False) -> Parameters:
     """A random start for what is learnt and waits for one; `again`: for everything learnt that was not given.
 
     Rows, and priors, are drawn from a Dirichlet distribution over their support, not far from uniform. The same seed
@@ -220,16 +225,19 @@ def updated(
     if not layout.size:
         return parameters
     cells, totals = _cells_and_totals(spec, counts, smoothing)
-    learnt = spec.learnt
-    if which is not None:
-        chosen = [number in which for number in range(len(spec.tables))]
-        learnt = learnt & layout.spread(chosen, [False] * len(spec.priors), np.bool_)
-    if not np.isfinite(totals).all():
+    if not totals.max() < np.inf:  # NaN is not less either
         raise LearningError("The expected counts are not finite. This should not happen; please report it.")
-    total = np.repeat(totals, np.diff(layout.lines, append=layout.size))
-    values = np.where(learnt & (total == 0), before.values, parameters.values)
-    np.divide(cells, total, out=values, where=learnt & (total > 0))
-    return replace(parameters, values=values)
+    total = totals[layout.line_of]
+    if which is None and spec.all_learnt and totals.min() > 0:
+        values = cells / total
+    else:
+        learnt = spec.learnt
+        if which is not None:
+            chosen = [number in which for number in range(len(spec.tables))]
+            learnt = learnt & layout.spread(chosen, [False] * len(spec.priors), np.bool_)
+        values = np.where(learnt & (total == 0), before.values, parameters.values)
+        np.divide(cells, total, out=values, where=learnt & (total > 0))
+    return Parameters(values, parameters.undrawn_tables, parameters.undrawn_priors)
 
 
 def uncounted(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> tuple[int, ...]:

@@ -18,14 +18,25 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence, LearningError
-from ..engines import Engine, LogScan, Scan, best_path, distribution, log_scan, log_sum, logarithm, tracer
+from ..engines import (
+    Engine,
+    LogScan,
+    Scan,
+    Scanner,
+    able,
+    best_path,
+    distribution,
+    log_scan,
+    log_sum,
+    logarithm,
+    tracer,
+)
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from ..tables.encoded import SOFT, Evidence
-from .counts import Counts, InMemory
+from .counts import CountingMethod, Counts, LocalEStep
 from .marginals import normalised, refuse_impossible
 from .messages import WAYS, Messages, sweep
-from .threads import in_order
 
 SMALLEST, LEAST_SHARE, SMALL_STEP = 2.0**-500, 2.0**-430, 1e-30
 """What is below the first, of a message that sums to one, counts as lost; it does not matter where all that it leads
@@ -34,9 +45,6 @@ to has the second of what is left. From a table above the third it leads everywh
 NEGLIGIBLE, LARGEST_LOG = 70.0, 600.0
 """A state whose posterior is less than that of another by exp of the first does not matter; a number may be exp of the
 second and still be added up."""
-
-BLOCKS = 16
-"""Of whole sequences that are scanned by one thread each, at least, if there are as many."""
 
 
 @dataclass(frozen=True)
@@ -117,54 +125,34 @@ class Sequences:
         return found.backward(name), found.log_likelihood + np.log(self.states)
 
     @cached_property
-    def blocks(self) -> list[slice]:
-        """Whole sequences, as many as keep all threads busy; where they begin does not depend on the threads."""
-        begins = np.flatnonzero(self.evidence.begins)
-        rows = self.evidence.rows
-        size = max(1, rows // BLOCKS)
-        cuts = [0]
-        for begin in begins.tolist():
-            if begin - cuts[-1] >= size:
-                cuts.append(begin)
-        return [slice(a, b) for a, b in zip(cuts, [*cuts[1:], rows], strict=True)]
+    def _scanner(self) -> Scanner:
+        return able(self.engine, "scan").scanner(self.evidence.begins, self.states, self.threads)
 
     def scan(self, values: np.ndarray, weights: np.ndarray) -> Scanned:
         """Along all sequences: what past and future say of each row, the likelihood of each, and expected counts."""
         local, scale = self.local(values)
         prior = self.plan.layout.prior(values, self.link.prior)
         table = self.plan.layout.table(values, self.link.table)
-        room = self._room
-        first, steps = self._scanned(prior, table, local, weights)
-        doubtful = found = self._doubtful(values, local, table)
+        scan = self._scanner(prior, table, local, weights)
+        doubtful = found = self._doubtful(values, scan, local, table)
         while found.any():  # once more without them: what they hid comes to light
             sure = np.where(doubtful[:, None], 1 / self.states, local)
-            first, steps = self._scanned(prior, table, sure, np.where(doubtful, 0.0, weights))
-            found = self._doubtful(values, sure, table) & ~doubtful
+            scan = self._scanner(prior, table, sure, np.where(doubtful, 0.0, weights))
+            found = self._doubtful(values, scan, sure, table) & ~doubtful
             doubtful = doubtful | found
+        likelihood = np.log(scan.likelihood) + scale
         if not doubtful.any():
-            return Scanned(room, local, np.log(room.likelihood) + scale, first, steps * table)
+            return Scanned(scan, local, likelihood, scan.first, scan.steps * table)
         rows = np.flatnonzero(doubtful)  # those by themselves
         log_local = self._log_local(values, rows)
         part = log_scan(logarithm(prior), logarithm(table), log_local, self.evidence.begins[rows], weights[rows])
         refuse_impossible(rows[np.isneginf(part.seen)])
-        likelihood = np.log(room.likelihood) + scale
         likelihood[rows] = part.seen + scale[rows]
-        room.past[rows] = distribution(part.past)
-        room.future[rows] = np.exp(part.future)
-        room.around[rows] = _representable(part.past + part.future, log_local)
-        return Scanned(room, local, likelihood, first + part.first, steps * table + part.steps, (rows, part, log_local))
-
-    def _scanned(
-        self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, weights: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        begins, room = self.evidence.begins, self._room
-
-        def work(rows: slice) -> tuple[np.ndarray, np.ndarray]:
-            return self.engine.scan(prior, table, local[rows], begins[rows], weights[rows], room.of(rows))
-
-        counts = list(in_order(self.engine, self.threads, work, self.blocks))
-        first, steps = (np.sum([part[k] for part in counts], axis=0) for k in range(2))
-        return first, steps
+        scan.past[rows] = distribution(part.past)
+        scan.future[rows] = np.exp(part.future)
+        scan.around[rows] = _representable(part.past + part.future, log_local)
+        first, steps = scan.first + part.first, scan.steps * table + part.steps
+        return Scanned(scan, local, likelihood, first, steps, (rows, part, log_local))
 
     def _log_local(self, values: np.ndarray, rows: np.ndarray, largest: bool = False) -> np.ndarray:
         """What some rows say of their hidden variable, as logarithms that sum to one: nothing gets lost."""
@@ -174,23 +162,23 @@ class Sequences:
         local: np.ndarray = found if largest else found - log_sum(found, axis=1)[:, None]
         return local
 
-    def _doubtful(self, values: np.ndarray, local: np.ndarray, table: np.ndarray) -> np.ndarray:
+    def _doubtful(self, values: np.ndarray, scan: Scan, local: np.ndarray, table: np.ndarray) -> np.ndarray:
         """Rows of sequences that seem impossible; if there are none, those in which a lost state may matter later.
 
         Where every state leads to every other, a state below SMALLEST never matters again.
         """
-        room, begins = self._room, self.evidence.begins
-        doubtful: np.ndarray = room.likelihood == 0
+        begins = self.evidence.begins
+        doubtful: np.ndarray = scan.likelihood == 0
         if not doubtful.any() and table.min(initial=1.0) < SMALL_STEP:
             there = local > 0
             if (local < SMALLEST).any():
                 there = self._supported(values) | there
             leads = table > 0
             inner = np.flatnonzero(~begins)  # rows with one before
-            past, future = room.past, room.future
+            past, future = scan.past, scan.future
             with np.errstate(under="ignore"):
                 here, ahead = past * local, local * future
-            lost = there & (past > 0) & (here < SMALLEST * room.likelihood[:, None])
+            lost = there & (past > 0) & (here < SMALLEST * scan.likelihood[:, None])
             missed = (lost[inner - 1] @ leads) & (past[inner] < LEAST_SHARE)
             doubtful[inner] |= missed.any(axis=1)
             lost_ahead = there & (future > 0) & (ahead < SMALLEST * ahead.sum(axis=1, keepdims=True))
@@ -213,10 +201,6 @@ class Sequences:
             self._support = (pattern, self.local(pattern.astype(np.float64))[0] > 0)
         return self._support[1]
 
-    @cached_property
-    def _room(self) -> Scan:
-        return Scan.room(self.evidence.rows, self.states)
-
     def around(self, scan: Scan, out: np.ndarray) -> None:
         """What past and future say of each row together, with the evidence on the hidden variable itself."""
         out[...] = scan.around
@@ -235,28 +219,33 @@ class Sequences:
         codes = np.asfortranarray(codes.copy() if codes is evidence.codes else codes)
         codes[:, slot[edge]] = SOFT
         soft_offset[edge] = evidence.soft.shape[1]
-        return Evidence(codes, soft, slot, soft_offset, np.zeros(evidence.rows)), soft[:, soft_offset[edge] :]
+        found = Evidence(codes, soft, slot, soft_offset, np.zeros(evidence.rows), row_weights=evidence.row_weights)
+        return found, soft[:, soft_offset[edge] :]
 
 
 @dataclass(frozen=True, eq=False)
 class Chained:
-    """Who makes the Counts of sequences: see the top of the file. Each epoch is one of Baum and Welch."""
+    """The E-step over sequences: see the top of the file. Each epoch is one of Baum and Welch."""
 
     sequences: Sequences
     inner_programs: Programs  # with evidence on the hidden variable
-    weights: np.ndarray
     expect: bool
 
     @cached_property
-    def _rows(self) -> tuple[InMemory, np.ndarray]:
+    def _rows(self) -> tuple[LocalEStep, np.ndarray]:
         """Each row by itself, and the room for what past and future say of its hidden variable."""
         mine = self.sequences
         evidence, room = mine.with_hidden()
-        estep = InMemory(
-            mine.engine, mine.plan, self.inner_programs, evidence, self.weights, self.expect, threads=mine.threads,
-            merge=False,
-        )  # fmt: skip
+        estep = LocalEStep(
+            mine.engine, mine.plan, self.inner_programs, evidence, self.expect, threads=mine.threads, merge=False
+        )
         return estep, room
+
+    @property
+    def method(self) -> CountingMethod:
+        """See `EStep`."""
+        inner = self._rows[0].method
+        return inner._replace(kernel=f"scan and {inner.kernel}", shareable=False)
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """A chain has but one cycle."""
@@ -265,13 +254,14 @@ class Chained:
     def count(self, values: np.ndarray) -> Counts:
         """The expected counts under these parameters."""
         mine, (rows, room) = self.sequences, self._rows
-        found = mine.scan(values, self.weights)
+        weights = mine.evidence.row_weights
+        found = mine.scan(values, weights)
         mine.around(found.scan, room)
         counts = rows.count(mine.alone(values))
         out = counts.values.copy()
         mine.plan.layout.prior(out, mine.link.prior)[...] = found.first
         mine.plan.layout.table(out, mine.link.table)[...] = found.steps
-        likelihood = float((self.weights * found.log_likelihood).sum())
+        likelihood = float((weights * found.log_likelihood).sum())
         return Counts(out, likelihood, counts.weight)
 
 

@@ -8,16 +8,16 @@ from functools import cached_property
 
 import numpy as np
 
+from ..engines import blocks_of_rows
 from ..plan.plan import Layout
 from ..tables.encoded import ROWS_TO_CHECK, Evidence
-from .counts import Counts
+from .counts import CountingMethod, Counts
 from .marginals import refuse_impossible
-from .threads import blocks_of_rows
 
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Who makes the Counts when every row knows every variable: they are the same in every epoch.
+    """The E-step over rows that know every variable: the counts are the same in every epoch.
 
     `scopes` has, for every table and with its number, the variables whose joint states are its cells.
     """
@@ -25,6 +25,11 @@ class Tally:
     layout: Layout
     scopes: Sequence[tuple[int, Sequence[int], Sequence[int]]]  # table, variables, their numbers of states
     evidence: Evidence
+
+    @property
+    def method(self) -> CountingMethod:
+        """See `EStep`. Nothing is computed: values that are known are counted, once."""
+        return CountingMethod("counting of known values", self.evidence.rows, ROWS_TO_CHECK)
 
     def cells(self, variables: Sequence[int], sizes: Sequence[int], rows: slice) -> np.ndarray:
         """The cell of a table that each of some rows is in."""

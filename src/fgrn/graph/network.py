@@ -19,17 +19,19 @@ from ..core import settings
 from ..core.exceptions import FgrnError, ImpossibleEvidence, LearningError
 from ..core.labels import named
 from ..core.settings import Name
-from ..flow import em, merging, messages
+from ..flow import em, messages
 from ..flow.conflicts import explained
-from ..flow.counts import InMemory
+from ..flow.counts import LocalEStep
 from ..flow.evidence import encode, known_names
 from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages, Round
-from ..flow.online import POWER, Decayed, Online
+from ..flow.online import POWER, Decayed, Online, expected, without_smoothing
+from ..flow.parameters import Smoothing
 from ..learning import checkpoints
 from ..learning.encoding import table_elsewhere
+from ..learning.execution import engine_for, merging
 from ..learning.layers import steps
-from ..learning.learn import EStepOf, Training, estep_over, online_of
+from ..learning.learn import EStepOf, Training, estep_over
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from ..queries.assignments import Assignments
@@ -97,8 +99,8 @@ class Network(WiredModel, Queries):
             damping: how much of the old message stays in a new one; unless given, 0 on a tree and 0.5 on a loop.
             tolerance: on a loop, messages that move by no more than this have converged.
             engine: "reference", "cpu" (compiled; see `fgrn.warm`), or "auto": the first for a little work, the second
-                for more. They agree to about 1e-10. Which one it is depends on the network, the number of rows and
-                on whether `fgrn.warm` was called: the same call gives the same bits.
+                for more. They agree to about 1e-10. Which one it is depends on the network and the number of rows
+                alone: the same call gives the same bits.
             threads: how many threads; all processors unless given. The result does not depend on it.
         """
         settings.choice("schedule", schedule, ("auto", "sweeps", "rounds"))
@@ -114,7 +116,7 @@ class Network(WiredModel, Queries):
         ways = tuple(dict.fromkeys(settings.variable_names("parts", parts)))
         for way in ways:
             settings.choice("parts", way, messages.PARTS)
-        runner = self._engine(engine, plan, encoded.rows)
+        runner = engine_for(engine, plan, encoded.rows)
         programs = self._programs_for(plan, paused, encoded)
         if schedule == "sweeps" and not plan.is_tree:
             raise FgrnError('This network has loops, where two sweeps are not enough. Use schedule="rounds".')
@@ -155,7 +157,7 @@ class Network(WiredModel, Queries):
         paused = self._paused(paused)
         plan = self._plan(paused)
         encoded = self._encode(plan, evidence)
-        runner = self._engine(engine, plan, encoded.rows)
+        runner = engine_for(engine, plan, encoded.rows)
         programs = self._programs_for(plan, paused, encoded)
         values = self._parameters.values
         most, rest = self._round_settings(plan, rounds, damping)
@@ -264,8 +266,8 @@ class Network(WiredModel, Queries):
         programs = self._programs_for(plan, paused, table)
         with checkpoints.stage_journal(checkpoint, every, resume) as journal:
             engine, merge = checkpoints.as_begun(journal, table, engine, merge)
-            runner = self._engine(engine, plan, table.rows * epochs * cycles)
-            merge = merging.decided(merge, rule.epochs * rule.starts, table)
+            runner = engine_for(engine, plan, table.rows * epochs * cycles)
+            merge = merging(merge, rule, table)
             here = table.place != "workers"  # a worker has several tasks at once
             make = self._estep(
                 runner, plan, programs, expect=holes == "expect", hold=hold and table.in_memory,
@@ -297,10 +299,14 @@ class Network(WiredModel, Queries):
         settings.number("weight", weight, LearningError)
         if not weight:
             return Online(power, effective_size)
+        plan, values = self._plan(), self._parameters.values
         alone = self.propagate(None, parts=["marginal"], engine="reference")  # the same bits every time
-        beliefs = [alone.marginal(name)[0] for name in self._plan().names]
-        last = self._trained[-1] if self._trained else None
-        running = online_of(self._plan(), self._spec, self._parameters.values, beliefs, weight, effective_size, last)
+        running = expected(plan, values, [alone.marginal(name)[0] for name in plan.names])
+        if self._trained:
+            last = self._trained[-1]
+            rows = weight if effective_size is None else min(weight, last.get("weight", 0.0) + effective_size)
+            smoothing = Smoothing.of(self._spec, last.get("smoothing", 0.0))
+            running = without_smoothing(plan.layout, values, running, smoothing, rows)
         return Online(power, effective_size, 1, weight, running)
 
     def learn_by_layer(self, data: frames.Data, *, together: int = 0, **options: Any) -> list[em.History]:
@@ -406,7 +412,7 @@ class Network(WiredModel, Queries):
         given = self._assignments(data)
         engine = Reference(direct=direct)
         prepared = engine.prepare(given.plan, given.programs, given.programs.everything, given.evidence)
-        prepared.load(given.values).propagate(slice(0, given.evidence.rows))
+        prepared.load(given.values).propagate(["marginal"])
         return engine.multiplications
 
     # Behind the scenes: what a network of another kind does in its own way
@@ -415,7 +421,7 @@ class Network(WiredModel, Queries):
         return encode(plan, data, weights).scaled(self._wiring.log_scale)
 
     def _estep(self, engine: engines.Engine, plan: Plan, programs: Programs, **options: Any) -> EStepOf:
-        return partial(_row_by_row, engine, plan, programs, **options)
+        return partial(LocalEStep, engine, plan, programs, **options)
 
     def _structure(self, plan: Plan) -> tuple[object, ...]:
         return (plan,)
@@ -456,25 +462,3 @@ class Network(WiredModel, Queries):
             raise FgrnError("This network has loops, on which only sums of messages are approximated.")
         encoded = self._encode(plan, evidence)
         return Assignments(plan, self._programs_for(plan, (), encoded), self._parameters.values, encoded)
-
-    @staticmethod
-    def _engine(name: str, plan: Plan, rows: int) -> engines.Engine:
-        """The engine of a name; "auto" depends on the work for this number of rows."""
-        return engines.get(engines.chosen(name, rows * plan.work))
-
-    def _rounds_needed(self, plan: Plan) -> int:
-        """The diameter; where blocks pause the pieces may be longer than the whole was."""
-        return self.diameter if plan is self._plans.get(frozenset()) else plan.reach
-
-    def _round_settings(self, plan: Plan, rounds: int | None, damping: float | None) -> tuple[int, float]:
-        rest = (0.0 if plan.is_tree else 0.5) if damping is None else damping
-        settings.number("damping", rest, below=1)
-        if rounds is None:
-            return (self._rounds_needed(plan) if plan.is_tree and rest == 0 else 500), rest
-        settings.whole("rounds", rounds, 0)
-        return rounds, rest
-
-
-def _row_by_row(engine: engines.Engine, plan: Plan, programs: Programs, evidence: Evidence, **options: Any) -> em.EStep:
-    """The E-step over rows that do not depend on each other."""
-    return InMemory(engine, plan, programs, evidence, evidence.row_weights, **options)

@@ -93,9 +93,9 @@ class WiredModel:
     def trained(self) -> tuple[dict[str, Any], ...]:
         """How it was taught: one mapping for each time, with rows, settings, likelihood, and how it was run.
 
-        "engine" and "merge" are those that were chosen where they were not given. A merge of None found out whether it
-        pays to count equal rows once; an engine of None is that of a table without missing values, whose rows are
-        counted without one.
+        "engine" and "merge" are those that were chosen where they were not given, "kernel" is the way the engine took.
+        A merge of None found out whether it pays to count equal rows once; an engine of None is that of a table without
+        missing values, whose rows are counted without one.
         """
         return self._trained
 
@@ -170,3 +170,15 @@ class WiredModel:
                 self._programs.clear()
             self._programs[key] = Programs(plan, key[1])
         return self._programs[key]
+
+    def _rounds_needed(self, plan: Plan) -> int:
+        """The diameter; where blocks pause the pieces may be longer than the whole was."""
+        return self.diameter if plan is self._plans.get(frozenset()) else plan.reach
+
+    def _round_settings(self, plan: Plan, rounds: int | None, damping: float | None) -> tuple[int, float]:
+        rest = (0.0 if plan.is_tree else 0.5) if damping is None else damping
+        settings.number("damping", rest, below=1)
+        if rounds is None:
+            return (self._rounds_needed(plan) if plan.is_tree and rest == 0 else 500), rest
+        settings.whole("rounds", rounds, 0)
+        return rounds, rest

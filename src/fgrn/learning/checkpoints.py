@@ -22,7 +22,7 @@ import numpy as np
 
 from ..core import settings
 from ..core.exceptions import CheckpointError, CheckpointWarning, LearningError, Remedy, warn
-from ..engines import NAMES
+from ..engines import engine_names
 from ..flow.em import Outcome, Rule, Start, outcome
 from ..flow.parameters import Parameters, Specification
 from ..plan.plan import Layout
@@ -150,7 +150,7 @@ def as_begun(journal: Journal | None, table: EncodedTable, engine: str, merge: b
     otherwise by another engine, or where rows are merged.
     """
     before = {} if journal is None else journal.before
-    if engine == "auto" and before.get("engine") in NAMES:
+    if engine == "auto" and before.get("engine") in engine_names():
         engine = before["engine"]
     if merge is None and isinstance(before.get("merge"), bool) and table.in_memory:
         merge = before["merge"]

@@ -28,14 +28,18 @@ import numpy as np
 
 from ..core import settings
 from ..core.exceptions import LearningError
-from ..flow.counts import InMemory
+from ..flow.counts import LocalEStep
 from ..tables.frames import Coded
+from .execution import engine_for
 from .optimiser import minimised
 
 TOWARDS = ("independence", "fit")
 
 OF_ITSELF = 0.1
 """The part of the penalty that an ordered column has for its cells, beside that for neighbouring levels."""
+
+CALLS = 100
+"""How often the rows are counted, roughly: what is worth an engine depends on all of them."""
 
 FAINTEST = 1e-12
 """A smaller probability starts as this one: z is finite."""
@@ -84,16 +88,15 @@ class Conditional:
         self.weight = float(weight.sum())
         self.evaluations = 0
 
-    def _estep(self, rows: Mapping[str, Coded], weights: np.ndarray, engine: str) -> InMemory:
+    def _estep(self, rows: Mapping[str, Coded], weights: np.ndarray, engine: str) -> LocalEStep:
         network = self._network
         plan = network._plan(())
-        encoded = network._encode(plan, rows)
-        return InMemory(
-            engine=network._engine(engine, plan, 100 * encoded.rows),
+        encoded = network._encode(plan, rows, weights)
+        return LocalEStep(
+            engine=engine_for(engine, plan, CALLS * encoded.rows),
             plan=plan,
             programs=network._programs_for(plan, (), encoded),
             evidence=encoded,
-            weights=weights,
             expect=True,
         )
 

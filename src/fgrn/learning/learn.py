@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -11,11 +11,10 @@ import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence, LearningError
 from ..flow import em
-from ..flow.online import expected, without_smoothing
 from ..flow.parameters import Parameters, Smoothing, Specification
-from ..plan.plan import Plan
 from ..tables.encoded import EncodedTable, Evidence
 from .checkpoints import Journal
+from .execution import Execution, starts_at_once
 from .run_identity import about
 
 EStepOf = Callable[[Evidence], em.EStep]
@@ -68,10 +67,14 @@ class Training:
             told = {"smoothing": self.smoothing, "holes": self.holes, **others, **(run or {})}
             described = partial(about, self.model, self.structure, self.spec, self.table, self.rule, told)
             keeper = journal.keeper(self.model, described)
-        learn = partial(em.learn, estep, self.spec, parameters, self.rule, smooth, self.watch, keeper)
+        at_once = starts_at_once(estep.method, self.rule, self.watch)
+        learn = partial(em.learn, estep, self.spec, parameters, self.rule, smooth, self.watch, keeper, at_once)
         learnt, history = learn() if keeper is None else keeper.finished(learn)
         ran = run or {"engine": None, "merge": None}  # rows are counted as they are
-        return learnt, history, em.record(history, self.table.rows, self.rule, self.smoothing, self.holes, ran)
+        how = Execution.of(ran["engine"], estep.method, self.table.rows, at_once)
+        history, ran = replace(history, execution=str(how)), {**ran, "kernel": how.kernel}
+        record = em.training_record(history, self.table.rows, self.rule, self.smoothing, self.holes, ran)
+        return learnt, history, record
 
 
 def estep_over(
@@ -86,24 +89,3 @@ def estep_over(
         return evidence.located(error if explain is None else explain(error, values=values, evidence=evidence), among)
 
     return em.Explained(make(evidence), told)
-
-
-def online_of(
-    plan: Plan,
-    spec: Specification,
-    values: np.ndarray,
-    beliefs: Sequence[np.ndarray],
-    weight: float,
-    effective_size: float | None,
-    last: Mapping[str, Any] | None,
-) -> np.ndarray:
-    """The expected counts per row that tables stand for, without the smoothing of the `last` time of learning.
-
-    The `beliefs` are the marginals of all edges where nothing is known; for the others see `Network.online`.
-    """
-    running = expected(plan, values, beliefs)
-    if last is None:
-        return running
-    rows = weight if effective_size is None else min(weight, last.get("weight", 0.0) + effective_size)
-    smoothing = Smoothing.of(spec, last.get("smoothing", 0.0))
-    return without_smoothing(plan.layout, values, running, smoothing, rows)

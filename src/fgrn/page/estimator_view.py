@@ -8,8 +8,10 @@ from ..core.labels import MISSING
 
 
 def estimator_text(model: Any) -> dict[str, Any]:
-    """The variable that is predicted, None if there is none, and each column as the page reads it from a file."""
+    """The variable that is predicted, a class or a cluster, None if there is none; and each column as a file has it."""
     target = model._class_name() if hasattr(model, "classes_") else None
+    if target is None and hasattr(model, "predict_proba"):
+        (target,) = model._hidden()
     columns = []
     for name, column in model.schema_.items():
         words = [word for word in MISSING if word not in column.levels] if column.missing_words else [""]

@@ -17,7 +17,7 @@ from ..plan.schedule import Programs
 from .arrays import Packed, pack_orders, pack_plan, pack_program
 from .estimator_view import estimator_text
 from .factor_layout import factor_view
-from .layout import CARD, graph_view, shown_variables, states_of
+from .layout import CARD, graph_view, shown_variables, states_as_json
 
 FORMAT = 1
 """Of the data in a page; its script reads this one."""
@@ -50,7 +50,7 @@ def document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes
     """What a page says of a model, and the arrays it infers with.
 
     Args:
-        model: a BayesianNetwork, MarkovNetwork, Network on a tree, or fitted estimator.
+        model: a BayesianNetwork, MarkovNetwork, Network, or fitted estimator.
         title: of the page.
         source: the file of the model, for the command line that the page writes; "" if it is not known.
     """
@@ -61,15 +61,19 @@ def document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes
     numbers = {variable.name: plan.edge(variable.name) for variable in shown.cards}
     packed = Packed()
     pack_plan(packed, plan, network._parameters.values)
-    programs = Programs(plan, range(plan.edges))  # evidence may be on any edge, and soft
-    wanted = {Message(edge, way) for edge in numbers.values() for way in (True, False)}
-    pack_program(packed, "beliefs", programs.some(wanted))
-    pack_program(packed, "inward", programs.inward)
-    pack_orders(packed, min(len(numbers), MOST_EXPLAINED))
     factor = factor_view(network, plan, numbers)
-    if factor is not None:
-        pack_program(packed, "everything", programs.everything)
-    text = _text(shown, numbers, title, source)
+    programs = Programs(plan, range(plan.edges))  # evidence may be on any edge, and soft
+    text = _page_text(shown, numbers, title, source)
+    if not plan.is_tree:
+        pack_program(packed, "round", programs.round)
+        text["loops"] = True
+    else:
+        wanted = {Message(edge, way) for edge in numbers.values() for way in (True, False)}
+        pack_program(packed, "beliefs", programs.some(wanted))
+        pack_program(packed, "inward", programs.inward)
+        pack_orders(packed, min(len(numbers), MOST_EXPLAINED))
+        if factor is not None:
+            pack_program(packed, "everything", programs.everything)
     scale = float(network._wiring.log_scale)
     return {**text, "logScale": scale, "arrays": packed.places, "factor": factor}, packed.bytes()
 
@@ -78,10 +82,11 @@ def served_document(model: Any, title: str, source: str) -> dict[str, Any]:
     """What a page says of a model that stays in Python: variables are known by their numbers, and no arrays travel."""
     shown = shown_model(model)
     numbers = {variable.name: number for number, variable in enumerate(shown.cards)}
-    return {**_text(shown, numbers, title, source), "served": True, "logScale": 0.0, "arrays": {}, "factor": None}
+    text = {**_page_text(shown, numbers, title, source), "served": True, "loops": not shown.network.is_tree}
+    return {**text, "logScale": 0.0, "arrays": {}, "factor": None}
 
 
-def _text(shown: Shown, numbers: Mapping[str, int], title: str, source: str) -> dict[str, Any]:
+def _page_text(shown: Shown, numbers: Mapping[str, int], title: str, source: str) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "title": title,
@@ -97,14 +102,19 @@ def _text(shown: Shown, numbers: Mapping[str, int], title: str, source: str) -> 
 def _variable(variable: Variable, edge: int, model: Any) -> dict[str, Any]:
     """What a page says of a variable."""
     hidden = isinstance(model, Network) and variable.name not in model.observed
-    return {"edge": edge, "name": variable.name, "states": states_of(variable), **({"hidden": True} if hidden else {})}
+    return {
+        "edge": edge,
+        "name": variable.name,
+        "states": states_as_json(variable),
+        **({"hidden": True} if hidden else {}),
+    }
 
 
 def shown_model(model: Any) -> Shown:
     """A model as a page shows it, if it can be shown."""
     if isinstance(model, FactoredModel):
         kind = "bayesian" if isinstance(model, BayesianNetwork) else "markov"
-        return _checked(Shown(kind, model, model._tree_network(), model.variables, {}))
+        return _check_cards(Shown(kind, model, model._tree_network(), model.variables, {}))
     found = model if isinstance(model, Network) else getattr(model, "network_", None)
     if isinstance(found, Chain):
         raise FgrnError(
@@ -116,18 +126,13 @@ def shown_model(model: Any) -> Shown:
         if hasattr(model, "fit"):
             what += ", which is not fitted: call fit first"
         raise FgrnError(f"A page shows a BayesianNetwork, a MarkovNetwork, a Network or a fitted estimator. {what}.")
-    if not found.is_tree:
-        raise FgrnError(
-            "This network has loops, and a page infers on trees. Explore the BayesianNetwork it was made from: its "
-            "junction tree is exact."
-        )
     cards = tuple(shown_variables(found))
     if found is model:
-        return _checked(Shown("network", found, found, cards, {}))
-    return _checked(Shown("estimator", found, found, cards, estimator_text(model)))
+        return _check_cards(Shown("network", found, found, cards, {}))
+    return _check_cards(Shown("estimator", found, found, cards, estimator_text(model)))
 
 
-def _checked(shown: Shown) -> Shown:
+def _check_cards(shown: Shown) -> Shown:
     if len(shown.cards) > MOST_VARIABLES:
         raise FgrnError(f"A page shows up to {MOST_VARIABLES:,} variables. This model has {len(shown.cards):,}.")
     return shown

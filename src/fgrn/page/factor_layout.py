@@ -12,7 +12,7 @@ from ..graph.network import Network
 from ..plan.plan import Plan
 from ..plots.folding import Widths, network_layers
 from ..plots.placement import Node, is_straight, place_nodes, port
-from .layout import CARD, PIXELS, card_height, states_of
+from .layout import CARD, PIXELS, card_pixels, states_as_json
 
 MOST_BLOCKS = 200
 """Of a factor graph that is drawn."""
@@ -59,7 +59,7 @@ def _measure(node: Node, cards: Mapping[str, int]) -> None:
         node.width, node.height = WIRE["width"] / PIXELS, WIRE["height"] / PIXELS
         if node.item.name in cards:
             node.width = CARD["width"] / PIXELS + 0.3
-            node.height += card_height(node.item.cardinality) / PIXELS
+            node.height += card_pixels(node.item.cardinality) / PIXELS
     elif isinstance(node.item, Diverter):
         node.width, node.height, node.slot = 0.6, BOX["bar"] / PIXELS, 0.2
     elif node.item is not None:
@@ -70,8 +70,8 @@ def _wire(node: Node, variable: Variable, plan: Plan, cards: Mapping[str, int]) 
     edge = plan.edge(variable.name)
     wire: dict[str, Any] = {"edge": edge, "x": _pixels(node.x), "y": _pixels(node.top)}
     if variable.name in cards:
-        return {**wire, "height": round(card_height(variable.cardinality))}
-    return {**wire, "name": variable.name, "states": states_of(variable)}
+        return {**wire, "height": round(card_pixels(variable.cardinality))}
+    return {**wire, "name": variable.name, "states": states_as_json(variable)}
 
 
 def _block(node: Node, plan: Plan) -> dict[str, Any]:

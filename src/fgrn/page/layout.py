@@ -44,14 +44,14 @@ class Recorder(Canvas):
         """Nothing: the page draws the ends of arcs itself."""
 
 
-def card_height(states: int) -> float:
+def card_pixels(states: int) -> float:
     """The height of the card of a variable, in pixels."""
     shown = min(states, CARD["most"])
     more = 1 if states > shown else 0
     return float(CARD["head"] + (shown + more) * CARD["row"] + CARD["foot"])
 
 
-def states_of(variable: Variable) -> int | list[Label]:
+def states_as_json(variable: Variable) -> int | list[Label]:
     """The labels of a variable as JSON has them, or their number; numbers stay numbers, so that Python finds them."""
     if not variable.is_labelled:
         return variable.cardinality
@@ -70,7 +70,7 @@ def graph_view(model: FactoredModel | Network, numbers: Mapping[str, int]) -> di
     for node in (node for layer in layers for node in layer):
         if isinstance(node.item, Variable):
             node.width = CARD["width"] / PIXELS + APART
-            node.height = card_height(node.item.cardinality) / PIXELS
+            node.height = card_pixels(node.item.cardinality) / PIXELS
         elif isinstance(node, FactorNode):
             node.width, node.height = 0.36, 0.26
     width, height = place_nodes(layers, 0.0, SLOPE, columns=False)
@@ -134,7 +134,7 @@ def _folded(layers: list[list[Node]]) -> list[list[Node]]:
 
 def shown_variables(net: Network) -> list[Variable]:
     """The variables of a network that have a card: all but copies that a Diverter makes for other blocks."""
-    driver, read = _drivers(net), {variable.name for block in net.blocks for variable in block.reads}
+    driver, read = _driver_by_name(net), {variable.name for block in net.blocks for variable in block.reads}
     return [
         variable
         for variable in net.variables
@@ -144,7 +144,7 @@ def shown_variables(net: Network) -> list[Variable]:
 
 def network_arcs(net: Network) -> list[tuple[str, str]]:
     """The arcs between variables that have a card: from what a SISO block or a Diverter reads to what it drives."""
-    driver, shown = _drivers(net), [variable.name for variable in shown_variables(net)]
+    driver, shown = _driver_by_name(net), [variable.name for variable in shown_variables(net)]
     arcs = []
     for name in shown:
         block = driver.get(name)
@@ -153,7 +153,7 @@ def network_arcs(net: Network) -> list[tuple[str, str]]:
     return list(dict.fromkeys(arcs))
 
 
-def _drivers(net: Network) -> dict[str, Any]:
+def _driver_by_name(net: Network) -> dict[str, Any]:
     return {variable.name: block for block in net.blocks for variable in block.drives}
 
 

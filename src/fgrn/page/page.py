@@ -86,7 +86,8 @@ def explore(
     """A page on which evidence is set with a click and beliefs follow: one HTML file that infers in the browser.
 
     Args:
-        model: a `BayesianNetwork`, a `MarkovNetwork`, a `Network` without loops, or a fitted estimator.
+        model: a `BayesianNetwork`, a `MarkovNetwork`, a `Network`, or a fitted estimator. On loops, beliefs are
+            approximations.
         path: of the file to write, such as "page.html"; it needs no server, no network and no installation. Nothing is
             written unless given.
         title: over the page; the name of the model unless given.
@@ -119,7 +120,7 @@ def _html(text: dict[str, Any], arrays: bytes, server: str = "'none'") -> str:
     # ASCII, and no "<": neither a name nor a label can end the element
     model = json.dumps(text, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     return TEMPLATE.format(
-        policy=escape(policy), title=escape(_text(f"{text['title']} · fgrn")), style=style, model=model,
+        policy=escape(policy), title=escape(_as_utf8(f"{text['title']} · fgrn")), style=style, model=model,
         arrays=base64.b64encode(arrays).decode(), script=script,
     )  # fmt: skip
 
@@ -133,6 +134,6 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _text(text: str) -> str:
+def _as_utf8(text: str) -> str:
     """Text that can be written as UTF-8."""
     return text.encode(errors="replace").decode()

@@ -74,6 +74,11 @@ class Layout(ReadOnlyArrays):
         ]
         return frozen(np.concatenate([*begins, self.prior_offsets]), np.int64)
 
+    @cached_property
+    def line_of(self) -> np.ndarray:
+        """The number of the line that each cell of a flat vector is in."""
+        return frozen(np.repeat(np.arange(len(self.lines)), np.diff(self.lines, append=self.size)), np.intp)
+
     def spread(self, tables: Iterable[Any], priors: Iterable[Any], dtype: type = np.float64) -> np.ndarray:
         """A flat vector with one value, or one array, for all of each table and each prior."""
         out: np.ndarray = np.empty(self.size, dtype=dtype)

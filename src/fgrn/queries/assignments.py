@@ -10,10 +10,9 @@ import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence
 from ..core.labels import named
-from ..engines import tracer
+from ..engines import blocks_of_rows, tracer
 from ..flow.conflicts import explained
 from ..flow.marginals import refuse_impossible
-from ..flow.threads import blocks_of_rows
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from ..tables.encoded import Evidence

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 from numba import njit
 
 from .cache import KernelCache
-from .vectors import copied, dot, filled, increased, least_positive, scaled, summed
+from .vectors import copied, dot, increased, least_positive, scaled, set_all, summed
+from .versions import check_numba
 
 # Operations. A record on the tape is: operation, length of what follows, operands.
 CONSTANT, BOUNDARY, FORWARD, BACKWARD, LEAVES, DIVERT, POSTERIOR, MEET = range(8)
@@ -20,6 +22,8 @@ FACTOR, PRODUCT = range(2)
 # The role of a Diverter whose posterior is made: messages lead on from it, root, or neither.
 PASSING, ROOT, ALONE = range(3)
 LEG_LENGTH, TARGET_LENGTH, ONWARD_LENGTH, BELIEF_LENGTH = 6, 9, 5, 3
+
+check_numba(numba.__version__)
 
 # Division by zero gives infinity, as in NumPy, rather than an exception nobody could handle in a loop over rows. No
 # kernel makes an array: without the runtime for that nobody counts references, which would take half of the time.
@@ -79,7 +83,7 @@ def apply_evidence(x, at, count, codes, soft, row, column, soft_at):
     code = codes[row, column]
     if code >= 0:
         kept = x[at + np.uint64(code)]
-        filled(x, at, 0.0, count)
+        set_all(x, at, 0.0, count)
         x[at + np.uint64(code)] = kept
     else:
         for i in range(count):
@@ -101,7 +105,7 @@ def through(table, other, start, n, m, x, first, out, target):
         for j in range(m):
             out[target + j] = dot(x, first, other, start + j * n, n)
         return
-    filled(out, target, 0.0, m)
+    set_all(out, target, 0.0, m)
     for i in range(n):
         if x[first + i] != 0.0:
             increased(out, target, x[first + i], table, start + i * m, m)
@@ -112,10 +116,10 @@ def settle_backward(x, at, count, known, codes, soft, row, column, soft_at):
     """Put evidence on a backward message (of ones, if not `known`) and normalise it; returns its norm."""
     if is_known(codes, row, column):
         if not known:
-            filled(x, at, 1.0, count)
+            set_all(x, at, 1.0, count)
         apply_evidence(x, at, count, codes, soft, row, column, soft_at)
     elif not known:
-        filled(x, at, 1.0 / count, count)
+        set_all(x, at, 1.0 / count, count)
         return 1.0
     return normalise(x, at, count)
 

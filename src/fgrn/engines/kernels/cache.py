@@ -93,7 +93,7 @@ class KernelCache(NullCache):  # type: ignore[misc]  # numba is not typed
         """Keep the compiled version for a signature in the first folder that can be written to, or warn, once."""
         name = self._file_name(sig, data.codegen)
         content = dumps(data._reduce())
-        self._place, advice = written(name, _digest(content) + content)
+        self._place, advice = write_to_a_folder(name, _digest(content) + content)
         if advice and not _Said.already:
             _Said.already = True
             warn(advice, KernelCacheWarning)
@@ -107,12 +107,12 @@ def _digest(content: bytes) -> bytes:
     return hashlib.sha256(origin() + content).digest()
 
 
-def written(name: str, data: bytes) -> tuple[Path | None, str]:
+def write_to_a_folder(name: str, data: bytes) -> tuple[Path | None, str]:
     """Write a file to the first folder that lets it; returns that folder, or None and what the user can do."""
     reasons = []
     for folder in folders():
         try:
-            write(folder / name, data)
+            write_kernel(folder / name, data)
         except OSError as error:
             reasons.append(f"{folder}: {error.strerror or error}")
         else:
@@ -123,7 +123,7 @@ def written(name: str, data: bytes) -> tuple[Path | None, str]:
     )
 
 
-def write(path: Path, data: bytes) -> None:
+def write_kernel(path: Path, data: bytes) -> None:
     """Write a file as a whole or not at all; others may write the same one at the same time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f"{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")

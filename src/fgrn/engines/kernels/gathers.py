@@ -6,7 +6,7 @@ import numpy as np
 
 from .basics import FAINT, LOG_TWO, NONE, SMALLEST_PRODUCT, ZERO, inlined, inner, note
 from .products import levelled, ones, times_carefully
-from .vectors import copied, filled, gathered, increased, least, scattered, summed, times
+from .vectors import copied, gathered, increased, least, scattered, set_all, summed, times
 
 
 @inlined
@@ -57,7 +57,7 @@ def leaves(
         known_out[r, known] = end > begin
         if end == begin:
             continue
-        filled(p, ZERO, 1.0, stride)
+        set_all(p, ZERO, 1.0, stride)
         total = gathered(p, ZERO, joint, start, stride, entries, begin, end, p, ZERO)
         scale[row] += shift_of(shifts, shift_at, entries, begin, end) * LOG_TWO
         copied(p, ZERO, out, place, size)
@@ -66,7 +66,7 @@ def leaves(
                 lost = lost_a_state(joint, start, stride, size, entries, begin, end, p, deep)
                 note(row, 1.0, lost, margin, doubtful)
             continue
-        filled(out, place, 1.0, size)
+        set_all(out, place, 1.0, size)
         taken, lost = gathered_carefully(
             joint, start, stride, size, entries, begin, end, mantissa, exponent, out, place
         )
@@ -78,7 +78,7 @@ def leaves(
 def hidden_evidence(x, at, base, size, stride, codes, soft, row):
     """Make the base times the evidence on the hidden variable."""
     if codes[row] >= 0:
-        filled(x, at, 0.0, stride)
+        set_all(x, at, 0.0, stride)
         x[at + np.uint64(codes[row])] = base[codes[row]]
     else:
         copied(base, ZERO, x, at, stride)
@@ -87,13 +87,14 @@ def hidden_evidence(x, at, base, size, stride, codes, soft, row):
 
 
 @inlined
-def star_products(
-    first, rows, size, stride, deep, base, joint, entries, bounds, codes, soft, mantissa, exponent, p, norms, taken
-):
+def star_products(first, rows, known, tables, work):
     """Make the products of the base and of all that is known, for a block of rows, and their sums.
 
     The sum is 0 for a product that vanished, or may have; `taken` is a logarithm taken out of it.
     """
+    entries, bounds, codes, soft = known.entries, known.bounds, known.codes, known.soft
+    size, stride, base, joint = tables.size, tables.stride, tables.base, tables.joint
+    p, norms, taken = work.products, work.norms, work.taken
     for r in range(rows):
         begin, end, at = bounds[0, first + r], bounds[0, first + r + 1], np.uint64(r) * stride
         if len(codes):
@@ -109,8 +110,10 @@ def star_products(
         copied(base, ZERO, p, at, stride)
         if len(codes):
             hidden_evidence(p, at, base, size, stride, codes, soft, first + r)
-        taken[r], _ = gathered_carefully(joint, ZERO, stride, size, entries, begin, end, mantissa, exponent, p, at)
-        norms[r] = 0.0 if deep or taken[r] == -np.inf else summed(p, at, size)
+        taken[r], _ = gathered_carefully(
+            joint, ZERO, stride, size, entries, begin, end, work.mantissa, work.exponent, p, at
+        )
+        norms[r] = 0.0 if tables.deep or taken[r] == -np.inf else summed(p, at, size)
 
 
 @inner

@@ -35,7 +35,7 @@ from .basics import (
     note,
     settle_backward,
 )
-from .vectors import copied, filled, least, least_positive, summed, times
+from .vectors import copied, least, least_positive, set_all, summed, times
 
 
 @inner
@@ -216,7 +216,7 @@ def plain_products(
     for leg in range(legs):
         if bound > SMALLEST_PRODUCT:
             bound *= least_of_leg(size, run, tape, leg_at + leg * LEG_LENGTH, r, base, values, maps, read, known_in)
-    filled(x, running, 1.0, size)
+    set_all(x, running, 1.0, size)
     leg = np.int64(0)
     for number in range(targets):
         position = np.int64(tape[target_at + number * TARGET_LENGTH])
@@ -227,7 +227,7 @@ def plain_products(
             )  # fmt: skip
             leg += 1
         copied(x, running, x, np.uint64(number) * size, size)
-    filled(x, running, 1.0, size)
+    set_all(x, running, 1.0, size)
     leg = legs - 1
     for number in range(targets - 1, -1, -1):
         position, left = np.int64(tape[target_at + number * TARGET_LENGTH]), np.uint64(number) * size
@@ -330,7 +330,7 @@ def divert(
 @inlined
 def summed_parts(x, own, size, run, maps, index, out, place, count):
     """Sum over the joint states that share a state of a leg."""
-    filled(out, place, 0.0, count)
+    set_all(out, place, 0.0, count)
     runs = size // run
     for k in range(runs):
         at, first = own + k * run, place + maps[index + k]
@@ -360,7 +360,7 @@ def product_of_all(
     tape, leg_at, legs, size, run, r, row, base, values, maps, codes, soft, read, known_in, mantissa, exponent, scratch
 ):
     """The product of everything that comes in to a Diverter; returns the logarithm of what was taken out of it."""
-    filled(mantissa, ZERO, 1.0, size)
+    set_all(mantissa, ZERO, 1.0, size)
     for leg in range(legs):
         times_leg(
             mantissa, ZERO, size, run, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps, codes, soft, read,

@@ -18,7 +18,7 @@ from .basics import (
     settle_backward,
     through,
 )
-from .vectors import copied, dot, filled, increased
+from .vectors import copied, dot, increased, set_all
 
 
 @inner
@@ -29,7 +29,7 @@ def constant(tape, at, first, rows, width, values, write, known_out, scale, rest
         known_out[r, known] = factor != ZERO
         target = np.uint64(r) * width + place
         if start == NONE:
-            filled(write, target, 1.0 / count, count)
+            set_all(write, target, 1.0 / count, count)
             continue
         copied(values, start, write, target, count)
         if factor:

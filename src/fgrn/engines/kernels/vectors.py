@@ -169,13 +169,13 @@ def crossed(typing_context, out, factor, x, first, n, y, start, m):
 
 
 @intrinsic
-def filled(typing_context, x, at, value, count):
+def set_all(typing_context, x, at, value, count):
     """Make x = value."""
 
     def change(builder: Any, x: Any, y: Any, value: Any) -> Any:
         return value
 
-    return types.void(x, at, value, count), _each_state("filled", change, x=(0, 1), factor=2, count=3)
+    return types.void(x, at, value, count), _each_state("set_all", change, x=(0, 1), factor=2, count=3)
 
 
 @intrinsic
@@ -196,6 +196,22 @@ def times(typing_context, x, at, y, start, count):
         return builder.fmul(x, y)
 
     return types.void(x, at, y, start, count), _each_state("times", change, x=(0, 1), y=(2, 3), count=4)
+
+
+@intrinsic
+def product(typing_context, x, first, y, start, out, at, count):
+    """Make out = x * y."""
+
+    def body(builder: Any, x: Any, y: Any, out: Any, count: Any) -> None:
+        def piece(place: Any, width: int) -> None:
+            found = builder.fmul(load(builder, x, place, width), load(builder, y, place, width))
+            store(builder, found, out, place, width)
+
+        pieces(builder, count, MESSAGE_WIDTHS, piece)
+        builder.ret_void()
+
+    arrays = ((0, 1), (2, 3), (4, 5))
+    return types.void(x, first, y, start, out, at, count), _function("product", arrays, (6,), body)
 
 
 @intrinsic

@@ -36,7 +36,7 @@ from ...core.exceptions import (
     warn,
 )
 from ...core.progress import ProgressReporter
-from ...flow.counts import Counts
+from ...flow.counts import CountingMethod, Counts
 from ...tables import frames
 from ...tables.distinct import Distinct
 from ...tables.encoded import EncodedTable, Place, Variables, column_of_each
@@ -431,7 +431,7 @@ class RemoteTable(EncodedTable):
         with self.cluster.asked():
             esteps = self.cluster.mapped(pieces.PieceEStep, self.futures, *shared)
             self.cluster.finish(esteps, self.called)
-        return RemoteEStep(self.cluster, esteps, self.called)
+        return RemoteEStep(self.cluster, esteps, self.called, self.rows)
 
     def digests(self) -> dict[str, Any]:
         """See `EncodedTable`. The borders of pieces are a part: they decide the order in which Counts are added."""
@@ -455,6 +455,12 @@ class RemoteEStep:
     cluster: Cluster
     esteps: list[Any]
     called: tuple[str, ...]
+    rows: int
+
+    @property
+    def method(self) -> CountingMethod:
+        """See `EStep`. Each worker goes about it by the rows it has."""
+        return CountingMethod(f"(on {len(self.esteps):,} pieces of the table at workers) any", self.rows, self.rows)
 
     def count(self, values: np.ndarray) -> Counts:
         """See `EStep`."""

@@ -1,4 +1,4 @@
-"""Trees of clusters: many rows at a time, side by side, so that one step of the tape does for all of them.
+"""Junction trees: many rows at a time, side by side, so that one step of the tape does for all of them.
 
 A message lies state by state, each with all rows of a block (its lanes) next to each other. Nothing careful is done
 here: a row in which a product might lose a state is doubtful, and done again one by one. Records are as in `products`.
@@ -10,22 +10,27 @@ import numpy as np
 
 from .basics import (
     BELIEF_LENGTH,
+    BOUNDARY,
+    DIVERT,
     FAINT,
     LEG_LENGTH,
     LEG_PRIOR,
     LOST,
     NONE,
     ONWARD_LENGTH,
+    POSTERIOR,
     PRODUCT,
     ROOT,
+    SCATTER,
     SMALLEST,
     SMALLEST_PRODUCT,
     ZERO,
     inlined,
     inner,
     is_known,
+    kernel,
 )
-from .vectors import copied, dot, filled, increased, times
+from .vectors import copied, dot, increased, set_all, times
 
 
 @inner
@@ -38,8 +43,8 @@ def wide_boundary(tape, at, first, rows, lanes, codes, soft, work, known, least)
     known[flag] = some
     if not some:
         return
-    filled(work, place * lanes, 1.0, count * lanes)
-    filled(least, flag * lanes, 1.0, lanes)
+    set_all(work, place * lanes, 1.0, count * lanes)
+    set_all(least, flag * lanes, 1.0, lanes)
     for r in range(rows):
         if not is_known(codes, first + r, column):
             continue
@@ -69,7 +74,7 @@ def wide_product(tape, leg_at, legs, without, size, run, lanes, values, maps, wo
         if leg == without or (kind != LEG_PRIOR and not known[tape[record + 2]]):
             continue
         if fresh and kind != LEG_PRIOR:
-            filled(x, ZERO, 1.0, size * lanes)
+            set_all(x, ZERO, 1.0, size * lanes)
         for k in range(runs):
             start = ZERO if index == NONE else maps[index + k]
             for i in range(run):
@@ -78,13 +83,13 @@ def wide_product(tape, leg_at, legs, without, size, run, lanes, values, maps, wo
                 if kind != LEG_PRIOR:
                     times(x, cell * lanes, work, state * lanes, lanes)
                 elif fresh:
-                    filled(x, cell * lanes, values[state], lanes)
+                    set_all(x, cell * lanes, values[state], lanes)
                 else:
-                    filled(x, (size + np.uint64(1)) * lanes, values[state], lanes)
+                    set_all(x, (size + np.uint64(1)) * lanes, values[state], lanes)
                     times(x, cell * lanes, x, (size + np.uint64(1)) * lanes, lanes)
         fresh = False
     if fresh:
-        filled(x, ZERO, 1.0, size * lanes)
+        set_all(x, ZERO, 1.0, size * lanes)
 
 
 @inlined
@@ -93,7 +98,7 @@ def wide_sums(x, size, run, lanes, maps, index, out, place, count):
     if index == NONE:
         copied(x, ZERO, out, place * lanes, count * lanes)
         return
-    filled(out, place * lanes, 0.0, count * lanes)
+    set_all(out, place * lanes, 0.0, count * lanes)
     runs = size // run
     for k in range(runs):
         start = place + maps[index + k]
@@ -104,7 +109,7 @@ def wide_sums(x, size, run, lanes, maps, index, out, place, count):
 @inlined
 def wide_norms(x, at, count, lanes, norms):
     """The sums of all states, in every lane."""
-    filled(norms, ZERO, 0.0, lanes)
+    set_all(norms, ZERO, 0.0, lanes)
     for s in range(count):
         increased(norms, ZERO, 1.0, x, (at + s) * lanes, lanes)
 
@@ -138,7 +143,7 @@ def wide_divert(
     target = leg_at + legs * LEG_LENGTH
     without = np.int64(tape[target])
     place, count, flag, index = tape[target + 1], tape[target + 2], tape[target + 3], tape[target + 5]
-    filled(bounds, ZERO, 1.0, lanes)
+    set_all(bounds, ZERO, 1.0, lanes)
     for leg in range(legs):
         record = leg_at + leg * LEG_LENGTH
         if leg == without:
@@ -158,7 +163,7 @@ def wide_divert(
     wide_account(first, rows, norms, scale, rest)
     wide_scaled(work, place, count, lanes, norms)
     known[flag] = True
-    filled(least, flag * lanes, 1.0, lanes)
+    set_all(least, flag * lanes, 1.0, lanes)
     for s in range(count):
         for r in range(lanes):
             value = work[(place + s) * lanes + np.uint64(r)]
@@ -219,3 +224,42 @@ def wide_scatter(tape, at, lanes, work, sure, posteriors):
     place, size, total = tape[at], tape[at + 1], tape[at + 2]
     for c in range(size):
         posteriors[total + c] += dot(work, (place + c) * lanes, sure, ZERO, lanes)
+
+
+@kernel
+def cliques(tapes, total, tables, evidence, lanes, books, out_width, marginal, totals):
+    """Run the tapes of a junction tree on all rows, `lanes.lanes` side by side; a doubtful row adds nothing."""
+    values, maps, codes, soft = tables.values, tables.maps, evidence.codes, evidence.soft
+    count, messages, known, x, norms = lanes.lanes, lanes.messages, lanes.known, lanes.product, lanes.norms
+    scale, rest, doubtful = books.scale, books.rest, books.doubtful
+    for first in range(0, total, np.int64(count)):
+        rows = min(np.int64(count), total - first)
+        at = np.int64(0)
+        while at < len(tapes.sweep):
+            operation, length = tapes.sweep[at], np.int64(tapes.sweep[at + 1])
+            at += 2
+            if operation == BOUNDARY:
+                wide_boundary(tapes.sweep, at, first, rows, count, codes, soft, messages, known, lanes.least)
+            elif operation == DIVERT:
+                wide_divert(
+                    tapes.sweep, at, first, rows, count, values, maps, messages, known, lanes.least, scale, rest,
+                    doubtful, x, norms, lanes.bounds,
+                )  # fmt: skip
+            at += length
+        for stage in range(2 if len(totals.weights) else 1):
+            if stage == 1:
+                set_all(lanes.sure, ZERO, 0.0, count)
+                for r in range(rows):
+                    lanes.sure[r] = 0.0 if doubtful[first + r] else totals.weights[first + r]
+            at = np.int64(0)
+            while at < len(tapes.counting):
+                operation, length = tapes.counting[at], np.int64(tapes.counting[at + 1])
+                at += 2
+                if stage == 0 and operation == POSTERIOR:
+                    wide_posterior(
+                        tapes.counting, at, first, rows, count, values, maps, messages, known, scale, rest, doubtful, x,
+                        norms, out_width, marginal,
+                    )  # fmt: skip
+                elif stage == 1 and operation == SCATTER:
+                    wide_scatter(tapes.counting, at, count, messages, lanes.sure, totals.posteriors)
+                at += length

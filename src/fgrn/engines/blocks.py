@@ -1,0 +1,216 @@
+"""Blocks of rows, one after the other or on several threads, and their results summed or put together in order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import pairwise
+from threading import Condition
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .protocol import Buffers, RowCounts
+
+MOST_HELPERS = 256
+"""Threads of a process that help, at most."""
+
+BLOCKS_PER_THREAD = 4
+"""Blocks whose results may wait for each other."""
+
+
+def thread_count() -> int:
+    """The processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def blocks_of_rows(rows: int, size: int) -> list[slice]:
+    """The rows in blocks of at most `size`, nearly equal; where they begin does not depend on the number of threads."""
+    count = -(-rows // size)
+    if count > 1:  # as many for each of 2 or 4 threads
+        count = -(-count // 4) * 4
+    ends = [rows * number // count for number in range(count + 1)] if count else []
+    return [slice(a, b) for a, b in pairwise(ends) if b > a]
+
+
+def in_order(threads: int | None, work: Callable[[Any], Any], blocks: Sequence[Any]) -> Iterator[Any]:
+    """The results of the work on each block, in order, made by several threads; None for one on every processor.
+
+    Who asks works too, while nothing can be handed over. If blocks fail, the error is that of the first of them: blocks
+    are taken in order, so it is the same on any number of threads.
+    """
+    threads = min(thread_count() if threads is None else threads, len(blocks))
+    if threads <= 1:
+        yield from map(work, blocks)
+        return
+    queue = _Queue(work, blocks, BLOCKS_PER_THREAD * threads)
+    helpers = [_Helpers.pool().submit(queue.help) for _ in range(threads - 1)]
+    try:
+        for number in range(len(blocks)):
+            yield queue.result(number)
+    finally:  # an interruption leaves the rest undone
+        queue.stop()
+        wait([helper for helper in helpers if not helper.cancel()])
+
+
+def sum_of_blocks(
+    threads: int | None,
+    work: Callable[[slice], RowCounts],
+    blocks: list[slice],
+    after: Callable[[np.ndarray], None] = lambda _: None,
+) -> RowCounts | None:
+    """The sum of the counts of all blocks, in their order; None of no blocks. It is in the arrays of the first.
+
+    `after` is called with the arrays of every other block once they have been added.
+    """
+    if len(blocks) == 1:
+        return work(blocks[0])
+    total: RowCounts | None = None
+    impossible = []
+    for rows, part in zip(blocks, in_order(threads, work, blocks), strict=True):
+        if len(part.impossible):
+            impossible.append(part.impossible + rows.start)
+        if total is None:
+            total = part
+            continue
+        np.add(total.values, part.values, out=total.values)
+        total = total._replace(log_likelihood=total.log_likelihood + part.log_likelihood)
+        after(part.values)
+    return total._replace(impossible=np.concatenate(impossible)) if total is not None and impossible else total
+
+
+def put_together(
+    threads: int | None,
+    work: Callable[[slice, dict[str, np.ndarray]], Buffers],
+    blocks: list[slice],
+    shape: tuple[int, int, int],
+    parts: Collection[str],
+) -> Buffers:
+    """The messages of all blocks, of which `parts` are wanted; the shape is that of all rows: rows, states, edges.
+
+    The work is given room for what is wanted, by the names of `Buffers`, and may put it there; what it returns is
+    copied if it is elsewhere.
+    """
+    rows, states, edges = shape
+    out: dict[str, np.ndarray] = {
+        part: np.empty((rows, states)) for part in ("forward", "backward", "marginal") if part in parts
+    }
+    if "likelihood" in parts:
+        out["log_likelihood"] = np.empty(rows)
+    if "known" in parts:
+        out |= {name: np.empty((rows, edges), dtype=np.bool_) for name in ("known_forward", "known_backward")}
+
+    def one(block: slice) -> np.ndarray | None:
+        room = {name: array[block] for name, array in out.items()}
+        found = work(block, room)
+        for name, array in room.items():
+            if getattr(found, name) is not array:
+                array[...] = getattr(found, name)
+        if "likelihood" in parts:
+            return None
+        impossible: np.ndarray = block.start + np.flatnonzero(np.isneginf(found.log_likelihood))
+        return impossible
+
+    impossible = list(in_order(threads, one, blocks))
+    if "likelihood" not in parts:
+        out["log_likelihood"] = _marked(rows, impossible)
+    nothing = {name: np.empty((0, 0)) for name in Buffers._fields if name not in out}
+    return Buffers(**out, **nothing)
+
+
+def _marked(rows: int, impossible: list[np.ndarray]) -> np.ndarray:
+    """0 for every row but the impossible ones; no room is taken while there are none."""
+    found = np.concatenate([np.zeros(0, dtype=np.intp), *impossible])
+    out = np.zeros(rows) if len(found) else np.broadcast_to(0.0, rows)
+    if len(found):
+        out[found] = -np.inf
+    return out
+
+
+class _Helpers:
+    """Threads that wait for work: to wake one takes a fifth of the time that it takes to start one."""
+
+    _pool: ThreadPoolExecutor | None = None
+
+    @classmethod
+    def pool(cls) -> ThreadPoolExecutor:
+        if cls._pool is None:
+            cls._pool = ThreadPoolExecutor(MOST_HELPERS, "fgrn")
+        return cls._pool
+
+    @classmethod
+    def forget(cls) -> None:
+        """Begin anew: a process that was forked has none of the threads."""
+        cls._pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Helpers.forget)
+
+
+class _Outcome(NamedTuple):
+    value: Any = None
+    error: BaseException | None = None
+
+
+class _Queue:
+    """Blocks to be worked on, and results to be handed over, of which only so many may wait."""
+
+    def __init__(self, work: Callable[[Any], Any], blocks: Sequence[Any], ahead: int) -> None:
+        self.work, self.blocks, self.ahead = work, blocks, ahead
+        self.done: dict[int, _Outcome] = {}
+        self.taken = self.handed = 0
+        self.last = len(blocks)  # where to stop: the end, or the first that failed
+        self.changed = Condition()
+
+    def _take(self) -> int | None:
+        """The next block, if there is one and its result may wait."""
+        if self.taken < min(self.last, self.handed + self.ahead):
+            self.taken += 1
+            return self.taken - 1
+        return None
+
+    def _run(self, number: int) -> None:
+        try:
+            outcome = _Outcome(self.work(self.blocks[number]))
+        except BaseException as error:  # also an exit: who waits for the result has to know
+            outcome = _Outcome(error=error)
+        with self.changed:
+            self.done[number] = outcome
+            if outcome.error is not None:
+                self.last = min(self.last, number)
+            self.changed.notify_all()
+
+    def help(self) -> None:
+        """Work until nothing is left."""
+        while True:
+            with self.changed:
+                while (number := self._take()) is None:
+                    if self.taken >= self.last:
+                        return
+                    self.changed.wait()
+            self._run(number)
+
+    def result(self, number: int) -> Any:
+        """The result for a block, working until it is there."""
+        while True:
+            with self.changed:
+                mine = None
+                while number not in self.done and (mine := self._take()) is None:
+                    self.changed.wait()
+                if mine is None:
+                    outcome = self.done.pop(number)
+                    self.handed += 1
+                    self.changed.notify_all()
+                    break
+            self._run(mine)
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.value
+
+    def stop(self) -> None:
+        """Let nobody take another block."""
+        with self.changed:
+            self.last = 0
+            self.changed.notify_all()

@@ -1,0 +1,199 @@
+"""Arrays that kernels take together: one named tuple for each group, so that a call says what it hands over."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Packing(NamedTuple):
+    """Where packs, their leaves and the Sources of their Diverters are: see `packing`.
+
+    A record is a row of numbers; NONE, the largest, stands where there is nothing.
+
+    packs     start of its joint table, cells of a row, states of the Diverter, leaves, where its shifts begin, codes,
+              whether it has a code of nothing known, where the posterior of its Diverter begins
+    leaves    of all packs in order: where the table begins, its columns, codes; where the counts of the codes are
+              among the folded ones, or NONE for those of a pack by itself
+    folds     of all packs, one less than its leaves each: sums of rows (outer, inner) over either; whether the rows are
+              those of the pack, else where they are among the folded ones; outer, inner; where the two sums are put
+    unknown   leaves that no row knows: table, its columns, its rows, posterior of the Diverter
+    sources   of the Diverters: prior, posterior of the Diverter, its space, its run, index vector
+    priors    the same of those that the product of the priors of a star is made of
+    space     (1,): joint states of the first Diverter
+    """
+
+    packs: np.ndarray
+    leaves: np.ndarray
+    folds: np.ndarray
+    unknown: np.ndarray
+    sources: np.ndarray
+    priors: np.ndarray
+    space: np.ndarray
+
+
+class StarRows(NamedTuple):
+    """What is known in a block of rows of a star.
+
+    entries, bounds   of gathered leaves, see `packs.Known`
+    codes, soft       evidence on the hidden variable; both are empty if there is none
+    """
+
+    entries: np.ndarray
+    bounds: np.ndarray
+    codes: np.ndarray
+    soft: np.ndarray
+
+
+class StarTables(NamedTuple):
+    """The parameters of a star: the product of its priors, and its joint tables, see `packs.Joint`."""
+
+    size: np.uint64
+    stride: np.uint64
+    deep: bool
+    base: np.ndarray
+    joint: np.ndarray
+    shifts: np.ndarray
+
+
+class StarWork(NamedTuple):
+    """Where the products of some rows of a star are made.
+
+    products, norms, taken   of each row: the product, its sum, and a logarithm that was taken out of it
+    mantissa, exponent       a product in which each state has an exponent of its own
+    """
+
+    products: np.ndarray
+    norms: np.ndarray
+    taken: np.ndarray
+    mantissa: np.ndarray
+    exponent: np.ndarray
+
+
+class Tapes(NamedTuple):
+    """What to run: the tape of messages, that of posteriors and counts, and where what is shown lies (see `show`)."""
+
+    sweep: np.ndarray
+    counting: np.ndarray
+    places: np.ndarray
+
+
+class Tables(NamedTuple):
+    """The parameters of a network.
+
+    values, transposed     in the plan's layout, with products of factors behind them (see `tape`); the same with every
+                           table transposed
+    joint, shifts, deep    joint tables, see `packs.Joint`
+    maps                   index vectors of the plan
+    """
+
+    values: np.ndarray
+    transposed: np.ndarray
+    joint: np.ndarray
+    shifts: np.ndarray
+    deep: bool
+    maps: np.ndarray
+
+
+class KnownRows(NamedTuple):
+    """The evidence in a block of rows: that of gathered leaves (see `packs.Known`), and all codes and distributions."""
+
+    entries: np.ndarray
+    bounds: np.ndarray
+    codes: np.ndarray
+    soft: np.ndarray
+
+
+class Work(NamedTuple):
+    """Workspaces of a block of rows, flat, `width` to a row: messages read and written, the same one in sweeps.
+
+    known_in, known_out    (rows, known width): whether evidence lies behind a message
+    mantissa, exponent     products in which each state has an exponent of its own
+    scratch                a message
+    sure                   (rows,): the weights of rows that are not doubtful
+    """
+
+    width: np.uint64
+    read: np.ndarray
+    write: np.ndarray
+    known_in: np.ndarray
+    known_out: np.ndarray
+    mantissa: np.ndarray
+    exponent: np.ndarray
+    scratch: np.ndarray
+    sure: np.ndarray
+
+
+class Lanes(NamedTuple):
+    """Workspaces of rows side by side: messages, what is known, their smallest numbers, a product over a clique."""
+
+    lanes: np.uint64
+    messages: np.ndarray
+    known: np.ndarray
+    least: np.ndarray
+    product: np.ndarray
+    norms: np.ndarray
+    bounds: np.ndarray
+    sure: np.ndarray
+
+
+class RowBooks(NamedTuple):
+    """What is noted of each row.
+
+    scale, rest   the likelihood so far is exp(scale) * rest
+    margin        how far a state that was lost is from what is left
+    doubtful      rows for the fallback
+    """
+
+    scale: np.ndarray
+    rest: np.ndarray
+    margin: np.ndarray
+    doubtful: np.ndarray
+
+
+class ShownMessages(NamedTuple):
+    """Where messages that are shown are put, `width` to a row, and what is known of `edges`."""
+
+    width: np.uint64
+    edges: int
+    forward: np.ndarray
+    backward: np.ndarray
+    marginal: np.ndarray
+    known_forward: np.ndarray
+    known_backward: np.ndarray
+
+
+class Totals(NamedTuple):
+    """Where expected counts are added: those of packs, of posteriors, of tables inside. Nothing without weights."""
+
+    weights: np.ndarray
+    expect: bool
+    joint: np.ndarray
+    posteriors: np.ndarray
+    inner: np.ndarray
+
+
+class ChainTables(NamedTuple):
+    """The parameters of a chain: the prior of its hidden variable, and the table from row to row, and transposed."""
+
+    prior: np.ndarray
+    table: np.ndarray
+    transposed: np.ndarray
+
+
+class ChainRows(NamedTuple):
+    """Rows that follow each other: what each says of its hidden variable, where sequences begin, and weights."""
+
+    local: np.ndarray
+    begins: np.ndarray
+    weights: np.ndarray
+
+
+class HeldMessages(NamedTuple):
+    """Messages of all tables, flat, and what is known: into each SISO, back to it, the beliefs of Sources."""
+
+    into: np.ndarray
+    back: np.ndarray
+    belief: np.ndarray
+    known: np.ndarray

@@ -1,0 +1,78 @@
+"""Stars: networks of which one Diverter with its Sources and leaves is everything. One pass over the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .basics import FAINT, LOG_TWO, ZERO, kernel
+from .gathers import shift_of, star_products
+from .vectors import copied, projected, scaled, scattered, set_all
+
+
+@kernel
+def star_messages(total, known, tables, work, columns, states, scale, rest, doubtful, out):
+    """The message on one leg of a star, or that behind its table (if `states` is not 0), normalised, for all rows.
+
+    `columns` are those of the table, each as long as a row of a joint table. Without room in `scale` the likelihood is
+    not asked for. Returns how many rows are doubtful.
+    """
+    size, stride, p, block, found = tables.size, tables.stride, work.products, len(work.norms), 0
+    for first in range(0, total, block):
+        rows = min(block, total - first)
+        star_products(first, rows, known, tables, work)
+        for r in range(rows):
+            row, norm, at = first + r, work.norms[r], np.uint64(r) * stride
+            count = size if states == ZERO else states
+            if norm == 0.0:
+                found += not doubtful[row]
+                doubtful[row] = True
+                if len(scale):
+                    scale[row] = 0.0
+                set_all(out, np.uint64(row) * count, 0.0, count)
+                continue
+            if len(scale):
+                shift = shift_of(tables.shifts, ZERO, known.entries, known.bounds[0, row], known.bounds[0, row + 1])
+                scale[row] = work.taken[r] + shift * LOG_TWO
+                rest[row] = norm
+            place, share = np.uint64(row) * count, 1.0 / norm
+            if states == ZERO:
+                copied(p, at, out, place, size)
+                scaled(out, place, share, size)
+            for j in range(states):
+                out[place + j] = share * projected(p, at, columns, j * stride, stride)
+    return found
+
+
+@kernel
+def star(total, known, tables, work, weights, doubtful, joint_counts):
+    """Expected counts where one Diverter with its Sources and leaves is everything: one pass, nothing kept.
+
+    A doubtful row adds nothing. Returns the log-likelihood of all rows, and how many are doubtful. The first lacks what
+    was taken out of the rows of the joint tables: their counts tell how often. Rows of weight 1 are multiplied up, with
+    a logarithm now and then.
+    """
+    likelihood, product, found = 0.0, 1.0, 0
+    stride, p, norms, taken, block = tables.stride, work.products, work.norms, work.taken, len(work.norms)
+    entries, bounds = known.entries, known.bounds
+    for first in range(0, total, block):
+        rows = min(block, total - first)
+        star_products(first, rows, known, tables, work)
+        for r in range(rows):
+            row, norm, weight, at = first + r, norms[r], weights[first + r], np.uint64(r) * stride
+            if weight == 0.0:
+                continue
+            if norm == 0.0:
+                doubtful[row] = True
+                found += 1
+                continue
+            if weight == 1.0:
+                likelihood += taken[r]
+                product *= norm
+                if product < FAINT or product > 1.0 / FAINT:
+                    likelihood += np.log(product)
+                    product = 1.0
+            else:
+                likelihood += weight * (np.log(norm) + taken[r])
+            factor = weight / norm
+            scattered(p, at, factor, joint_counts, ZERO, stride, entries, bounds[0, row], bounds[0, row + 1])
+    return likelihood + np.log(product), found

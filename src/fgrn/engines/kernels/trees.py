@@ -1,0 +1,141 @@
+"""Networks in general: tapes of messages and counts, run on blocks of rows that stay in the cache."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .basics import (
+    BACKWARD,
+    BOUNDARY,
+    CONSTANT,
+    DIVERT,
+    FORWARD,
+    JOINT_ADD,
+    JOINT_NORM,
+    LEAVES,
+    LONE_SOURCE,
+    MEET,
+    POSTERIOR,
+    SCATTER,
+    check,
+    kernel,
+    normalise,
+    once,
+)
+from .gathers import leaves, scatter
+from .products import divert, posterior_of
+from .sisos import boundary, constant, joint_add, joint_norm, lone_source, meet, siso_backward, siso_forward
+from .vectors import copied, times
+
+
+@once
+def sweep_block(tape, first, rows, tables, evidence, work, books):
+    """Run a tape of messages on rows `first` to `first + rows`, which are the first rows of the workspaces."""
+    values, transposed, maps, codes, soft = tables.values, tables.transposed, tables.maps, evidence.codes, evidence.soft
+    width, read, write, known_in, known_out = work.width, work.read, work.write, work.known_in, work.known_out
+    mantissa, exponent, scratch = work.mantissa, work.exponent, work.scratch
+    scale, rest, margin, doubtful = books.scale, books.rest, books.margin, books.doubtful
+    at = np.int64(0)
+    while at < len(tape):
+        operation, length = tape[at], np.int64(tape[at + 1])
+        at += 2
+        if operation == CONSTANT:
+            constant(tape, at, first, rows, width, values, write, known_out, scale, rest, margin, doubtful)
+        elif operation == BOUNDARY:
+            boundary(tape, at, first, rows, width, codes, soft, write, known_out, margin, doubtful)
+        elif operation == FORWARD:
+            siso_forward(
+                tape, at, first, rows, width, values, transposed, codes, soft, read, write, known_in, known_out, scale,
+                rest, margin, doubtful, scratch,
+            )  # fmt: skip
+        elif operation == BACKWARD:
+            siso_backward(
+                tape, at, first, rows, width, values, transposed, codes, soft, read, write, known_in, known_out, scale,
+                rest, margin, doubtful,
+            )  # fmt: skip
+        elif operation == LEAVES:
+            leaves(
+                tape, at, first, rows, width, tables.deep, tables.joint, tables.shifts, evidence.entries,
+                evidence.bounds, write, known_out, scale, margin, doubtful, mantissa, exponent, scratch,
+            )  # fmt: skip
+        elif operation == DIVERT:
+            divert(
+                tape, at, first, rows, width, values, maps, codes, soft, read, write, known_in, known_out, scale,
+                rest, margin, doubtful, mantissa, exponent, scratch,
+            )  # fmt: skip
+        elif operation == MEET:
+            meet(tape, at, first, rows, width, read, known_in, scale, rest, margin, doubtful)
+        at += length
+
+
+@once
+def show(places, first, rows, work, books, shown):
+    """Copy out what is shown, and make marginals; `places` has (forward, backward, target, count) for each edge."""
+    forward, backward, marginal, edges = shown.forward, shown.backward, shown.marginal, shown.edges
+    for r in range(rows):
+        base, out_base = np.uint64(r) * work.width, np.uint64(first + r) * shown.width
+        for k in range(len(places)):
+            target, count = out_base + places[k, 2], places[k, 3]
+            copied(work.write, base + places[k, 0], forward, target, count)
+            copied(work.write, base + places[k, 1], backward, target, count)
+            copied(forward, target, marginal, target, count)
+            times(marginal, target, backward, target, count)
+            check(first + r, normalise(marginal, target, count), books.margin, books.doubtful)
+        for edge in range(edges):
+            shown.known_forward[first + r, edge] = work.known_out[r, edge]
+            shown.known_backward[first + r, edge] = work.known_out[r, edges + edge]
+
+
+@once
+def count_block(tape, first, rows, tables, evidence, work, books, out_width, marginal, totals):
+    """Run a tape of posteriors and counts on rows whose messages are in the workspaces.
+
+    What can vanish is computed before anything is added, so that a doubtful row adds nothing.
+    """
+    values, maps, codes, soft = tables.values, tables.maps, evidence.codes, evidence.soft
+    width, messages, known, sure, scratch = work.width, work.write, work.known_out, work.sure, work.scratch
+    margin, doubtful = books.margin, books.doubtful
+    for stage in range(2 if len(totals.weights) else 1):
+        if stage == 1:
+            for r in range(rows):
+                sure[r] = 0.0 if doubtful[first + r] else totals.weights[first + r]
+        at = np.int64(0)
+        while at < len(tape):
+            operation, length = tape[at], np.int64(tape[at + 1])
+            at += 2
+            if stage == 0:
+                if operation == POSTERIOR:
+                    posterior_of(
+                        tape, at, first, rows, width, values, maps, codes, soft, messages, known, books.scale,
+                        books.rest, margin, doubtful, work.mantissa, work.exponent, scratch, out_width, marginal,
+                    )  # fmt: skip
+                elif operation == JOINT_NORM:
+                    joint_norm(tape, at, first, rows, width, values, codes, soft, messages, margin, doubtful, scratch)
+            elif operation == SCATTER:
+                scatter(
+                    tape, at, first, rows, width, evidence.entries, evidence.bounds, messages, sure, totals.joint,
+                    totals.posteriors, scratch,
+                )  # fmt: skip
+            elif operation == JOINT_ADD:
+                joint_add(
+                    tape, at, first, rows, width, codes, soft, messages, known, sure, totals.expect, scratch,
+                    totals.inner,
+                )  # fmt: skip
+            elif operation == LONE_SOURCE:
+                lone_source(tape, at, rows, width, messages, sure, totals.inner)
+            at += length
+
+
+@kernel
+def tree(tapes, total, block, tables, evidence, work, books, shown, totals):
+    """Run the tapes on all rows, in blocks that stay in the cache: messages that are shown, or expected counts.
+
+    One kernel for all that is not a star, since every other one would compile the sweeps again.
+    """
+    for first in range(0, total, block):
+        rows = min(block, total - first)
+        sweep_block(tapes.sweep, first, rows, tables, evidence, work, books)
+        if len(tapes.places):
+            show(tapes.places, first, rows, work, books, shown)
+        if len(tapes.counting):
+            count_block(tapes.counting, first, rows, tables, evidence, work, books, shown.width, shown.marginal, totals)

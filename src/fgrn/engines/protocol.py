@@ -1,0 +1,133 @@
+"""What every engine can do, and the arrays it hands over: the protocol between the flow and the engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from .scans import Scan
+
+if TYPE_CHECKING:
+    from ..plan.plan import Plan, Program
+    from ..plan.schedule import Programs
+    from ..tables.encoded import Evidence
+
+SOURCE, FORWARD, BACKWARD, DIVERT = range(4)
+"""The kinds of step in a Program, as `fgrn.plan.plan` numbers them."""
+
+
+PARTS = ("forward", "backward", "marginal", "likelihood", "known")
+"""What can be asked of the messages of rows; `Buffers` says what each is."""
+
+
+class Buffers(NamedTuple):
+    """The messages of some rows, those of the edges that a program shows side by side.
+
+    forward, backward, marginal   (rows, states): each sums to one, or is all zero where the row is impossible
+    known_forward, _backward      (rows, edges of the plan): whether evidence lies behind the message
+    log_likelihood                (rows,): without the scale of soft evidence; -inf where the row is impossible
+
+    A part that was not asked for may be empty, and the log-likelihood then anything but -inf where the row is possible.
+    """
+
+    forward: np.ndarray
+    backward: np.ndarray
+    marginal: np.ndarray
+    known_forward: np.ndarray
+    known_backward: np.ndarray
+    log_likelihood: np.ndarray
+
+
+class RowCounts(NamedTuple):
+    """The expected counts of some rows, in the plan's layout (inside an engine: in one of its own).
+
+    log_likelihood   weighted, total over the rows, without the scale of soft evidence
+    impossible       the rows that have probability zero and a weight; they are in neither of the others
+    """
+
+    values: np.ndarray
+    log_likelihood: float
+    impossible: np.ndarray
+
+    @classmethod
+    def of_rows(cls, values: np.ndarray, log_likelihood: np.ndarray, weights: np.ndarray) -> RowCounts:
+        """From the log-likelihood of each row."""
+        impossible = np.isneginf(log_likelihood)
+        terms = weights * np.where(impossible, 0.0, log_likelihood)
+        # summed by NumPy: a threaded BLAS would wake its threads for every block
+        return cls(values, float(terms.sum()), np.flatnonzero(impossible & (weights > 0)))
+
+
+class Scanner(Protocol):
+    """Sequences of rows in place: what an engine answers for a chain."""
+
+    def __call__(self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, weights: np.ndarray) -> Scan:
+        """The scan along all sequences, given what each row says of its hidden variable, (rows, states).
+
+        Its arrays may be used again by the next call.
+        """
+
+
+class Loaded(Protocol):
+    """Rows and parameters in place."""
+
+    def propagate(self, parts: Collection[str]) -> Buffers:
+        """The messages of all rows after the two sweeps of a tree; `parts` are some of PARTS."""
+
+    def round(self, before: Buffers) -> Buffers:
+        """Run one parallel round on the messages of the round before, for all rows."""
+
+    def counts(self, expect: bool) -> RowCounts:
+        """Expected counts of all rows at K = 1; `expect`: unknown values count as the model expects them."""
+
+    def recounting(self, hold: bool, expect: bool) -> Callable[[np.ndarray], RowCounts]:
+        """A function from other tables to expected counts, with the messages as they are (the paper's ML cycle).
+
+        Messages are held in memory from one call to the next, or made again.
+        """
+
+
+class Prepared(Protocol):
+    """Rows in place.
+
+    kernel         which of its ways to compute the engine takes, by name
+    rows_at_once   how many rows make a block
+    threads        on how many threads blocks are worked on
+    """
+
+    kernel: str
+    rows_at_once: int
+    threads: int
+
+    def rest(self) -> None:
+        """Give back what is kept from one time to the next for speed alone."""
+
+    def load(self, values: np.ndarray) -> Loaded:
+        """Put parameters, a flat vector in the plan's layout, in place, and soft evidence as it is now."""
+
+
+class Engine(Protocol):
+    """What the flow asks of an engine."""
+
+    name: str
+    all_messages_up_to: int
+    """Up to so many rows it is quicker to make every message than to lay out a program that leaves some out."""
+
+    def prepare(
+        self,
+        plan: Plan,
+        programs: Programs,
+        program: Program,
+        evidence: Evidence,
+        weights: np.ndarray | None = None,
+        threads: int | None = None,
+    ) -> Prepared:
+        """Lay out rows for one of the programs, to be worked on by so many threads; None for all processors.
+
+        Without weights every row counts once.
+        """
+
+    def scanner(self, begins: np.ndarray, states: int, threads: int | None = None) -> Scanner:
+        """Lay out sequences: rows that follow each other, a sequence beginning where `begins` is True."""

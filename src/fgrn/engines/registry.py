@@ -1,0 +1,81 @@
+"""Which engines there are. Each is known by a name, and its module is imported when it is asked for.
+
+    engines.register("torch", "some.module", "Torch", does={"scan"}, fallback="cpu")
+    engines.get("torch", device="cuda")
+
+What an engine does not do itself is delegated to the one it names as its fallback; see `able`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ..core.exceptions import FgrnError
+
+if TYPE_CHECKING:
+    from .protocol import Engine
+
+ABILITIES = ("scan", "tracing")
+"""What an engine may leave to another: scans along sequences (`Engine.scanner`), states of all variables at once."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where an engine is, and what it does itself.
+
+    module, attribute   what is imported, and what of it is called, with the options of the engine, to make one
+    does                some of ABILITIES
+    fallback            the engine that the rest is delegated to; None if there is nothing to delegate
+    """
+
+    module: str
+    attribute: str
+    does: frozenset[str]
+    fallback: str | None
+
+
+_entries: dict[str, Entry] = {}
+
+
+def register(
+    name: str, module: str, attribute: str, *, does: Collection[str] = (), fallback: str | None = "reference"
+) -> None:
+    """Make an engine known by a name; `engine=name` then uses it. A name is registered once."""
+    if name in _entries or name == "auto":
+        raise FgrnError(f"There is an engine {name!r} already.")
+    unknown = set(does) - set(ABILITIES)
+    if unknown:
+        raise FgrnError(f"An engine does some of {', '.join(ABILITIES)}. Got {', '.join(sorted(unknown))} instead.")
+    if set(does) != set(ABILITIES) and fallback not in _entries:
+        raise FgrnError(f"The engine {name!r} leaves something to {fallback!r}, and there is no such engine.")
+    _entries[name] = Entry(module, attribute, frozenset(does), fallback)
+
+
+def engine_names() -> tuple[str, ...]:
+    """The names of all engines."""
+    return tuple(_entries)
+
+
+def get(name: str, **options: Any) -> Engine:
+    """The engine of that name, imported now, with options of its own."""
+    if name not in _entries:
+        raise FgrnError(f"The 'engine' must be one of {', '.join(map(repr, engine_names()))}. Got {name!r} instead.")
+    entry = _entries[name]
+    found: Engine = getattr(import_module(entry.module), entry.attribute)(**options)
+    return found
+
+
+def able(engine: Engine, ability: str) -> Engine:
+    """The engine itself if it has an ability, else the one that it delegates to."""
+    entry = _entries.get(engine.name)
+    while entry is not None and ability not in entry.does and entry.fallback is not None:
+        engine = get(entry.fallback)
+        entry = _entries[entry.fallback]
+    return engine
+
+
+register("reference", "fgrn.engines.reference", "Reference", does=ABILITIES, fallback=None)
+register("cpu", "fgrn.engines.cpu", "Cpu", does=("scan",))

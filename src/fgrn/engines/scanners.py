@@ -1,0 +1,62 @@
+"""Scans of many sequences: blocks of whole sequences, on several threads, in memory that is used again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .blocks import in_order
+from .scans import Scan, distribution, log_scan, logarithm
+
+BLOCKS = 16
+"""Blocks of whole sequences, at least, if there are as many sequences."""
+
+BlockScan = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, Scan], None]
+"""Fills in the scan of some rows, given prior, table, what each row says, where sequences begin, and weights."""
+
+
+class BlockScanner:
+    """The scanner of an engine that scans a block of rows; see `fgrn.engines.Scanner`."""
+
+    def __init__(self, begins: np.ndarray, states: int, threads: int | None, scan_block: BlockScan) -> None:
+        self._begins, self._threads, self._scan_block = begins, threads, scan_block
+        self._blocks = _whole_sequences(begins)
+        self._room = Scan.room(len(begins), states)
+
+    def __call__(self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, weights: np.ndarray) -> Scan:
+        """See `fgrn.engines.Scanner`."""
+
+        def work(rows: slice) -> Scan:
+            out = self._room.of(rows)
+            self._scan_block(prior, table, local[rows], self._begins[rows], weights[rows], out)
+            return out
+
+        parts = list(in_order(self._threads, work, self._blocks))
+        first, steps = (np.sum([part[k] for part in parts], axis=0) for k in (4, 5))
+        return self._room._replace(first=first, steps=steps)
+
+
+def _whole_sequences(begins: np.ndarray) -> list[slice]:
+    """The rows in blocks of whole sequences; where they begin does not depend on the threads."""
+    rows = len(begins)
+    size = max(1, rows // BLOCKS)
+    cuts = [0]
+    for begin in np.flatnonzero(begins).tolist():
+        if begin - cuts[-1] >= size:
+            cuts.append(begin)
+    return [slice(a, b) for a, b in zip(cuts, [*cuts[1:], rows], strict=True)]
+
+
+def scan_in_logarithms(
+    prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray, weights: np.ndarray, out: Scan
+) -> None:
+    """Fill in the scan of a block row by row, in the log domain."""
+    found = log_scan(logarithm(prior), logarithm(table), logarithm(local), begins, weights)
+    if np.isneginf(found.seen).any():
+        out.likelihood[...] = ~np.isneginf(found.seen)
+        return
+    out.past[...], out.future[...] = np.exp(found.past), np.exp(found.future)
+    out.around[...], out.likelihood[...] = distribution(found.past + found.future), np.exp(found.seen)
+    out.first[...] = found.first
+    np.divide(found.steps, table, out=out.steps, where=table > 0)

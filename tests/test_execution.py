@@ -1,0 +1,206 @@
+"""How a thing is run: which kernel ran for which kind of network, what of it is recorded, and engines by name."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fgrn
+from fgrn import engines
+from fgrn.engines import kernels, registry
+from fgrn.engines.reference import Reference
+from fgrn.flow import em
+from fgrn.flow.counts import CountingMethod
+from fgrn.learning.execution import Execution
+
+KERNELS = ("star", "star_messages", "tree", "cliques", "scan", "recount")
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
+    """The kernels that run from now on, and "reference" if that engine is asked anything."""
+    found: set[str] = set()
+
+    def watched(owner: Any, name: str, called: str) -> None:
+        plain = getattr(owner, name)
+
+        def call(*given: Any, **options: Any) -> Any:
+            found.add(called)
+            return plain(*given, **options)
+
+        monkeypatch.setattr(owner, name, call)
+
+    for name in KERNELS:
+        watched(kernels, name, name)
+    watched(Reference, "prepare", "reference")
+    yield found
+
+
+def rows(count: int = 60) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {f"Y{i}": np.where(rng.random(count) < 0.1, np.nan, rng.integers(0, 3, count)) for i in range(6)}
+
+
+def cliques() -> fgrn.BayesianNetwork:
+    arcs = {f"Y{i}": [f"Y{i - 1}", f"Y{i - 2}"] if i > 1 else [f"Y{j}" for j in range(i)] for i in range(6)}
+    return fgrn.BayesianNetwork(dict.fromkeys(rows(), 3), arcs)
+
+
+STATES = dict.fromkeys(rows(), 3)
+LEARNT = {
+    "star": (lambda: fgrn.lvm(STATES, hidden=4), {}, "star", {"star"}),
+    "star with soft evidence on its hidden variable": (
+        lambda: fgrn.lvm(STATES, hidden=2), {"S": [[0.2, 0.8]] * 60}, "star", {"star"}
+    ),
+    "soft leaves": (lambda: fgrn.lvm(STATES, hidden=4), {"Y0": [[0.2, 0.3, 0.5]] * 60}, "tree", {"tree"}),
+    "product space": (lambda: fgrn.dica(STATES, hidden=[2, 2]), {}, "star", {"star"}),
+    "tree": (lambda: fgrn.stack(STATES, hidden=[3, 2], groups=3), {}, "tree", {"tree"}),
+    "junction tree": (cliques, {}, "lanes", {"cliques"}),
+    "chain": (lambda: fgrn.hmm(STATES, hidden=3), {}, "scan and star", {"scan", "star", "star_messages"}),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", LEARNT)
+def test_each_kind_of_network_is_learnt_by_its_kernel(kind: str, ran: set[str]) -> None:
+    make, more, kernel, expected = LEARNT[kind]
+    model = make()
+    history = model.learn({**rows(), **more}, epochs=2, smoothing=0.1, engine="cpu")
+    assert model.trained[-1]["kernel"] == kernel
+    assert history.execution.startswith(f"{kernel} kernel of the cpu engine: 60 rows")
+    assert ran == expected
+
+
+ASKED = {
+    "a leaf of a star": (lambda: fgrn.lvm(STATES, hidden=4), "Y0", {"star_messages"}),
+    "the hidden variable of a star": (lambda: fgrn.lvm(STATES, hidden=4), "S", {"star_messages"}),
+    "a leaf of a tree": (lambda: fgrn.stack(STATES, hidden=[3, 2], groups=3), "Y0", {"tree"}),
+    "a junction tree": (cliques, "Y0", {"cliques"}),
+    "a chain": (lambda: fgrn.hmm(STATES, hidden=3), "Y0", {"scan", "star_messages", "tree"}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ASKED)
+def test_each_kind_of_question_is_answered_by_its_kernel(kind: str, ran: set[str]) -> None:
+    make, name, expected = ASKED[kind]
+    model, data = make(), rows()
+    model.learn(data, epochs=1, smoothing=0.1, engine="cpu")
+    ran.clear()
+    model.posterior({key: column for key, column in data.items() if key != name}, name, engine="cpu")
+    assert ran == expected
+
+
+@pytest.mark.slow
+def test_cycles_count_held_messages(ran: set[str]) -> None:
+    fgrn.lvm(STATES, hidden=4).learn(rows(), epochs=1, cycles=3, smoothing=0.1, engine="cpu")
+    assert ran == {"star", "tree", "recount"}
+
+
+def test_what_was_decided_is_told() -> None:
+    net = fgrn.lvm(STATES, hidden=2)
+    history = net.learn(rows(), epochs=1, engine="reference", threads=3)
+    assert history.execution == "log domain kernel of the reference engine: 60 rows, 1 thread"
+    many = {name: np.tile(column, 10) for name, column in rows().items()}
+    history = net.learn(many, epochs=1, merge=True, engine="reference")
+    assert "600 rows, merged to 59 different ones" in history.execution
+    complete = {name: [0, 1, 2] for name in STATES}
+    assert cliques().learn(complete, smoothing=0.1).execution == "counting of known values: 3 rows, 1 thread"
+    blocks = Execution.of("cpu", CountingMethod("tree", 1000, 300, 8), 1000)
+    assert str(blocks) == "tree kernel of the cpu engine: 1,000 rows in blocks of at most 300, 4 threads"
+
+
+# Random starts at the same time
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cycles", [1, 3])
+def test_starts_run_at_once_give_the_same_bits(cycles: int, tmp_path: Path) -> None:
+    data, nets = rows(400), [fgrn.lvm(STATES, hidden=4) for _ in range(3)]
+    options: dict[str, Any] = {"epochs": 15, "starts": 6, "cycles": cycles, "engine": "cpu", "seed": 3}
+    calls: list[tuple[int, int]] = []
+    histories = [
+        nets[0].learn(data, **options, threads=3),
+        nets[1].learn(data, **options, threads=3, watch=lambda start, epoch, _: calls.append((start, epoch))),
+        nets[2].learn(data, **options, threads=3, checkpoint=tmp_path / "run.ckpt", every=4),
+    ]
+    assert nets[0] == nets[1] == nets[2]
+    assert [history.execution.rpartition(": ")[2] for history in histories] == [
+        "400 rows, 3 starts at once, 1 thread each",
+        "400 rows, 1 thread",
+        "400 rows, 3 starts at once, 1 thread each",
+    ]
+    assert calls == sorted(calls)
+    assert all(np.array_equal(histories[0].starts, other.starts) for other in histories[1:])
+    again = fgrn.lvm(STATES, hidden=4)
+    again.learn(data, **options, threads=3, checkpoint=tmp_path / "run.ckpt", resume=True)
+    assert again == nets[0]
+
+
+@pytest.mark.slow
+def test_an_error_in_a_start_is_that_of_the_first_and_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = em.updated
+    parameters: set[int] = set()
+
+    def failing(*given: Any, **options: Any) -> Any:
+        parameters.add(threading.get_ident())
+        if len(parameters) == 2:
+            raise ValueError("of one start")
+        return counted(*given, **options)
+
+    monkeypatch.setattr(em, "updated", failing)
+    with pytest.raises(ValueError, match="of one start"):
+        fgrn.lvm(STATES, hidden=4).learn(rows(400), epochs=100_000, starts=2, threads=2, engine="cpu")
+
+
+# Engines by name
+
+
+def test_an_engine_is_imported_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    engines.register("nowhere", "fgrn.no_such_module", "Nothing")
+    assert engines.engine_names()[-1] == "nowhere"
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        engines.get("nowhere")
+
+
+def test_an_engine_that_is_registered_is_used_and_delegates_what_it_does_not_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Borrowed(Reference):
+        name = "borrowed"
+
+        def scanner(self, *_: Any) -> Any:
+            raise AssertionError("it does not do that itself")
+
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    monkeypatch.setattr("fgrn.engines.reference.Borrowed", Borrowed, raising=False)
+    engines.register("borrowed", "fgrn.engines.reference", "Borrowed", does=("tracing",))
+    data = rows()
+    learnt = [fgrn.hmm(STATES, hidden=2) for _ in range(2)]
+    for net, name in zip(learnt, ("borrowed", "reference"), strict=True):
+        net.learn(data, epochs=2, engine=name)
+    assert learnt[0] == learnt[1]
+    assert [net.trained[-1]["engine"] for net in learnt] == ["borrowed", "reference"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("cpu", "m", "A"), "already"),
+        (("auto", "m", "A"), "already"),
+        (("new", "m", "A", {"does": ["flying"]}), "flying"),
+        (("new", "m", "A", {"fallback": "abacus"}), "abacus"),
+    ],
+)
+def test_a_wrong_registration_is_refused(given: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    *plain, options = given if isinstance(given[-1], dict) else (*given, {})
+    with pytest.raises(fgrn.FgrnError, match=message):
+        engines.register(*plain, **options)
+    assert "new" not in engines.engine_names()
