@@ -269,9 +269,9 @@ def test_a_schema_is_found_by_the_workers(chunks: int, client: Client) -> None:
 
 def die_in(count: int) -> None:
     """Kill the worker when it begins its `count`-th E-step from now on."""
-    from fgrn.flow.counts import InMemory
+    from fgrn.flow.counts import LocalEStep
 
-    calls, plain = 0, InMemory.count
+    calls, plain = 0, LocalEStep.count
 
     def counting(*arguments: Any, **settings: Any) -> Any:
         nonlocal calls
@@ -280,7 +280,7 @@ def die_in(count: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return plain(*arguments, **settings)
 
-    InMemory.count = counting  # type: ignore[method-assign]
+    LocalEStep.count = counting  # type: ignore[method-assign]
 
 
 def test_a_worker_that_is_killed_in_an_epoch_changes_nothing(client: Client, mortal: Client, tmp_path: Path) -> None:
@@ -477,7 +477,7 @@ def test_the_command_learns_on_a_cluster(
     assert (
         cli.main(["fit", str(tmp_path / "a.csv"), "--dask", address, "--hidden", "2", "-o", str(tmp_path / "x")]) == 1
     )
-    assert "turn it into Parquet" in capsys.readouterr().err
+    assert "Turn it into Parquet" in capsys.readouterr().err
 
 
 # What is wrong with rows

@@ -15,7 +15,7 @@ import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable, engines
 from fgrn.engines import cpu, engine_names
 from fgrn.engines.blocks import blocks_of_rows, in_order
-from fgrn.flow.counts import InMemory
+from fgrn.flow.counts import LocalEStep
 from fgrn.flow.evidence import encode
 from fgrn.flow.parameters import random_start
 
@@ -146,18 +146,17 @@ def test_packed_leaves_give_the_counts_of_the_reference_engine(seed: int, share:
     rng = np.random.default_rng(seed)
     net = packing_networks(rng)
     values = random_start(net._spec, net._parameters, int(rng.integers(1000)), 0, again=True).values
-    plan, rows = net._plan(()), int(rng.integers(500, 3000))
+    plan, rows = net._plan(()), int(rng.integers(2100, 3000))  # enough to pack two leaves
     data = {}
     for name in net.observed:
         codes = rng.integers(0, len(net.variable(name).labels), rows).astype(float)
         codes[rng.random(rows) < share * rng.choice([0, 1], p=[0.3, 0.7])] = np.nan
         data[name] = codes
-    encoded = encode(plan, data)
+    encoded = encode(plan, data, rng.choice([0.0, 1.0, 2.5], rows) if weighted else None)
     programs = net._programs_for(plan, (), encoded)
-    weights = rng.choice([0.0, 1.0, 2.5], rows) if weighted else np.ones(rows)
     for expect in (True, False):
         found = [
-            InMemory(engines.get(name), plan, programs, encoded, weights, expect).count(values)
+            LocalEStep(engines.get(name), plan, programs, encoded, expect).count(values)
             for name in ("cpu", "reference")
         ]
         np.testing.assert_allclose(found[0].values, found[1].values, rtol=1e-10, atol=1e-10)
@@ -276,10 +275,9 @@ def test_impossible_rows_without_weight_count_for_nothing() -> None:
     plan = net._plan(())
     rows = 3 * (2**20 // 64)
     data = {"Y0": [0] * rows, "Y1": [1] * rows}
-    encoded = encode(plan, data)
-    weights = np.zeros(rows)
-    weights[-1], encoded.codes[-1, 1] = 1, 0
-    estep = InMemory(engines.get("cpu"), plan, net._programs_for(plan, (), encoded), encoded, weights, True)
+    encoded = encode(plan, data, [0] * (rows - 1) + [1])
+    encoded.codes[-1, 1] = 0
+    estep = LocalEStep(engines.get("cpu"), plan, net._programs_for(plan, (), encoded), encoded, True)
     assert estep.count(net._parameters.values).values.sum() == pytest.approx(3)
 
 
@@ -367,7 +365,7 @@ def test_ten_million_rows_lose_nothing() -> None:
     plan = net._plan(())
     encoded = encode(plan, data)
     programs = net._programs_for(plan, (), encoded)
-    estep = InMemory(engines.get("cpu"), plan, programs, encoded, np.ones(rows), True, merge=False)
+    estep = LocalEStep(engines.get("cpu"), plan, programs, encoded, True, merge=False)
     counts = estep.count(net._parameters.values)
     for i in range(4):
         expected = np.array(exact[i], dtype=np.float64)

@@ -20,7 +20,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:The best number of hidden states
 def fitted() -> fgrn.LatentClassifier:
     rng = np.random.default_rng(0)
     table = {"colour": rng.choice(["red", "blue"], 60).tolist(), "age": rng.normal(50, 10, 60).tolist()}
-    model = fgrn.LatentClassifier(n_hidden="auto", max_hidden=3, n_epochs=5, random_state=0, engine="reference")
+    model = fgrn.LatentClassifier(
+        "auto", criterion="held_out", max_hidden=3, n_epochs=5, random_state=0, engine="reference"
+    )
     return model.fit(table, {"buys": ["no", "yes"] * 30})
 
 
@@ -64,7 +66,7 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "infinite weight": (set_at("weight", to={"float": "inf"}), "weight"),
     "a history of words": (set_at("history", "log_likelihood", to=["a"]), "'a'"),
     "no history": (without("history"), "history"),
-    "other hidden states": (set_at("n_hidden", to=1), "states"),
+    "other hidden states": (set_at("n_hidden", to=4), "states"),
     "no class sizes": (set_at("selection", "candidates", 0, "class_sizes", to=[]), "classes"),
     "another criterion": (set_at("selection", "criterion", to="__class__"), "__class__"),
     "nothing tried": (set_at("selection", "candidates", to=[]), "chosen"),

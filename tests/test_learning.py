@@ -329,14 +329,14 @@ def test_equal_rows_are_merged_where_it_pays() -> None:
 
     def share(states: int, rows: int) -> float:
         encoded = encode(plan, {f"Y{i}": rng.integers(0, states, rows) for i in range(6)})
-        found = merged(encoded, np.ones(rows))
-        return 1.0 if found is None else found[0].rows / rows
+        found = merged(encoded)
+        return 1.0 if found is None else found.rows / rows
 
     assert share(4, 2000) == 1.0  # 4096 kinds of row
     assert share(4, 100_000) < 0.05
     assert share(2, 2000) < 0.05
     soft = encode(plan, {"Y0": [[0.1, 0.2, 0.3, 0.4]] * 1000})
-    assert merged(soft, np.ones(1000), always=True) is None
+    assert merged(soft, always=True) is None
 
 
 def test_an_impossible_row_is_named_as_in_the_table_if_rows_are_merged() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fgrn
-from fgrn import Column, Schema, SchemaError
+from fgrn import Column, ManyLevelsWarning, Schema, SchemaError
 
 
 def test_kinds_of_columns() -> None:
@@ -163,3 +163,47 @@ def test_numbers_too_long_to_be_distinct_floats_are_refused() -> None:
         Schema.infer({"id": [10**18 + k for k in range(40)]})
     with pytest.raises(SchemaError, match=r"'x'.*list"):
         Schema.infer({"x": [[1, 2], [3]]})
+
+
+def test_rare_levels_are_one_level_where_there_are_many() -> None:
+    """So that a table with a few more levels than are wanted is learnt from; identifiers are still refused."""
+    words = [f"w{number}" for number in range(60) for _ in range(60 - number)]
+    with pytest.warns(ManyLevelsWarning, match=r"'word': 60 levels are many. The 51 rarest.*'other'"):
+        schema = Schema.infer({"word": words}, max_levels=10)
+    column = schema["word"]
+    assert set(column.levels) == {*(f"w{number}" for number in range(9)), "other"}
+    assert column.other == "other"
+    codes, unseen = column.codes(["w0", "w59", "never seen", None])
+    assert [column.levels[code] if code >= 0 else None for code in codes] == ["w0", "other", "other", None]
+    assert not unseen
+    assert Schema.from_dict(schema.as_dict()) == schema
+    with pytest.raises(SchemaError, match="looks like an identifier"):
+        Schema.infer({"word": [f"w{number}" for number in range(60)]}, max_levels=10)
+
+
+def test_the_level_of_other_values_is_called_as_none_that_is_there() -> None:
+    words = ["other"] * 30 + [f"w{number % 20}" for number in range(40)]
+    with pytest.warns(ManyLevelsWarning, match="'other_'"):
+        column = Schema.infer({"word": words}, max_levels=3)["word"]
+    assert column.levels == ("other", "w0", "other_")
+    with pytest.raises(SchemaError, match="not among its levels"):
+        Column("a", ("x", "y"), other="z")
+
+
+def test_rare_levels_weigh_what_their_rows_do() -> None:
+    words, weights = [f"w{number}" for number in range(20)] * 3, np.tile(np.arange(20.0), 3)
+    with pytest.warns(ManyLevelsWarning):
+        column = Schema.infer({"word": words}, max_levels=3, weights=weights)["word"]
+    assert column.levels == ("w18", "w19", "other")
+
+
+def test_a_number_in_most_rows_has_a_bin_of_its_own_and_leaves_the_others() -> None:
+    """Gains of capital: none in nine rows of ten, and the rest tell most."""
+    rng = np.random.default_rng(0)
+    gains = np.where(rng.random(2000) < 0.9, 0.0, rng.gamma(2.0, 1000.0, 2000))
+    column = Schema.infer({"gain": gains}, bins=5)["gain"]
+    codes, _ = column.codes(gains)
+    counts = np.bincount(codes)
+    assert len(counts) == 5
+    assert counts[0] == (gains == 0).sum()
+    assert counts[1:].min() > 0.8 * counts[1:].max()

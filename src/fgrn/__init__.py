@@ -19,6 +19,7 @@ from .core.exceptions import (
     ImpossibleRowWarning,
     KernelCacheWarning,
     LearningError,
+    ManyLevelsWarning,
     ModelFileError,
     NetworkFileError,
     RescaledTableWarning,
@@ -34,7 +35,7 @@ from .core.variable import Variable
 from .graph.blocks import SISO, Diverter, Factor, Source
 from .graph.chain import Chain
 from .graph.network import Network
-from .graph.structures import dica, hmm, lvm, naive_bayes, sequences, stack
+from .graph.structures import class_mixture, dica, hmm, lvm, naive_bayes, sequences, stack
 from .learning.checkpoints import Checkpoint
 from .tables.columns import Column
 from .tables.frames import Not, states
@@ -84,6 +85,7 @@ __all__ = [
     "LatentClassifier",
     "LatentImputer",
     "LearningError",
+    "ManyLevelsWarning",
     "MarkovNetwork",
     "ModelFileError",
     "NaiveBayesClassifier",
@@ -104,6 +106,7 @@ __all__ = [
     "WiringError",
     "__version__",
     "chow_liu",
+    "class_mixture",
     "dica",
     "explore",
     "hidden_tree",

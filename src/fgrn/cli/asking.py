@@ -16,6 +16,9 @@ from ..tables.writer import table_writer
 from . import common, rows
 from .wording import say
 
+LEAST_SEEN = 0.9
+"""Rows that a value of a class stands for at least where it is shown as typical: smoothing alone is no row."""
+
 BESIDE = 32
 """Width of the columns with frequencies in the table of a prototype, in characters."""
 
@@ -310,7 +313,8 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
             for level, belief in beliefs.items():
                 base = found.baseline[name][level]
                 lift = belief / base if base else 1.0
-                if lift > 1:
+                seen = belief * found.shares[state] * estimator.weight_ >= LEAST_SEEN
+                if lift > 1 and seen:
                     telling = belief * np.log(lift)  # what the value adds to the divergence from the baseline
                     lines.append((telling, (name, str(level)), [f"{belief:.1%}", f"{lift:.2f}"]))
         lines.sort(key=lambda line: -line[0])

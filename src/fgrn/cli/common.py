@@ -107,7 +107,7 @@ def schema(command: Command) -> Command:
             type=click.IntRange(2),
             default=5,
             show_default=True,
-            help="Bins of a column with many different numbers.",
+            help="Bins of a column with many different numbers; a classifier takes 10 of 100 rows or more.",
         ),
         click.option(
             "--max-levels",
@@ -120,6 +120,12 @@ def schema(command: Command) -> Command:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def is_given(option: str) -> bool:
+    """Return whether the user has named an option of the command that runs."""
+    source = click.get_current_context().get_parameter_source(option)
+    return source is not None and source.name != "DEFAULT"
 
 
 def _file_settings(options: Mapping[str, Any]) -> dict[str, Any]:

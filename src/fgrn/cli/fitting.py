@@ -52,7 +52,7 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.option("--target", help="The column that is the class; without it rows are clustered.")
 @click.option("-o", "--output", required=True, metavar="MODEL", help="The model file to write (.fgrn).")
 @click.option("--model", type=click.Choice(MODELS), help="The kind of model; latent with a target, clusters without.")
-@click.option("--hidden", help="States of the hidden variable: a number, 'auto', or 4,8 for layers. [8, or auto]")
+@click.option("--hidden", help="States of the hidden variable: a number, 'auto', or 4,8 for layers. [auto]")
 @click.option("--epochs", type=click.IntRange(1), help="The most epochs of learning. [1000 for clusters, 500 or fewer]")
 @click.option(
     "--cycles",
@@ -64,7 +64,7 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.option(
     "--smoothing",
     type=common.FiniteRange(0, common.MOST_SMOOTHING),
-    help="Count added to every cell of every table. [0.5, or 0.01 for clusters]",
+    help="Count added to every cell of every table. [1 / levels of the column; 0.01 for clusters]",
 )
 @click.option("--starts", type=click.IntRange(1),
               help="Random initialisations; the best is kept. [3, or 4 for clusters]")  # fmt: skip
@@ -127,9 +127,11 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     if (kind in ("latent", "naive-bayes", "deep")) != (target is not None):
         raise click.UsageError(f"--model {kind} {'needs' if target is None else 'takes no'} --target.")
     settings: dict[str, Any] = {
-        "cycles": cycles, "n_bins": bins, "max_levels": max_levels, "random_state": seed, "unseen": unseen,
+        "cycles": cycles, "max_levels": max_levels, "random_state": seed, "unseen": unseen,
         "verbose": 0 if as_json else 1,
     }  # fmt: skip
+    if kind != "latent" or common.is_given("bins"):  # a classifier finds out how many it wants
+        settings["n_bins"] = bins
     settings |= common.those_given(
         n_epochs=epochs, n_init=starts, tol=tolerance, smoothing=smoothing, effective_size=effective_size
     )
@@ -138,7 +140,9 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     if options["missing"]:  # kept with the model, so that the next table is read in the same way
         settings["missing_values"] = list(options["missing"])
     streamed = streamed or dask is not None or (is_many(data) and not online)
-    sizes = hidden or {"deep": "4,8", "ica": "2,2", "latent": "8", "naive-bayes": "1"}.get(kind, "auto")
+    sizes = hidden or {"deep": "4,8", "ica": "2,2", "latent": "8" if dask else "auto", "naive-bayes": "1"}.get(
+        kind, "auto"
+    )
     if streamed and test:
         raise click.UsageError("--test keeps rows of a table in memory back: leave it out where rows are in batches.")
     if dask is not None and sizes == "auto":

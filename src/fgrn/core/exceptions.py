@@ -300,6 +300,10 @@ class EmptyColumnWarning(FgrnWarning):
     """A column without any known value, of which nothing is learnt."""
 
 
+class ManyLevelsWarning(FgrnWarning):
+    """A column with more levels than are wanted, whose rarest ones are taken together."""
+
+
 class ImpossibleRowWarning(FgrnWarning):
     """Rows of probability zero, answered as if nothing were known of them."""
 

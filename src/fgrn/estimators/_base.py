@@ -36,11 +36,15 @@ from ..queries.completion import impute
 from ..queries.explanation import Explanation
 from ..queries.prototypes import Prototypes
 from ..tables import frames, outputs
+from ..tables.distinct import Distinct
 from ..tables.encoded import EncodedTable, Evidence, NamedStates
 from ..tables.frames import Coded
-from ..tables.schema import UNSEEN, Schema
+from ..tables.schema import BINS, UNSEEN, Schema
 from ._streams import encoded_stream, online_batches
 from ._tables import Classes, Columns, TableEstimator, array_like, check_lengths, is_array
+
+FEW_ROWS, MORE_BINS = 100, 10
+"""Rows from which on "auto" is so many bins, and not those of a schema."""
 
 
 class FitConvergenceWarning(ConvergenceWarning, sklearn_exceptions.ConvergenceWarning):  # type: ignore[misc]
@@ -106,17 +110,25 @@ class LatentEstimator(TableEstimator):
         return Schema.infer(
             columns,
             missing=self._missing_codes(),
-            bins=self.n_bins,
+            bins=self._bins(columns),
             max_levels=self.max_levels,
             weights=weights,
             keep_empty=True,
         )
 
+    def _bins(self, columns: Columns) -> int:
+        """Bins of a column with many different numbers; for "auto" more of them where there are rows enough."""
+        if self.n_bins != "auto":
+            return int(self.n_bins)
+        column = next(iter(columns.values()), ())
+        rows = column.rows if isinstance(column, Distinct) else 1 if frames.is_bare(column) else len(column)
+        return BINS if rows < FEW_ROWS else MORE_BINS
+
     def _options(self, what: str = "") -> dict[str, Any]:
         return {
             "epochs": self.n_epochs,
             "cycles": self.cycles,
-            "smoothing": self.smoothing,
+            "smoothing": self._smoothing(),
             "seed": self._seed(),
             "starts": self.n_init,
             "tolerance": self.tol,
@@ -269,6 +281,12 @@ class LatentEstimator(TableEstimator):
         """The variables and states of the network."""
         return self.schema_.states
 
+    def _smoothing(self) -> Any:
+        """Counts added to the cells of tables: one number; or, for "auto", 1 / levels for each column's table."""
+        if self.smoothing != "auto":
+            return self.smoothing
+        return {name: 1 / len(levels) for name, levels in self._observed().items()}
+
     # A batch at a time
 
     def _partial_fit(self, X: Any, sample_weight: Any, classes: Classes | None = None) -> Self:
@@ -303,7 +321,7 @@ class LatentEstimator(TableEstimator):
         """A step of online EM; before the first one after `fit`, the model says itself what it expects."""
         state = self._online or self.network_.online(self.weight_, self._power, self.effective_size)
         state.effective_size = self.effective_size
-        smoothing: Any = self.smoothing
+        smoothing: Any = self._smoothing()
         if self._least_prior:
             layout = self.network_._spec.layout
             smoothing = dict.fromkeys(layout.prior_names, self._least_prior)
@@ -312,6 +330,7 @@ class LatentEstimator(TableEstimator):
         self.n_rows_ += int(np.count_nonzero(table.row_weights))
         self.weight_ = state.weight
         self.n_iter_ += 1
+        self.__dict__.pop("decision_network_", None)  # it was refined for the tables of before
         return self
 
     @property
@@ -332,11 +351,18 @@ class LatentEstimator(TableEstimator):
 
     # What everybody may ask
 
-    def _asked(self, data: Mapping[str, Coded], names: Sequence[str], way: str = "marginal") -> dict[str, np.ndarray]:
+    def _deciding(self) -> Network:
+        """The network that is asked for the class: that of the rows, unless one was refined for the class."""
+        return getattr(self, "decision_network_", self.network_)
+
+    def _asked(
+        self, data: Mapping[str, Coded], names: Sequence[str], way: str = "marginal", deciding: bool = False
+    ) -> dict[str, np.ndarray]:
         """Messages on some variables, (rows, states); a row of probability zero is as if nothing were known of it."""
         ask: dict[str, Any] = {"keep": names, "parts": [way], "engine": self.engine}
+        network = self._deciding() if deciding else self.network_
         try:
-            found = self.network_.propagate(data, **ask)
+            found = network.propagate(data, **ask)
             return {name: getattr(found, way)(name) for name in names}
         except ImpossibleEvidence as error:
             why, rows = error.message, list(error.rows)
@@ -346,7 +372,7 @@ class LatentEstimator(TableEstimator):
             rows=rows,
             remedies=Remedy("learn tables without zeros", smoothing=...),
         )
-        found, general = self.network_.propagate(data, impossible="mark", **ask), self.network_.propagate(None, **ask)
+        found, general = network.propagate(data, impossible="mark", **ask), network.propagate(None, **ask)
         out = {name: getattr(found, way)(name).copy() for name in names}
         for name, messages in out.items():
             messages[rows] = getattr(general, way)(name)[0]
@@ -355,7 +381,7 @@ class LatentEstimator(TableEstimator):
     def _posterior(self, X: Any, name_of: Callable[[], str]) -> np.ndarray:
         """The distribution of one variable in each row."""
         data, name = self._coded(X), name_of()
-        return self._asked(data, [name])[name]
+        return self._asked(data, [name], deciding=True)[name]
 
     def score_samples(self, X: Any) -> np.ndarray:
         """The log-likelihood of each row; what is unknown in it is summed out. That of an impossible row is -inf.
@@ -429,4 +455,4 @@ class LatentEstimator(TableEstimator):
             if key in self.schema_.states
         }
         codes = self.schema_.codes({key: [value] for key, value in known.items()}, self.unseen)
-        return self.network_.explain(codes, name, state, values=known, engine=self.engine)
+        return self._deciding().explain(codes, name, state, values=known, engine=self.engine)

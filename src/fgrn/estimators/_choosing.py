@@ -16,7 +16,7 @@ from ..core.exceptions import FgrnWarning, LearningError, Remedy, counted, warn
 from ..flow.em import History
 from ..graph import structures
 from ..graph.network import Network
-from ..learning.criteria import HELD_OUT, Candidate, Fit, Selection, select, sizes
+from ..learning.criteria import HELD_OUT, Candidate, ClassSelection, Fit, Selection, select, sizes
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
 from ._base import LatentEstimator
@@ -38,7 +38,7 @@ class Choosing(LatentEstimator):
         "learn_prior": ["boolean"],
     }
 
-    selection_: Selection
+    selection_: Selection | ClassSelection
 
     def _network(self, n_hidden: int) -> Network:
         name = self._hidden_name()

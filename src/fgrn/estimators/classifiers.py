@@ -2,38 +2,56 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..core.exceptions import FgrnWarning, LearningError, Remedy, warn
+from ..core.progress import ReadingProgress
 from ..flow.em import History
 from ..graph import structures
 from ..graph.network import Network
-from ..learning.criteria import Selection
+from ..learning.criteria import ClassSelection
 from ..tables import frames
-from ..tables.encoded import EncodedTable
+from ..tables.encoded import EncodedTable, Evidence
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
 from ._choosing import Choosing
+from ._class_choice import Choice, DistinctRows, refined
 from ._classes import LatentClassifierBase
 
 
 class LatentClassifier(Choosing, LatentClassifierBase):
     """One hidden variable explains the columns and the class: the Latent Variable Model as a classifier.
 
+    Unless told otherwise it is chosen for the class: each class has hidden states of its own, as many as tell the class
+    of rows that were kept back best, one (naive Bayes) among them; and the tables are refined so that they tell the
+    class (see `decision_network_`), if that helps. With a number as `n_hidden` it is the model of the paper, whose
+    hidden states are shared by all classes.
+
     Args:
-        n_hidden: the states of the hidden variable, or "auto": as many as the criterion says.
+        n_hidden: the states of the hidden variable, for each class if it has its own; or "auto": as many as the
+            criterion says.
+        structure: "shared" (the paper): the class hangs on the hidden variable as the columns do. "per_class": each
+            class has hidden states of its own, see `fgrn.class_mixture`. "auto": "per_class" with n_hidden="auto", and
+            "shared" with a number.
+        refine: whether tables that tell the class are made beside those that describe the rows: "auto", if the log-loss
+            of rows kept back is better for it; never with structure="shared".
         n_epochs: the most epochs of EM.
         cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
-        smoothing: a Dirichlet count for every cell of every table; priors are as counted.
+        smoothing: a Dirichlet count for every cell of every table; priors are as counted. "auto": 1 / levels of the
+            column, so that each row of a table gets one count in all, however many levels there are.
         n_init: random starts, of which the best is kept.
         tol: learning has converged when a round of accelerated EM (three epochs; one if cycles > 1) gains no more
             log-likelihood per row. A ConvergenceWarning tells if n_epochs end it before.
         learn_prior: whether the prior of the hidden variable is learnt.
-        criterion: for n_hidden="auto": "bic", "aic" or "held_out".
+        criterion: for n_hidden="auto": "log_loss" of the class in rows that were kept back; or, for shared states,
+            "bic", "aic" or "held_out", which judge how well all columns are described.
         max_hidden: for n_hidden="auto": the most states to try.
-        n_bins: bins of a column with many different numbers.
+        max_seconds: after so many no other candidate is begun, whatever has been found until then. Unless given there
+            is a limit that does not depend on the clock, of about 7 s on two cores.
+        n_bins: bins of a column with many different numbers; "auto": 10, or 5 of fewer than 100 rows.
         max_levels: the most levels of a column of words or categories.
         missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
             such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
@@ -53,23 +71,42 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         classes_: the classes.
         prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
         history_: what happened in learning.
-        n_hidden_: the states of the hidden variable.
-        selection_: what was tried, with n_hidden="auto".
+        n_hidden_: the states of the hidden variable, of all classes together.
+        structure_: "shared" or "per_class".
+        decision_network_: the Network that is asked for the class: `network_` with tables that were refined for that,
+            where this helped. All else (class profiles, completed rows, likelihoods) is asked of `network_`.
+        selection_: what was tried, if something was chosen.
     """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Choosing._parameter_constraints,
+        "structure": [StrOptions({"auto", "shared", "per_class"})],
+        "refine": ["boolean", StrOptions({"auto"})],
+        "smoothing": [*Choosing._parameter_constraints["smoothing"], StrOptions({"auto"})],
+        "criterion": [StrOptions({"log_loss", "bic", "aic", "held_out"})],
+        "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
+        "n_bins": [*Choosing._parameter_constraints["n_bins"], StrOptions({"auto"})],
+    }
+
+    structure_: str
+    decision_network_: Network
 
     def __init__(
         self,
-        n_hidden: int | str = 8,
+        n_hidden: int | str = "auto",
         *,
+        structure: str = "auto",
+        refine: bool | str = "auto",
         n_epochs: int = 500,
         cycles: int = 1,
-        smoothing: float = 0.5,
+        smoothing: float | str = "auto",
         n_init: int = 3,
         tol: float = 1e-5,
         learn_prior: bool = True,
-        criterion: str = "held_out",
+        criterion: str = "log_loss",
         max_hidden: int = 64,
-        n_bins: int = BINS,
+        max_seconds: float | None = None,
+        n_bins: int | str = "auto",
         max_levels: int = MOST_LEVELS,
         missing_values: Any = None,
         schema: Schema | None = None,
@@ -81,6 +118,8 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         verbose: int = 0,
     ) -> None:
         self.n_hidden = n_hidden
+        self.structure = structure
+        self.refine = refine
         self.n_epochs = n_epochs
         self.cycles = cycles
         self.smoothing = smoothing
@@ -89,6 +128,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         self.learn_prior = learn_prior
         self.criterion = criterion
         self.max_hidden = max_hidden
+        self.max_seconds = max_seconds
         self.n_bins = n_bins
         self.max_levels = max_levels
         self.missing_values = missing_values
@@ -100,7 +140,89 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def compare(self, X: Any, y: Any, sizes: Any = None, sample_weight: Any = None) -> Selection:
+    def _chosen_structure(self) -> str:
+        if self.structure != "auto":
+            return self.structure
+        return "per_class" if self.n_hidden == "auto" and self.criterion == "log_loss" else "shared"
+
+    def _train(self, table: EncodedTable) -> None:
+        self.__dict__.pop("decision_network_", None)
+        self.structure_ = self._chosen_structure()
+        is_density = self.n_hidden != "auto" or self.criterion != "log_loss"
+        if self.structure_ == "shared" and is_density:
+            super()._train(table)
+            return
+        here = table.here()
+        choice = self._search(here)
+        if choice.rows.can_be_parted and (choice.refine or self.n_hidden == "auto"):
+            choice.search(self._sizes())
+        size, penalties = (1 if self.n_hidden == "auto" else int(self.n_hidden)), []
+        self.__dict__.pop("selection_", None)
+        if choice.tried:
+            self.selection_ = ClassSelection(tuple(choice.tried))
+            size, penalties = choice.best.size, choice.penalties(choice.best)
+            self._warn_if_at_the_edge(choice)
+        self.network_ = choice.network(size)
+        self.n_hidden_ = self.network_.variable(self._hidden_name()).cardinality
+        self.history_ = self._teach(self.network_, table)
+        if penalties and not self._stopped():
+            self.decision_network_ = refined(
+                self.network_, here, self._class_name(), penalties, self.engine, self._stopped
+            )
+
+    def _search(self, table: Evidence) -> Choice:
+        """What tries candidates on a table; none of them yet."""
+        seed, structure, target = self._seed(), self._chosen_structure(), self._class_name()
+        rows = DistinctRows.of(table, target, seed)
+
+        def built(size: int) -> Network:
+            if structure == "shared":
+                return self._network(size)
+            states = rows.states(size, len(self.classes_))
+            return structures.class_mixture(self._observed(), target, states, name=self._hidden_name())
+
+        is_batch = self._journal is None and hasattr(self, "_kind")  # its tables change with the next one
+        refine = self.refine in ("auto", True) and structure != "shared" and not is_batch
+        return Choice(
+            rows, structure, refine, built, self._smoothing(), self._ordered(), self.engine, seed, self.max_seconds,
+            ReadingProgress(self.verbose), self._stopped,
+        )  # fmt: skip
+
+    def _compare(self, table: Evidence, tried: Any, trained: dict[int, Any], patient: bool = True) -> Any:
+        if self.criterion != "log_loss":
+            return super()._compare(table, tried, trained, patient)
+        choice = self._search(table)
+        if not choice.rows.can_be_parted:
+            raise LearningError(
+                "To compare classifiers, some rows are kept back: a table has at least 10 rows of known class, and "
+                "more than one class."
+            )
+        choice.search(self._doubling() if patient else [int(size) for size in tried], patient)
+        return ClassSelection(tuple(choice.tried))
+
+    def _sizes(self) -> list[int]:
+        """The sizes to be tried: those that double, or the one that is given."""
+        return self._doubling() if self.n_hidden == "auto" else [int(self.n_hidden)]
+
+    def _doubling(self) -> list[int]:
+        return [2**power for power in range(int(self.max_hidden).bit_length())]
+
+    def _ordered(self) -> list[str]:
+        """The columns whose levels have an order that can be told from its reverse."""
+        return [name for name, column in self.schema_.items() if column.ordered and len(column.levels) > 2]
+
+    def _warn_if_at_the_edge(self, choice: Choice) -> None:
+        best, most = choice.best, max(self._sizes())
+        if self.n_hidden == "auto" and best.size == most > 1 and not self._stopped():
+            warn(
+                f"The best number of hidden states is the largest that was tried, {best.size} for each class, so that "
+                "more may be better.",
+                FgrnWarning,
+                value=best.size,
+                remedies=Remedy("try more", max_hidden=2 * self.max_hidden),
+            )
+
+    def compare(self, X: Any, y: Any, sizes: Any = None, sample_weight: Any = None) -> Any:
         """Try several numbers of hidden states on a table, without changing this model.
 
         Args:

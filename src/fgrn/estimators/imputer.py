@@ -8,7 +8,9 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils._set_output import _get_output_config
 
+from ..learning.criteria import HELD_OUT
 from ..tables import frames, outputs
+from ..tables.encoded import EncodedTable
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from .latent import ChoosingTransformer
 
@@ -49,7 +51,7 @@ class LatentImputer(OneToOneFeatureMixin, ChoosingTransformer):  # type: ignore[
 
     def __init__(
         self,
-        n_hidden: int | str = 8,
+        n_hidden: int | str = "auto",
         *,
         n_epochs: int = 500,
         cycles: int = 1,
@@ -89,6 +91,14 @@ class LatentImputer(OneToOneFeatureMixin, ChoosingTransformer):  # type: ignore[
         self.random_state = random_state
         self.checkpoint = checkpoint
         self.verbose = verbose
+
+    def _train(self, table: EncodedTable) -> None:
+        if self.n_hidden == "auto" and self.criterion == "held_out" and self.n_rows_ < HELD_OUT:
+            self.n_hidden_ = 1  # too few rows to keep some back
+            self.network_, self.history_ = self._learnt(self.n_hidden_, table)
+            self.__dict__.pop("selection_", None)
+        else:
+            super()._train(table)
 
     def transform(self, X: Any) -> Any:
         """The table with its holes filled, as an array; as a frame whose columns keep their types after `set_output`.

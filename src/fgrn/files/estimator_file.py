@@ -16,7 +16,7 @@ import numpy as np
 from ..core.exceptions import FgrnError
 from ..flow.em import History
 from ..graph.network import Network
-from ..learning.criteria import Candidate, Selection
+from ..learning.criteria import Candidate, ClassCandidate, ClassSelection, Selection
 from ..tables.schema import Schema
 from .container import Refused, short_repr, value_of
 
@@ -48,6 +48,8 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
     }
     if hasattr(estimator, "n_hidden_"):
         record["n_hidden"] = int(estimator.n_hidden_)
+    if hasattr(estimator, "structure_"):
+        record["structure"] = estimator.structure_
     if hasattr(estimator, "classes_"):
         record["classes"] = [_to_json(value) for value in estimator.classes_]
         record["classes_kind"] = estimator.classes_.dtype.kind
@@ -92,6 +94,8 @@ def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstim
     estimator.weight_ = _finite_value(record, "weight")
     estimator.n_iter_ = value_of(int, record, "iterations", "its estimator")
     estimator.history_ = _restore_history(value_of(dict, record, "history", "its estimator"))
+    if "structure" in record:
+        estimator.structure_ = value_of(str, record, "structure", "its estimator")
     if isinstance(estimator, Choosing):
         estimator.n_hidden_ = value_of(int, record, "n_hidden", "its estimator")
     if "selection" in record:
@@ -175,8 +179,24 @@ def _restore_history(record: dict[str, Any]) -> History:
     )
 
 
-def _restore_selection(record: dict[str, Any]) -> Selection:
+def _restore_class_selection(record: dict[str, Any]) -> ClassSelection:
+    kinds: dict[str, type] = {"structure": str, "towards": str, "size": int, "n_hidden": int, "n_parameters": int}
+    candidates = []
+    for one in value_of(list, record, "candidates", "its selection"):
+        if not isinstance(one, dict) or set(one) != set(ClassCandidate.__dataclass_fields__):
+            raise Refused(f"{short_repr(one)} is among what was tried.")
+        parts: dict[str, Any] = {name: value_of(kind, one, name, "its selection") for name, kind in kinds.items()}
+        parts |= {name: _float(one[name]) for name in ("strength", "log_loss", "error")}
+        candidates.append(ClassCandidate(**parts))
+    if not candidates:
+        raise Refused("its selection is of no candidates.")
+    return ClassSelection(tuple(candidates))
+
+
+def _restore_selection(record: dict[str, Any]) -> Selection | ClassSelection:
     criterion = value_of(str, record, "criterion", "its selection")
+    if criterion == "log_loss":
+        return _restore_class_selection(record)
     fields = set(Candidate.__dataclass_fields__)
     candidates = []
     for one in value_of(list, record, "candidates", "its selection"):

@@ -54,6 +54,9 @@ FORMAT_VERSION = 1
 COUNTED = "what was counted in batches"
 """What messages call the tensor of running counts."""
 
+DECIDING = "its tables that were refined for the class"
+"""What the tensor of the tables that tell the class is called in messages."""
+
 HEAD = {"version": FORMAT_VERSION, "fgrn": __version__}
 
 
@@ -87,7 +90,11 @@ def _model_bytes(model: Network | FactoredModel | LatentEstimator) -> bytes:
         return container_bytes(*factored_file.encode_factored(model, HEAD))
     if isinstance(model, Network):
         return _network_bytes(model, {})
-    return _network_bytes(model.network_, {"estimator": estimator_record(model)})
+    decision = getattr(model, "decision_network_", None)
+    if decision is None:
+        return _network_bytes(model.network_, {"estimator": estimator_record(model)})
+    beside = {"estimator": estimator_record(model), "decision": {"tensor": "decision"}}
+    return _network_bytes(model.network_, beside, {"decision": decision._parameters.values})
 
 
 def _read_model(file: Readable) -> Network | FactoredModel | LatentEstimator:
@@ -95,8 +102,13 @@ def _read_model(file: Readable) -> Network | FactoredModel | LatentEstimator:
     container = Container(file, _check_model_version)
     if "model" in container.document:
         return factored_file.decode_factored(container)
-    network = _decode_network(container)
-    return restore_estimator(container.document, network) if "estimator" in container.document else network
+    network, decision = _decode_network(container)
+    if "estimator" not in container.document:
+        return network
+    estimator = restore_estimator(container.document, network)
+    if decision is not None:
+        estimator.decision_network_ = decision
+    return estimator
 
 
 def _is_equal(again: Any, model: Any) -> bool:
@@ -105,7 +117,12 @@ def _is_equal(again: Any, model: Any) -> bool:
         return bool(again == model)
     if isinstance(model, Network):
         return bool(again == model and again.online_state == model.online_state)
-    return _is_equal(again.network_, model.network_) and estimator_record(again) == estimator_record(model)
+    deciding = [getattr(one, "decision_network_", one.network_) for one in (again, model)]
+    return (
+        _is_equal(again.network_, model.network_)
+        and _is_equal(*deciding)
+        and estimator_record(again) == estimator_record(model)
+    )
 
 
 def load(path: str | os.PathLike[str]) -> Network | FactoredModel | LatentEstimator:
@@ -132,11 +149,13 @@ def load(path: str | os.PathLike[str]) -> Network | FactoredModel | LatentEstima
 # From a network to bytes
 
 
-def _network_bytes(network: Network, beside: Mapping[str, object]) -> bytes:
-    """Return the bytes of the file of a network, with additional entries of the document."""
+def _network_bytes(
+    network: Network, beside: Mapping[str, object], arrays: Mapping[str, np.ndarray] | None = None
+) -> bytes:
+    """Return the bytes of the file of a network, with additional entries of the document and tensors."""
     document, tensors = network_parts(network, network._parameters)
     more, counts = online_parts(network.online_state)
-    return container_bytes({**document, **more, **beside}, {**tensors, **counts})
+    return container_bytes({**document, **more, **beside}, {**tensors, **counts, **(arrays or {})})
 
 
 def online_parts(state: Online | None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -203,8 +222,11 @@ def _encode_block(block: Block, number: int, tensors: dict[str, np.ndarray]) -> 
 # From bytes to a network
 
 
-def _decode_network(container: Container) -> Network:
-    """Return the network in a file; the document, then the wiring, then the numbers are checked."""
+def _decode_network(container: Container) -> tuple[Network, Network | None]:
+    """Return the network in a file, and the one whose tables were refined for the class, if there is one.
+
+    The document, then the wiring, then the numbers are checked.
+    """
     document = container.document
     variables = read_variables(document)
     records = list_of_records(document, "blocks")
@@ -218,6 +240,8 @@ def _decode_network(container: Container) -> Network:
     priors, undrawn_priors = _request_current(container, "priors", [(name,) for name in layout.prior_names], shapes)
     if "online" in document:
         container.want(_online_record(document)["tensor"], COUNTED, "F64", (layout.size,))
+    if "decision" in document:
+        container.want(_decision_tensor(document), DECIDING, "F64", (layout.size,))
     arrays = container.tensors(_check_tensor)
     with refusing_invalid_models():
         given = [_with_given(block, record, arrays) for block, record in zip(blocks, records, strict=True)]
@@ -227,7 +251,25 @@ def _decode_network(container: Container) -> Network:
     network._trained = tuple(list_of_records(document, "trained")) if "trained" in document else ()
     if "online" in document:
         network._counted = network._parameters, _online(_online_record(document), arrays)
-    return network
+    return network, _deciding(network, arrays[_decision_tensor(document)]) if "decision" in document else None
+
+
+def _decision_tensor(document: dict[str, Any]) -> str:
+    return value_of(str, value_of(dict, document, "decision", "its description"), "tensor", DECIDING)
+
+
+def _deciding(network: Network, values: np.ndarray) -> Network:
+    """The network with other tables, if they are tables that it can have."""
+    spec = network._spec
+    if values[~spec.supported].any() or (values[~spec.learnt] != network._parameters.values[~spec.learnt]).any():
+        raise Refused(f"{DECIDING} differ where nothing is learnt.")
+    if spec.layout.size and not np.allclose(np.add.reduceat(values, spec.layout.lines), 1.0, atol=1e-6):
+        raise Refused(f"{DECIDING} are no distributions.")
+    if not isinstance(network, Chain):
+        other = network.copy()
+        other._parameters = Parameters(values)
+        return other
+    raise Refused("it is a chain, which tells no class.")
 
 
 def _online_record(document: dict[str, Any]) -> dict[str, Any]:
@@ -247,7 +289,7 @@ def _online(record: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Online:
 
 def _check_tensor(rows: np.ndarray, first: int, what: str) -> None:
     """Raise `Refused` unless rows are distributions or, for running counts, finite and not negative."""
-    if what != COUNTED:
+    if what not in (COUNTED, DECIDING):
         check_distributions(rows, first, what)
     elif not (np.isfinite(rows) & (rows >= 0)).all():
         raise Refused(f"{what} holds numbers that are no counts.")

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core import settings
 from ..engines import Engine, Prepared, RowCounts
-from ..plan.plan import Plan
+from ..plan.plan import Plan, Program
 from ..plan.schedule import Programs
 from ..tables.encoded import Evidence
 from .marginals import refuse_impossible
@@ -55,8 +55,8 @@ class CountingMethod(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class InMemory:
-    """The E-step over rows that are here: a table in memory, or in files mapped into it.
+class LocalEStep:
+    """The E-step over rows that this process reads: a table in memory, or in files mapped into it.
 
     `hold=True` keeps the messages of the first cycle for the others (the paper's batch learning);
     `hold=False` makes them again from the parameters the epoch began with, in constant memory.
@@ -68,7 +68,6 @@ class InMemory:
     plan: Plan
     programs: Programs
     evidence: Evidence
-    weights: np.ndarray
     expect: bool
     hold: bool = True
     threads: int | None = None
@@ -80,33 +79,37 @@ class InMemory:
             settings.whole("threads", self.threads, 1)
 
     @cached_property
-    def _rows(self) -> tuple[Evidence, np.ndarray]:
-        """The rows that are counted, and their weights."""
-        found = None if self.merge is False else merged(self.evidence, self.weights, always=self.merge is True)
-        return found or (self.evidence, self.weights)
+    def _rows(self) -> Evidence:
+        """The rows that are counted."""
+        found = None if self.merge is False else merged(self.evidence, always=self.merge is True)
+        return found or self.evidence
+
+    def _prepared(self, program: Program) -> Prepared:
+        rows = self._rows
+        return self.engine.prepare(self.plan, self.programs, program, rows, rows.row_weights, self.threads)
 
     @cached_property
     def _counting(self) -> Prepared:
-        return self.engine.prepare(self.plan, self.programs, self.programs.counting, *self._rows, self.threads)
+        return self._prepared(self.programs.counting)
 
     @cached_property
     def _whole(self) -> Prepared:
-        return self.engine.prepare(self.plan, self.programs, self.programs.everything, *self._rows, self.threads)
+        return self._prepared(self.programs.everything)
 
     @property
     def method(self) -> CountingMethod:
         """See `EStep`."""
         prepared = self._counting
-        return CountingMethod(
-            prepared.kernel, self._rows[0].rows, prepared.rows_at_once, prepared.threads, shareable=True
-        )
+        return CountingMethod(prepared.kernel, self._rows.rows, prepared.rows_at_once, prepared.threads, shareable=True)
 
     def count(self, values: np.ndarray) -> Counts:
         """The expected counts under these parameters."""
-        found = self._counting.load(values).counts(self.expect)
-        if self.rests:
-            self._counting.rest()
-        if len(found.impossible) and self._rows[0] is not self.evidence:
+        try:
+            found = self._counting.load(values).counts(self.expect)
+        finally:
+            if self.rests:
+                self._counting.rest()
+        if len(found.impossible) and self._rows is not self.evidence:
             replace(self, merge=False).count(values)  # to name the rows as they are in the table
         return self._checked(found)
 
@@ -118,16 +121,12 @@ class InMemory:
     def _checked(self, found: RowCounts) -> Counts:
         """The counts of all rows; an error if some are impossible."""
         refuse_impossible(found.impossible)
-        return Counts(found.values, found.log_likelihood + self._scale, self._weight)
-
-    @cached_property
-    def _weight(self) -> float:
-        return float(self.weights.sum())
+        return Counts(found.values, found.log_likelihood + self._scale, self.evidence.weight)
 
     @cached_property
     def _scale(self) -> float:
         """What was taken out of soft evidence, which enters the likelihood."""
         scale = self.evidence.log_scale
         if len(scale) and scale.strides == (0,):  # one number for all rows, written down once
-            return float(scale[0]) * self._weight
-        return float((self.weights * scale).sum())
+            return float(scale[0]) * self.evidence.weight
+        return float((self.evidence.row_weights * scale).sum())

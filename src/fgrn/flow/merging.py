@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..tables.encoded import Evidence
@@ -17,7 +19,7 @@ FIRST_MIX, SECOND_MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659F
 HALF = np.uint64(32)
 
 
-def merged(evidence: Evidence, weights: np.ndarray, always: bool = False) -> tuple[Evidence, np.ndarray] | None:
+def merged(evidence: Evidence, always: bool = False) -> Evidence | None:
     """One row for all that are equal, with the sum of their weights; None if that would not pay.
 
     Rows with distributions are left as they are: `None`.
@@ -33,7 +35,7 @@ def merged(evidence: Evidence, weights: np.ndarray, always: bool = False) -> tup
     for column in range(evidence.codes.shape[1]):  # unequal rows may have one key, if very seldom
         if not np.array_equal(distinct.codes[number, column], evidence.codes[:, column]):
             return None
-    return distinct, np.bincount(number, weights, minlength=len(first))
+    return replace(distinct, row_weights=np.bincount(number, evidence.row_weights, minlength=len(first)))
 
 
 def _guessed_share(evidence: Evidence) -> float:

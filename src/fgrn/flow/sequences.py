@@ -34,7 +34,7 @@ from ..engines import (
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from ..tables.encoded import SOFT, Evidence
-from .counts import CountingMethod, Counts, InMemory
+from .counts import CountingMethod, Counts, LocalEStep
 from .marginals import normalised, refuse_impossible
 from .messages import WAYS, Messages, sweep
 
@@ -219,7 +219,8 @@ class Sequences:
         codes = np.asfortranarray(codes.copy() if codes is evidence.codes else codes)
         codes[:, slot[edge]] = SOFT
         soft_offset[edge] = evidence.soft.shape[1]
-        return Evidence(codes, soft, slot, soft_offset, np.zeros(evidence.rows)), soft[:, soft_offset[edge] :]
+        found = Evidence(codes, soft, slot, soft_offset, np.zeros(evidence.rows), row_weights=evidence.row_weights)
+        return found, soft[:, soft_offset[edge] :]
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,18 +229,16 @@ class Chained:
 
     sequences: Sequences
     inner_programs: Programs  # with evidence on the hidden variable
-    weights: np.ndarray
     expect: bool
 
     @cached_property
-    def _rows(self) -> tuple[InMemory, np.ndarray]:
+    def _rows(self) -> tuple[LocalEStep, np.ndarray]:
         """Each row by itself, and the room for what past and future say of its hidden variable."""
         mine = self.sequences
         evidence, room = mine.with_hidden()
-        estep = InMemory(
-            mine.engine, mine.plan, self.inner_programs, evidence, self.weights, self.expect, threads=mine.threads,
-            merge=False,
-        )  # fmt: skip
+        estep = LocalEStep(
+            mine.engine, mine.plan, self.inner_programs, evidence, self.expect, threads=mine.threads, merge=False
+        )
         return estep, room
 
     @property
@@ -255,13 +254,14 @@ class Chained:
     def count(self, values: np.ndarray) -> Counts:
         """The expected counts under these parameters."""
         mine, (rows, room) = self.sequences, self._rows
-        found = mine.scan(values, self.weights)
+        weights = mine.evidence.row_weights
+        found = mine.scan(values, weights)
         mine.around(found.scan, room)
         counts = rows.count(mine.alone(values))
         out = counts.values.copy()
         mine.plan.layout.prior(out, mine.link.prior)[...] = found.first
         mine.plan.layout.table(out, mine.link.table)[...] = found.steps
-        likelihood = float((self.weights * found.log_likelihood).sum())
+        likelihood = float((weights * found.log_likelihood).sum())
         return Counts(out, likelihood, counts.weight)
 
 

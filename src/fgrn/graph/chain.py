@@ -69,7 +69,7 @@ class Chain(Network):
         super().__init__(blocks)
         if not isinstance(sequence, str):
             raise WiringError(f"'sequence' is the name of a column. Got {sequence!r} instead.")
-        self.link, self.sequence = _checked(self, link), sequence
+        self.link, self.sequence = _checked_link(self, link), sequence
         self._beside = frozenset({sequence})
         if sequence in self._wiring.variables:
             raise WiringError(f"A variable is called {sequence!r}, like the column that tells sequences apart.")
@@ -168,7 +168,7 @@ class Chain(Network):
             if not np.array_equal(weights, weights[np.flatnonzero(begins)][which]):
                 raise EvidenceError("All rows of a sequence have one weight: it counts as a whole.")
             sequences, inner = self._sequences(engine, plan, programs, evidence, options["threads"])
-            return Chained(sequences, inner, weights, options["expect"])
+            return Chained(sequences, inner, options["expect"])
 
         return along_rows
 
@@ -202,7 +202,7 @@ def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
     return begins
 
 
-def _checked(net: Network, link: Sequence[str]) -> tuple[str, str]:
+def _checked_link(net: Network, link: Sequence[str]) -> tuple[str, str]:
     """The two ends of a link, if they can be one variable."""
     if isinstance(link, str) or not isinstance(link, Sequence) or len(link) != 2:
         raise WiringError(f"'link' names two variables: what leads on, and what it is in the next row. Got {link!r}.")

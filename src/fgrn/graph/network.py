@@ -21,7 +21,7 @@ from ..core.labels import named
 from ..core.settings import Name
 from ..flow import em, messages
 from ..flow.conflicts import explained
-from ..flow.counts import InMemory
+from ..flow.counts import LocalEStep
 from ..flow.evidence import encode, known_names
 from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages, Round
@@ -421,7 +421,7 @@ class Network(WiredModel, Queries):
         return encode(plan, data, weights).scaled(self._wiring.log_scale)
 
     def _estep(self, engine: engines.Engine, plan: Plan, programs: Programs, **options: Any) -> EStepOf:
-        return partial(_row_by_row, engine, plan, programs, **options)
+        return partial(LocalEStep, engine, plan, programs, **options)
 
     def _structure(self, plan: Plan) -> tuple[object, ...]:
         return (plan,)
@@ -462,8 +462,3 @@ class Network(WiredModel, Queries):
             raise FgrnError("This network has loops, on which only sums of messages are approximated.")
         encoded = self._encode(plan, evidence)
         return Assignments(plan, self._programs_for(plan, (), encoded), self._parameters.values, encoded)
-
-
-def _row_by_row(engine: engines.Engine, plan: Plan, programs: Programs, evidence: Evidence, **options: Any) -> em.EStep:
-    """The E-step over rows that do not depend on each other."""
-    return InMemory(engine, plan, programs, evidence, evidence.row_weights, **options)

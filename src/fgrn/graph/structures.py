@@ -1,4 +1,4 @@
-"""Ready-made networks: `lvm`, `naive_bayes`, `dica`, `stack`, `hmm`. Wiring only; they are ordinary Networks.
+"""Ready-made networks: `lvm`, `naive_bayes`, `class_mixture`, `dica`, `stack`, `hmm`; wiring only.
 
 `observed` is always a mapping from names to states, a number or a list of labels. The copy of a hidden variable that a
 Diverter sends to variable Y is called "S->Y".
@@ -73,17 +73,67 @@ def naive_bayes(
         tables: where learning starts, by the variable a table leads to: P(variable | class), a row for each class; at
             random unless given.
     """
-    variables = _variables(observed)
-    class_variable = settings.name_of(class_variable)
-    if class_variable not in observed:
-        raise unknown_name("variable", class_variable, observed)
-    label = next(variable for variable in variables if variable.name == class_variable)
-    cause = Variable(name, label.labels)
-    diagonal = np.eye(label.cardinality)
+    label = _class_among(observed, class_variable)
+    return _tied_to_class(observed, label, Variable(name, label.labels), np.eye(label.cardinality), tables)
+
+
+def class_mixture(
+    observed: Mapping[str, States],
+    class_variable: str,
+    hidden: int | Sequence[int],
+    *,
+    name: str = "S",
+    tables: Mapping[str, Any] | None = None,
+) -> Network:
+    """A mixture for each class: the hidden variable has states of its own for every class, which they determine.
+
+    It is the Latent Variable Model with a table from the hidden variable to the class that stays block-diagonal: every
+    row has one 1, and none of them is learnt. With one state for each class it is naive Bayes.
+
+    Args:
+        observed: the variables and their states, the class among them.
+        class_variable: which of them is the class.
+        hidden: how many states each class has: a number for all, or a list with one for each class in order. The states
+            of a class "a" are called "a.1", "a.2", ...
+        name: what the hidden variable is called.
+        tables: where learning starts, by the variable a table leads to: P(variable | hidden), a row for each hidden
+            state; at random unless given.
+    """
+    label = _class_among(observed, class_variable)
+    sizes = [hidden] * label.cardinality if isinstance(hidden, int) else list(hidden)
+    for size in sizes:
+        settings.whole("hidden", size, 1, WiringError)
+    if len(sizes) != label.cardinality:
+        raise WiringError(f"'hidden' is one number for each of the {label.cardinality} classes. Got {len(sizes)}.")
+    labels = [f"{state}.{number}" for state, size in zip(label.labels, sizes, strict=True) for number in _up_to(size)]
+    support = np.repeat(np.eye(label.cardinality), sizes, axis=0)
+    return _tied_to_class(observed, label, Variable(name, labels), support, tables)
+
+
+def _up_to(size: int) -> range:
+    return range(1, size + 1)
+
+
+def _class_among(observed: Mapping[str, States], class_variable: str) -> Variable:
+    """The class among the observed variables."""
+    variables, name = _variables(observed), settings.name_of(class_variable)
+    if name not in observed:
+        raise unknown_name("variable", name, observed)
+    return next(variable for variable in variables if variable.name == name)
+
+
+def _tied_to_class(
+    observed: Mapping[str, States],
+    label: Variable,
+    cause: Variable,
+    support: np.ndarray,
+    tables: Mapping[str, Any] | None,
+) -> Network:
+    """One hidden variable over all others, each state of which belongs to the class that `support` says."""
     blocks: list[Block] = [Source(cause)]
-    for block in _children([cause], variables):
+    for block in _children([cause], _variables(observed)):
         if isinstance(block, SISO) and block.output == label:
-            block = SISO(block.input, block.output, diagonal, support=diagonal)
+            block = SISO(block.input, block.output, support, support=support)
         blocks.append(block)
     return _checked_network(observed, blocks, tables)
 

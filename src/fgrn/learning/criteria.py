@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -111,30 +112,126 @@ class Selection:
         records = [asdict(candidate) for candidate in self.candidates]
         return [record | ({"held_out": None} if np.isnan(record["held_out"]) else {}) for record in records]
 
-    def __str__(self) -> str:
-        held = not all(np.isnan(one.held_out) for one in self.candidates)
-        heads = ["hidden", "log-likelihood", "parameters", "AIC", "BIC", *(["held out"] if held else [])]
-        heads += ["rel. entropy", "smallest class"]
-        lines = []
-        for one in self.candidates:
-            cells = [
+    def to_frame(self) -> Any:
+        """The candidates as a pandas data frame, a row for each."""
+        return _frame(self.as_dicts())
+
+    @property
+    def _held(self) -> bool:
+        """Whether rows were held out."""
+        return not all(np.isnan(one.held_out) for one in self.candidates)
+
+    def _rows(self) -> tuple[list[str], list[list[str]]]:
+        heads = ["hidden", "log-likelihood", "parameters", "AIC", "BIC", *(["held out"] if self._held else [])]
+        heads += ["rel. entropy", "smallest class", ""]
+        rows = [
+            [
                 f"{one.n_hidden}", f"{one.log_likelihood:,.1f}", f"{one.n_parameters:,}", f"{one.aic:,.1f}",
-                f"{one.bic:,.1f}", *([f"{one.held_out:.4f}"] if held else []), f"{one.relative_entropy:.3f}",
-                f"{min(one.class_sizes):.1%}",
-            ]  # fmt: skip
-            lines.append((cells, one is self.best))
-        wide = [max(len(head), *(len(cells[k]) for cells, _ in lines)) for k, head in enumerate(heads)]
-        out = ["  ".join(f"{head:>{width}}" for head, width in zip(heads, wide, strict=True))]
-        for cells, best in lines:
-            row = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, wide, strict=True))
-            out.append(row + ("  <- best" if best else ""))
-        if held:
+                f"{one.bic:,.1f}", *([f"{one.held_out:.4f}"] if self._held else []), f"{one.relative_entropy:.3f}",
+                f"{min(one.class_sizes):.1%}", "<- best" if one is self.best else "",
+            ]
+            for one in self.candidates
+        ]  # fmt: skip
+        return heads, rows
+
+    def __str__(self) -> str:
+        text = _text_table(*self._rows())
+        if self._held:
             share = 1 - 1 / HELD_OUT
-            out.append(
-                f"log-likelihood, AIC and BIC: of the {share:.0%} of the rows that were learnt from; held out: the "
+            text += (
+                f"\nlog-likelihood, AIC and BIC: of the {share:.0%} of the rows that were learnt from; held out: the "
                 "log-likelihood of a row of the others"
             )
-        return "\n".join(line.rstrip() for line in out)
+        return text
+
+    def _repr_html_(self) -> str:
+        return _html_table("Numbers of hidden states that were tried", *self._rows())
+
+
+@dataclass(frozen=True)
+class ClassCandidate:
+    """One classifier that was tried, and how it told the class of rows that it had not learnt from."""
+
+    structure: str
+    size: int
+    """Hidden states of each class, or, if they are shared, of all."""
+    n_hidden: int
+    """States of the hidden variable, of all classes together."""
+    towards: str
+    """What refined tables were drawn to, "independence" or "fit"; "" if they were not refined."""
+    strength: float
+    """Of the penalty by which they were drawn there."""
+    log_loss: float
+    """The mean over rows that were kept back of -log P(class of the row)."""
+    error: float
+    """The standard error of that mean."""
+    n_parameters: int
+
+
+@dataclass(frozen=True)
+class ClassSelection:
+    """The classifiers that were tried, and which was chosen: the one of the least log-loss."""
+
+    candidates: tuple[ClassCandidate, ...] = field(default=())
+    criterion: str = "log_loss"
+
+    @property
+    def best(self) -> ClassCandidate:
+        """The candidate that was chosen; the first of equal ones."""
+        return min(self.candidates, key=lambda one: one.log_loss)
+
+    def as_dicts(self) -> list[dict[str, object]]:
+        """One mapping for each candidate, as a frame or JSON takes them."""
+        return [asdict(candidate) for candidate in self.candidates]
+
+    def to_frame(self) -> Any:
+        """The candidates as a pandas data frame, a row for each."""
+        return _frame(self.as_dicts())
+
+    def _rows(self) -> tuple[list[str], list[list[str]]]:
+        heads = ["structure", "states", "refined towards", "strength", "parameters", "log-loss", "+/-", ""]
+        rows = [
+            [
+                one.structure, f"{one.n_hidden}", one.towards or "-", f"{one.strength:g}" if one.towards else "-",
+                f"{one.n_parameters:,}", f"{one.log_loss:.4f}", f"{one.error:.4f}",
+                "<- best" if one is self.best else "",
+            ]
+            for one in self.candidates
+        ]  # fmt: skip
+        return heads, rows
+
+    def __str__(self) -> str:
+        heads, rows = self._rows()
+        note = "log-loss of the class of rows that were kept back, and its standard error; smaller is better"
+        return f"{_text_table(heads, rows)}\n{note}"
+
+    def _repr_html_(self) -> str:
+        heads, rows = self._rows()
+        return _html_table("Classifiers that were tried", heads, rows)
+
+
+def _text_table(heads: list[str], rows: list[list[str]]) -> str:
+    """Columns set to the right under their heads."""
+    wide = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
+    lines = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, wide, strict=True)) for row in [heads, *rows]]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _html_table(caption: str, heads: list[str], rows: list[list[str]]) -> str:
+    """A table as notebooks show it."""
+    from html import escape
+
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{body}</table>"
+
+
+def _frame(records: list[dict[str, object]]) -> Any:
+    """Records as a pandas data frame."""
+    from ..tables.outputs import table_like
+
+    names = list(records[0]) if records else []
+    return table_like("pandas", {name: [record[name] for record in records] for name in names})
 
 
 def sizes(most: int) -> Iterator[int]:

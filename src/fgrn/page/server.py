@@ -74,7 +74,7 @@ class Answers:
                 "logOdds": told.log_odds,
             },
             "assignment": [
-                variable.code(_only_value(best.labels[name]))
+                variable.code(_label_of_row(best.labels[name]))
                 for name, variable in zip(self.names, self.variables, strict=True)
             ],
             "logProbability": float(np.ravel(best.log_probability)[0]),
@@ -104,7 +104,7 @@ class Answers:
 PARTS = ("marginal", "likelihood")
 
 
-def _only_value(label: Any) -> Any:
+def _label_of_row(label: Any) -> Any:
     return label[0] if isinstance(label, (list, np.ndarray)) else label
 
 

@@ -164,7 +164,7 @@ class Queries(ABC):
         settings.whole("orders", orders, 1)
         variable = self.variable(name)
         name = variable.name
-        columns = {key: _one(key, column) for key, column in self._columns(row).items() if key != name}
+        columns = {key: _only_value(key, column) for key, column in self._columns(row).items() if key != name}
         known = [key for key, column in columns.items() if not _is_open(column)]
 
         def posterior(shown: np.ndarray) -> np.ndarray:
@@ -191,7 +191,7 @@ class Queries(ABC):
             settings.name_of(key, self.variable)
 
 
-def _one(name: Name, column: Any) -> Any:
+def _only_value(name: Name, column: Any) -> Any:
     """The only value of a column."""
     if isinstance(column, frames.Coded) or not frames.is_bare(column):
         if len(column) != 1:

@@ -26,7 +26,7 @@ def sampled(
             follows from them is.
     """
     codes = np.full((rows, plan.edges), -1, dtype=np.int64)
-    waiting = _drivers(plan)
+    waiting = _blocks_in_order(plan)
     for edge, states in given.items():
         codes[:, edge] = states
     for edge in np.flatnonzero(~plan.driver).tolist():
@@ -62,7 +62,7 @@ def walked(table: np.ndarray, prior: np.ndarray, rows: int, generator: np.random
     return states
 
 
-def _drivers(plan: Plan) -> list[tuple[str, int]]:
+def _blocks_in_order(plan: Plan) -> list[tuple[str, int]]:
     """SISO blocks and Diverters in an order in which what a block reads is there before it."""
     reads: dict[tuple[str, int], list[int]] = {}
     drives: dict[int, tuple[str, int]] = {}

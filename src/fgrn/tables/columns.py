@@ -38,6 +38,7 @@ class Column:
         centers: one number for each bin, used where a number has to represent the bin.
         missing: values that mean a missing value, beside None and NaN.
         ordered: whether the levels are ordered (ordinal).
+        other: the level of all values that are none of the others, if there is one.
         missing_words: whether words such as "?", "NA" and "" mean a missing value too, as in files, unless they are
             levels.
     """
@@ -49,6 +50,7 @@ class Column:
     missing: tuple[Label, ...] = ()
     ordered: bool = False
     missing_words: bool = False
+    other: Label | None = None
 
     def __post_init__(self) -> None:
         for field in ("levels", "edges", "centers", "missing"):
@@ -70,6 +72,8 @@ class Column:
         both = [level for level in self.levels if level in codes]
         if both:
             raise SchemaError(f"{both[0]!r} is a level and a code for missing values.", column=self.name, value=both[0])
+        if self.other is not None and self.other not in self.levels:
+            raise SchemaError("the level for other values is not among its levels.", column=self.name, value=self.other)
         if self.edges:
             self._check_bins()
         elif self.centers:
@@ -134,7 +138,11 @@ class Column:
             value = plain_value(given, self.name)
             spelt = next((one for one in (value, *_spellings(value)) if one in places), self)
             codes[place] = places.get(spelt, frames.UNKNOWN)
-            if spelt is self and not self.is_missing(value):
+            if spelt is not self or self.is_missing(value):
+                continue
+            if self.other is not None:
+                codes[place] = places[self.other]
+            else:
                 unseen[value] = unseen.get(value, 0) + count
         return column.spread(codes, frames.UNKNOWN, np.int32), unseen
 

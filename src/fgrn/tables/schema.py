@@ -17,6 +17,7 @@ import numpy as np
 from ..core import printing, settings
 from ..core.exceptions import (
     EmptyColumnWarning,
+    ManyLevelsWarning,
     Remedy,
     SchemaError,
     UnseenLevelWarning,
@@ -28,6 +29,7 @@ from ..core.exceptions import (
 )
 from ..core.labels import Label, is_missing_word, is_number
 from . import frames, table_warnings
+from .bins import binned_column
 from .columns import (
     MOST_BITS,
     REPLACE,
@@ -235,6 +237,7 @@ class Schema(Mapping[str, Column]):
             for field in ("edges", "centers", "missing"):
                 if getattr(column, field):
                     record[field] = list(getattr(column, field))
+            record |= {} if column.other is None else {"other": column.other}
             kept.append(record | {flag: True for flag in ("ordered", "missing_words") if getattr(column, flag)})
         return kept
 
@@ -333,7 +336,7 @@ def _inferred(
         known = ~np.isnan(numbers)
         weight = float(known.sum() if weights is None else np.asarray(weights)[known].sum())
         if len(levels) > MOST_NUMBERS or (len(levels) > FEW_NUMBERS and weight < REPEATS * len(levels)):
-            return _in_bins(name, numbers, used, bins, weights)
+            return binned_column(name, numbers, used, bins, weights)
         return Column(name, tuple(sorted(_storable_level(level, name) for level in levels)), missing=used, ordered=True)
     if len(levels) > max_levels:
         odd = table_warnings.words_among_numbers(dict.fromkeys(levels, 1)) if categories is None else []
@@ -346,6 +349,8 @@ def _inferred(
                 value=odd[0],
                 remedies=(*REPLACE, missing_remedy(odd[0])),
             )
+        if len(levels) <= rows / 2 and max_levels > 1:
+            return _with_other(name, column, levels, max_levels, weights, used)
         what = "distinct values" if categories is None else "categories"
         looks = " looks like an identifier" if len(levels) > rows / 2 else " are many levels"
         raise SchemaError(
@@ -363,38 +368,31 @@ def _inferred(
     return Column(name, tuple(levels), missing=used, ordered=ordered)
 
 
-def _in_bins(
-    name: str, numbers: np.ndarray, missing: tuple[Label, ...], bins: int, weights: np.ndarray | None
+def _with_other(
+    name: str, column: Any, levels: list[Any], most: int, weights: np.ndarray | None, missing: tuple[Label, ...]
 ) -> Column:
-    """Return a column with bins of about equal weight; fewer where one value has more weight than a bin."""
-    known = ~np.isnan(numbers)
-    values = numbers[known]
-    weight = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)[known]
-    order = np.argsort(values, kind="stable")
-    distinct, first = np.unique(values[order], return_index=True)
-    share = np.add.reduceat(weight[order], first)
-    if len(distinct) < 2:
-        raise SchemaError(
-            "its numbers are so long that they cannot be told apart as numbers.",
-            column=name,
-            remedies=(Remedy("if it holds identifiers, leave it out", "", drop=name), "turn it into words"),
-        )
-    below = np.concatenate([[0.0], np.cumsum(share)])  # the weight below each distinct value
-    wanted = below[-1] * np.arange(1, bins) / bins
-    nearest = [int(np.argmin(np.abs(below[1:-1] - goal))) + 1 for goal in wanted]
-    cuts = sorted(set(nearest))
-    edges = [float(distinct[cut - 1] / 2 + distinct[cut] / 2) for cut in cuts]
-    # the middle of two neighbours in floating point may be the lower one
-    edges = [edge if edge > distinct[cut - 1] else float(distinct[cut]) for edge, cut in zip(edges, cuts, strict=True)]
-    borders = [0, *cuts, len(distinct)]
-    centers = [_weighted_mean(distinct[a:b], share[a:b]) for a, b in pairwise(borders)]
-    return Column(name, tuple(bin_labels(edges)), tuple(edges), tuple(centers), missing, ordered=True)
-
-
-def _weighted_mean(values: np.ndarray, weights: np.ndarray) -> float:
-    """Return the weighted mean, without overflow of the sum."""
-    size = float(np.abs(values).max()) or 1.0
-    return float(np.average(values / size, weights=weights if weights.sum() else None)) * size
+    """Return a column of the most frequent levels, and one for all other values, with a warning that says so."""
+    column = checked_dictionary(column, name)
+    shares = column.counts if weights is None else np.bincount(column.codes + 1, weights, len(column.values) + 1)[1:]
+    frequent: dict[Any, float] = dict.fromkeys(levels, 0.0)
+    for given, share in zip(column.values, shares.tolist(), strict=True):
+        value = plain_value(given, name)
+        if value in frequent:
+            frequent[value] += share
+    ranked = sorted(levels, key=lambda level: (-frequent[level], str(level)))
+    kept = sorted(ranked[: most - 1], key=lambda value: (isinstance(value, str), value))
+    other = "other"
+    while other in levels or other in missing:
+        other += "_"
+    share = sum(frequent[level] for level in ranked[most - 1 :]) / max(sum(frequent.values()), 1e-300)
+    warn(
+        f"{len(levels):,} levels are many. The {len(levels) - most + 1:,} rarest, in {share:.1%} of the rows, are one "
+        f"level, {other!r}.",
+        ManyLevelsWarning,
+        column=name,
+        remedies=Remedy("to keep them", max_levels=len(levels)),
+    )
+    return Column(name, (*(_storable_level(level, name) for level in kept), other), missing=missing, other=other)
 
 
 def _storable_level(level: Any, name: str) -> Any:

@@ -9,7 +9,7 @@ from math import frexp, ldexp
 
 import numpy as np
 
-from .basics import LOG_TWO, NONE, ZERO, inlined, inner, kernel
+from .basics import LOG_TWO, NONE, ZERO, inner, kernel
 from .products import place_of
 from .vectors import copied, increased, product, scaled, set_all, summed, times
 
@@ -122,7 +122,7 @@ def joint_tables(packing, values, maps, joint, shifts, base, columns, exponents)
     return deepest
 
 
-@inlined
+@inner
 def folded(source, at, outer, inner_rows, stride, work, left, right):
     """Sum rows (outer, inner) over the inner ones, and over the outer ones."""
     for a in range(outer):
@@ -138,7 +138,7 @@ def folded(source, at, outer, inner_rows, stride, work, left, right):
                 increased(work, right + b * stride, 1.0, source, row, stride)
 
 
-@inlined
+@inner
 def add_leaf(counts, at, stride, states, table, known, codes, values, expect, out):
     """Add the counts of a leaf's codes to its table; missing values, if expected, as the old table has them."""
     for s in range(states):

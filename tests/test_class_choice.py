@@ -1,0 +1,369 @@
+"""Classifiers that are chosen for the class: states per class, tables refined for it, and how they are compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import OneHotEncoder
+
+import fgrn
+from fgrn import LatentClassifier, NaiveBayesClassifier
+from fgrn.estimators._class_choice import DistinctRows
+from fgrn.learning.conditional import Conditional, Penalty
+from fgrn.learning.optimiser import minimised
+from fgrn.tables.encoded import Evidence
+from fgrn.tables.frames import Coded
+
+pytestmark = pytest.mark.filterwarnings("ignore:The best number of hidden states")
+
+QUICK: dict[str, Any] = {"random_state": 0, "engine": "reference", "max_hidden": 2}
+
+
+def exclusive(rows: int = 400, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
+    """Classes that no column tells alone: whether two of them are equal, nine times of ten; and a missing value."""
+    rng = np.random.default_rng(seed)
+    a, b, c = (rng.integers(0, 2, rows) for _ in range(3))
+    y = np.where(rng.random(rows) < 0.9, a == b, a != b)
+    frame = pd.DataFrame({"a": np.array(["n", "y"])[a], "b": np.array(["n", "y"])[b], "c": np.array(["n", "y"])[c]})
+    frame.loc[::17, "c"] = None
+    return frame, pd.Series(np.where(y, "same", "other"), name="kind")
+
+
+def three_classes(rows: int = 300) -> tuple[dict[str, int], dict[str, Coded]]:
+    """Columns of three and two levels that tell a class of three."""
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 3, rows)
+    a = np.where(rng.random(rows) < 0.6, y, rng.integers(0, 3, rows))
+    b = (rng.random(rows) < 0.2 + 0.3 * y).astype(int)
+    codes = {"a": a, "b": b, "y": y}
+    return {"a": 3, "b": 2, "y": 3}, {name: Coded(column.astype(np.int32)) for name, column in codes.items()}
+
+
+def learnt(states: dict[str, int], data: dict[str, Coded], hidden: int) -> fgrn.Network:
+    net = fgrn.class_mixture(states, "y", hidden)
+    net.learn(data, epochs=20, smoothing=0.5, engine="reference")
+    return net
+
+
+# The optimiser
+
+
+def test_the_minimum_of_a_curved_valley_is_found() -> None:
+    def rosenbrock(x: np.ndarray) -> tuple[float, np.ndarray]:
+        a, b = 1 - x[0], x[1] - x[0] ** 2
+        return float(a * a + 100 * b * b), np.array([-2 * a - 400 * x[0] * b, 200 * b])
+
+    assert minimised(rosenbrock, np.array([-1.2, 1.0]), 200, 1e-14) == pytest.approx([1, 1], abs=1e-4)
+
+
+def test_the_optimiser_ends_when_it_is_asked_to() -> None:
+    seen: list[int] = []
+
+    def square(x: np.ndarray) -> tuple[float, np.ndarray]:
+        seen.append(1)
+        return float((x**4).sum()), 4 * x**3
+
+    minimised(square, np.full(3, 5.0), 100, 0.0, lambda: True)
+    assert len(seen) < 10
+
+
+# Conditional likelihood
+
+
+@pytest.mark.parametrize("hidden", [1, 2])
+def test_the_gradient_is_that_of_the_conditional_likelihood(hidden: int) -> None:
+    states, data = three_classes()
+    data["a"].codes[::7] = -1  # missing values
+    task = Conditional(learnt(states, data, hidden), data, "y", engine="reference")
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=task._spec.layout.size)
+    _, slope = task.log_likelihood(z)
+    for _ in range(5):
+        step = 1e-5 * rng.normal(size=len(z))
+        difference = (task.log_likelihood(z + step)[0] - task.log_likelihood(z - step)[0]) / 2
+        assert difference == pytest.approx(slope @ step, rel=1e-5)
+
+
+def test_the_conditional_likelihood_is_what_the_posterior_says() -> None:
+    states, data = three_classes()
+    net = learnt(states, data, 2)
+    task = Conditional(net, data, "y", engine="reference")
+    found = net.posterior({name: data[name] for name in "ab"}, "y")
+    expected = np.log(found[np.arange(300), data["y"].codes]).sum()
+    assert task.log_likelihood(np.log(np.maximum(net._parameters.values, 1e-12)))[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("strength", [0.5, 4.0])
+def test_naive_bayes_refined_is_logistic_regression(strength: float) -> None:
+    """The judge is scikit-learn's, on indicators of the levels, with the inverse of the strength as its C."""
+    states, data = three_classes()
+    task = Conditional(learnt(states, data, 1), data, "y", engine="reference")
+    net = task.network(task.maximised(Penalty(strength), 500, 1e-13))
+    found = net.posterior({name: data[name] for name in "ab"}, "y")
+    table = OneHotEncoder().fit_transform(np.stack([data["a"].codes, data["b"].codes], axis=1))
+    judge = LogisticRegression(C=1 / strength, max_iter=5000, tol=1e-10).fit(table, data["y"].codes)
+    assert found == pytest.approx(judge.predict_proba(table), abs=1e-3)
+
+
+def test_weights_are_copies_of_rows_for_the_conditional_likelihood() -> None:
+    states, data = three_classes(60)
+    times = np.arange(60) % 3
+    net = learnt(states, data, 2)
+    many = {name: Coded(np.repeat(column.codes, times)) for name, column in data.items()}
+    z = np.random.default_rng(0).normal(size=net._spec.layout.size)
+    one = Conditional(net, data, "y", times.astype(float), "reference").log_likelihood(z)
+    other = Conditional(net, many, "y", None, "reference").log_likelihood(z)
+    assert one[0] == pytest.approx(other[0])
+    assert one[1] == pytest.approx(other[1], abs=1e-9)
+
+
+def test_neighbouring_levels_are_drawn_together_where_they_have_an_order() -> None:
+    """A level that was never seen with a class is told by its neighbours."""
+    rng = np.random.default_rng(0)
+    age = rng.integers(0, 8, 400)
+    y = (rng.random(400) < age / 8).astype(np.int32)
+    kept = age != 4
+    data = {"age": Coded(age[kept].astype(np.int32)), "y": Coded(y[kept])}
+    task = Conditional(learnt({"age": 8, "y": 2}, data, 1), data, "y", engine="reference")
+    chance = {}
+    for ordered in ((), ("age",)):
+        net = task.network(task.maximised(Penalty(1.0, "independence", ordered), 300, 1e-12))
+        chance[ordered] = net.posterior({"age": Coded(np.arange(8, dtype=np.int32))}, "y")[:, 1]
+    assert chance["age",][3] < chance["age",][4] < chance["age",][5]
+    assert abs(chance["age",][4] - 0.5) < abs(chance[()][4] - 0.5) + 0.05
+
+
+def test_a_penalty_that_is_none_is_refused() -> None:
+    with pytest.raises(fgrn.LearningError, match="strength"):
+        Penalty(-1.0)
+    with pytest.raises(fgrn.LearningError, match="towards"):
+        Penalty(1.0, "nowhere")
+    states, data = three_classes(10)
+    with pytest.raises(fgrn.LearningError, match="'y' is known"):
+        Conditional(learnt(states, data, 1), {**data, "y": Coded(np.full(10, -1, dtype=np.int32))}, "y")
+
+
+# Rows that are kept back
+
+
+def encoded(data: dict[str, Coded], weights: Any = None) -> Evidence:
+    codes = np.stack([column.codes for column in data.values()], axis=1)
+    return Evidence.of_codes(tuple(data), codes, None if weights is None else np.asarray(weights, dtype=float))
+
+
+def test_every_row_is_kept_back_once() -> None:
+    _, data = three_classes(200)
+    rows = DistinctRows.of(encoded(data), "y", 0)
+    assert rows.kept_back.sum(axis=0) == pytest.approx(np.ones(len(rows.weights)))
+    assert rows.weights.sum() == 200
+    for part in range(len(rows.kept_back)):
+        learnt_from, asked = rows.part(part)
+        assert learnt_from.weights.sum() + asked.weights.sum() == pytest.approx(200)
+        assert asked.weights.sum() == pytest.approx(40, abs=3)
+
+
+def test_copies_of_a_row_are_a_row_of_that_weight_wherever_they_are() -> None:
+    _, data = three_classes(50)
+    times = 1 + np.arange(50) % 3
+    order = np.random.default_rng(0).permutation(times.sum())
+    many = {name: Coded(np.repeat(column.codes, times)[order]) for name, column in data.items()}
+    one, other = DistinctRows.of(encoded(data, times), "y", 3), DistinctRows.of(encoded(many), "y", 3)
+    assert np.array_equal(one.kept_back, other.kept_back)
+    assert np.array_equal(one.weights, other.weights)
+    assert all(np.array_equal(one.data[name].codes, other.data[name].codes) for name in data)
+
+
+# The classifier
+
+
+def test_classes_that_no_column_tells_alone_are_told_by_default() -> None:
+    X, y = exclusive()
+    Z, truth = exclusive(seed=1)
+    model = LatentClassifier(random_state=0, engine="reference", max_hidden=4).fit(X, y)
+    assert model.structure_ == "per_class"
+    assert model.score(Z, truth) > 0.85
+    assert NaiveBayesClassifier().fit(X, y).score(Z, truth) < 0.65
+    assert model.n_hidden_ == model.network_.variable("S").cardinality > 2
+    best = model.selection_.best
+    assert best.log_loss == min(one.log_loss for one in model.selection_.candidates)
+    assert best.log_loss < 0.45
+
+
+@pytest.mark.parametrize("settings", [{}, {"structure": "per_class", "n_hidden": 2}, {"structure": "shared"}])
+def test_the_same_seed_gives_the_same_classifier(settings: dict[str, Any]) -> None:
+    X, y = exclusive(120)
+    one, other = (LatentClassifier(**{**QUICK, **settings}).fit(X, y) for _ in range(2))
+    assert np.array_equal(one.predict_proba(X), other.predict_proba(X))
+
+
+def test_a_number_of_states_is_the_model_of_the_paper() -> None:
+    X, y = exclusive(120)
+    model = LatentClassifier(3, **QUICK).fit(X, y)
+    assert (model.structure_, model.n_hidden_) == ("shared", 3)
+    assert not hasattr(model, "decision_network_")
+    assert not hasattr(model, "selection_")
+    found = model.network_.posterior(model.schema_.codes(X), "kind")
+    assert np.array_equal(model.predict_proba(X), found)
+
+
+def test_shared_states_are_chosen_by_the_class_too_and_not_refined() -> None:
+    X, y = exclusive()
+    model = LatentClassifier(structure="shared", random_state=0, engine="reference", max_hidden=8).fit(X, y)
+    assert model.structure_ == "shared"
+    assert {one.towards for one in model.selection_.candidates} == {""}
+    assert not hasattr(model, "decision_network_")
+
+
+def test_tables_are_not_refined_where_that_is_not_wanted() -> None:
+    X, y = exclusive(120)
+    model = LatentClassifier(refine=False, **QUICK).fit(X, y)
+    assert {one.towards for one in model.selection_.candidates} == {""}
+    assert not hasattr(model, "decision_network_")
+
+
+@pytest.fixture(scope="module")
+def refined() -> LatentClassifier:
+    X, y = exclusive()
+    model = LatentClassifier(random_state=0, engine="reference", max_hidden=4).fit(X, y)
+    assert model.selection_.best.towards
+    return model
+
+
+def test_profiles_and_completed_rows_are_those_of_the_rows(refined: LatentClassifier) -> None:
+    """Tables that were refined tell the class, and are no shares of rows."""
+    X, y = exclusive()
+    for label in refined.classes_:
+        share = (X["a"][y == label] == "y").mean()
+        assert refined.prototypes_[label]["a"]["y"] == pytest.approx(share, abs=0.01)
+    assert refined.prototypes_.shares["same"] == pytest.approx((y == "same").mean(), abs=1e-3)
+    assert not np.array_equal(refined.decision_network_.table("a"), refined.network_.table("a"))
+
+
+def test_an_explanation_adds_up_to_what_is_predicted(refined: LatentClassifier) -> None:
+    X, _ = exclusive()
+    row = X.iloc[[3]]
+    told = refined.explain(row)
+    chance = refined.predict_proba(row).max()
+    assert told.probability == pytest.approx(chance)
+    assert told.prior + sum(told.contributions.values()) == pytest.approx(np.log(chance / (1 - chance)))
+
+
+def test_a_chosen_classifier_is_saved_and_loaded_whole(refined: LatentClassifier, tmp_path: Path) -> None:
+    X, _ = exclusive()
+    refined.save(tmp_path / "m.fgrn")
+    again = fgrn.load(tmp_path / "m.fgrn")
+    assert np.array_equal(again.predict_proba(X), refined.predict_proba(X))
+    assert again.selection_ == refined.selection_
+    assert again.structure_ == "per_class"
+    assert again.network_ == refined.network_
+    assert again.decision_network_ == refined.decision_network_
+
+
+def test_tables_for_the_class_that_are_none_are_refused(refined: LatentClassifier, tmp_path: Path) -> None:
+    other = clone(refined)
+    other.__dict__.update(refined.__dict__)
+    other.decision_network_ = refined.decision_network_.copy()
+    values = 2 * refined.decision_network_._parameters.values
+    other.decision_network_._parameters = type(refined.network_._parameters)(values)
+    with pytest.raises(fgrn.ModelFileError, match=r"no distributions|differ where"):
+        other.save(tmp_path / "m.fgrn")
+
+
+def test_a_batch_more_is_learnt_by_the_tables_of_the_rows(refined: LatentClassifier) -> None:
+    X, y = exclusive(200)
+    model = clone(refined).set_params(max_hidden=2)
+    model.partial_fit(X[:100], y[:100], classes=["other", "same"])
+    assert not hasattr(model, "decision_network_")
+    assert model.structure_ == "per_class"
+    fitted = clone(model).fit(X, y)
+    fitted.partial_fit(X, y)
+    assert not hasattr(fitted, "decision_network_")
+    assert np.isfinite(fitted.predict_proba(X)).all()
+
+
+def test_rows_without_a_class_help_and_are_not_asked_for_one() -> None:
+    X, y = exclusive()
+    known = y.where(np.arange(len(y)) % 4 == 0, None)
+    model = LatentClassifier(random_state=0, engine="reference", max_hidden=2).fit(X, known)
+    assert np.isfinite([one.log_loss for one in model.selection_.candidates]).all()
+
+
+@pytest.mark.parametrize("rows", [2, 5, 11])
+def test_few_rows_are_enough(rows: int) -> None:
+    X, y = exclusive(rows)
+    model = LatentClassifier(**QUICK).fit(X, y)
+    assert model.predict_proba(X).sum(axis=1) == pytest.approx(np.ones(rows))
+
+
+def test_a_class_of_one_row_does_not_stop_the_choice() -> None:
+    X, y = exclusive(60)
+    y.iloc[0] = "only one"
+    model = LatentClassifier(**QUICK).fit(X, y)
+    assert model.predict_proba(X).shape == (60, 3)
+
+
+def test_weights_are_copies_of_rows_for_the_chosen_classifier() -> None:
+    X, y = exclusive(80)
+    times = 1 + np.arange(80) % 3
+    one = LatentClassifier(**QUICK).fit(X, y, sample_weight=times)
+    many = X.loc[X.index.repeat(times)]
+    other = LatentClassifier(**QUICK).fit(many, y.loc[many.index])
+    assert one.predict_proba(X) == pytest.approx(other.predict_proba(X), abs=1e-6)
+
+
+def test_the_order_of_the_rows_does_not_matter() -> None:
+    X, y = exclusive(100)
+    order = np.random.default_rng(0).permutation(100)
+    one, other = LatentClassifier(**QUICK).fit(X, y), LatentClassifier(**QUICK).fit(X.iloc[order], y.iloc[order])
+    assert one.selection_.best.size == other.selection_.best.size
+    assert one.predict_proba(X) == pytest.approx(other.predict_proba(X), abs=1e-6)
+
+
+def test_the_largest_number_of_states_that_was_tried_is_doubted() -> None:
+    X, y = exclusive()
+    with pytest.warns(fgrn.core.exceptions.FgrnWarning, match="max_hidden=4"):
+        LatentClassifier(random_state=0, engine="reference", max_hidden=2).fit(X, y)
+
+
+def test_a_budget_of_seconds_ends_the_choice() -> None:
+    X, y = exclusive(200)
+    model = LatentClassifier(random_state=0, engine="reference", max_seconds=1e-9).fit(X, y)
+    assert len(model.selection_.candidates) == 1
+    with pytest.raises(ValueError, match="max_seconds"):
+        LatentClassifier(max_seconds=0).fit(X, y)
+
+
+def test_what_was_tried_is_shown_as_text_page_and_frame(refined: LatentClassifier) -> None:
+    found = refined.selection_
+    assert "log-loss" in str(found)
+    assert str(found).count("<- best") == 1
+    assert found._repr_html_().startswith("<table>")
+    frame = found.to_frame()
+    assert len(frame) == len(found.candidates)
+    assert frame["log_loss"].min() == found.best.log_loss
+
+
+def test_classifiers_are_compared_without_changing_the_model() -> None:
+    X, y = exclusive(150)
+    model = LatentClassifier(structure="per_class", **QUICK)
+    found = model.compare(X, y, [1, 2])
+    assert {one.size for one in found.candidates} == {1, 2}
+    assert not hasattr(model, "network_")
+    with pytest.raises(fgrn.LearningError, match="at least 10 rows"):
+        model.compare(X[:5], y[:5])
+
+
+def test_smoothing_is_one_count_for_each_row_of_a_table() -> None:
+    """A state that no row has would be uniform: of a column with four levels each cell counts a quarter."""
+    table = {"a": ["p", "q", "r", "s"] * 5, "b": ["u"] * 10 + ["v"] * 10}
+    y = ["one"] * 10 + ["two"] * 10
+    model = LatentClassifier(1, structure="per_class", refine=False, n_epochs=5, tol=0, random_state=0).fit(table, y)
+    counts = np.array([3, 3, 2, 2]) + 1 / 4
+    assert model.network_.table("a")[0] == pytest.approx(counts / counts.sum())
+    assert model.network_.table("b")[0] == pytest.approx(np.array([10.5, 0.5]) / 11)
