@@ -79,3 +79,4 @@ def able(engine: Engine, ability: str) -> Engine:
 
 register("reference", "fgrn.engines.reference", "Reference", does=ABILITIES, fallback=None)
 register("cpu", "fgrn.engines.cpu", "Cpu", does=("scan",))
+register("torch", "fgrn.engines.device.engine", "Torch", fallback="cpu")
