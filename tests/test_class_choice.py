@@ -22,7 +22,7 @@ from fgrn.tables.frames import Coded
 
 pytestmark = pytest.mark.filterwarnings("ignore:The best number of hidden states")
 
-QUICK: dict[str, Any] = {"random_state": 0, "engine": "reference", "max_hidden": 2}
+QUICK: dict[str, Any] = {"random_state": 0, "engine": "cpu", "max_hidden": 2}
 
 
 def exclusive(rows: int = 400, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
@@ -185,7 +185,7 @@ def test_copies_of_a_row_are_a_row_of_that_weight_wherever_they_are() -> None:
 def test_classes_that_no_column_tells_alone_are_told_by_default() -> None:
     X, y = exclusive()
     Z, truth = exclusive(seed=1)
-    model = LatentClassifier(random_state=0, engine="reference", max_hidden=4).fit(X, y)
+    model = LatentClassifier(random_state=0, engine="cpu", max_hidden=4).fit(X, y)
     assert model.structure_ == "per_class"
     assert model.score(Z, truth) > 0.85
     assert NaiveBayesClassifier().fit(X, y).score(Z, truth) < 0.65
@@ -214,7 +214,7 @@ def test_a_number_of_states_is_the_model_of_the_paper() -> None:
 
 def test_shared_states_are_chosen_by_the_class_too_and_not_refined() -> None:
     X, y = exclusive()
-    model = LatentClassifier(structure="shared", random_state=0, engine="reference", max_hidden=8).fit(X, y)
+    model = LatentClassifier(structure="shared", random_state=0, engine="cpu", max_hidden=8).fit(X, y)
     assert model.structure_ == "shared"
     assert {one.towards for one in model.selection_.candidates} == {""}
     assert not hasattr(model, "decision_network_")
@@ -230,7 +230,7 @@ def test_tables_are_not_refined_where_that_is_not_wanted() -> None:
 @pytest.fixture(scope="module")
 def refined() -> LatentClassifier:
     X, y = exclusive()
-    model = LatentClassifier(random_state=0, engine="reference", max_hidden=4).fit(X, y)
+    model = LatentClassifier(random_state=0, engine="cpu", max_hidden=4).fit(X, y)
     assert model.selection_.best.towards
     return model
 
@@ -290,7 +290,7 @@ def test_a_batch_more_is_learnt_by_the_tables_of_the_rows(refined: LatentClassif
 def test_rows_without_a_class_help_and_are_not_asked_for_one() -> None:
     X, y = exclusive()
     known = y.where(np.arange(len(y)) % 4 == 0, None)
-    model = LatentClassifier(random_state=0, engine="reference", max_hidden=2).fit(X, known)
+    model = LatentClassifier(random_state=0, engine="cpu", max_hidden=2).fit(X, known)
     assert np.isfinite([one.log_loss for one in model.selection_.candidates]).all()
 
 
@@ -328,12 +328,12 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
 def test_the_largest_number_of_states_that_was_tried_is_doubted() -> None:
     X, y = exclusive()
     with pytest.warns(fgrn.core.exceptions.FgrnWarning, match="max_hidden=4"):
-        LatentClassifier(random_state=0, engine="reference", max_hidden=2).fit(X, y)
+        LatentClassifier(random_state=0, engine="cpu", max_hidden=2).fit(X, y)
 
 
 def test_a_budget_of_seconds_ends_the_choice() -> None:
     X, y = exclusive(200)
-    model = LatentClassifier(random_state=0, engine="reference", max_seconds=1e-9).fit(X, y)
+    model = LatentClassifier(random_state=0, engine="cpu", max_seconds=1e-9).fit(X, y)
     assert len(model.selection_.candidates) == 1
     with pytest.raises(ValueError, match="max_seconds"):
         LatentClassifier(max_seconds=0).fit(X, y)

@@ -309,3 +309,31 @@ def test_tables_to_start_from_that_are_none_are_refused_in_words() -> None:
         fgrn.lvm(states, 2, prior=[0.5, 0.5], tables={"S": [0.4, 0.6]})
     with pytest.raises(fgrn.TableError):
         fgrn.naive_bayes(states, "b", tables={"b": [[0.5, 0.5], [0.5, 0.5]]})
+
+
+def test_a_mixture_of_one_state_for_each_class_is_naive_bayes() -> None:
+    rng = np.random.default_rng(0)
+    rows = {"a": rng.integers(0, 3, 80), "y": np.array(["no", "yes"])[rng.integers(0, 2, 80)]}
+    observed = {"a": 3, "y": ["no", "yes"]}
+    one, other = fgrn.class_mixture(observed, "y", 1), fgrn.naive_bayes(observed, "y")
+    for net in (one, other):
+        net.learn(rows, epochs=3, smoothing=1.0, engine="reference")
+    assert one.posterior({"a": [0, 1, 2]}, "y") == pytest.approx(other.posterior({"a": [0, 1, 2]}, "y"))
+
+
+def test_every_class_has_hidden_states_of_its_own() -> None:
+    net = fgrn.class_mixture({"a": 2, "y": ["no", "yes", "?"]}, "y", [2, 1, 3])
+    assert net.variable("S").labels == ("no.1", "no.2", "yes.1", "?.1", "?.2", "?.3")
+    assert np.array_equal(net.table("y"), np.repeat(np.eye(3), [2, 1, 3], axis=0))
+    net.learn({"a": [0, 1, 1, 0], "y": ["no", "yes", "?", "?"]}, epochs=3, smoothing=0.5, engine="reference")
+    assert np.array_equal(net.table("y"), np.repeat(np.eye(3), [2, 1, 3], axis=0))
+    assert net.free_parameters == 6 + 5  # a row of two cells for each state, and the prior
+
+
+def test_a_mixture_for_no_class_is_refused() -> None:
+    with pytest.raises(fgrn.FgrnError, match="z"):
+        fgrn.class_mixture({"a": 2, "y": 2}, "z", 2)
+    with pytest.raises(fgrn.WiringError, match="each of the 2 classes"):
+        fgrn.class_mixture({"a": 2, "y": 2}, "y", [1, 2, 3])
+    with pytest.raises(fgrn.WiringError, match="hidden"):
+        fgrn.class_mixture({"a": 2, "y": 2}, "y", 0)

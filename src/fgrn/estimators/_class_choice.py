@@ -28,7 +28,7 @@ MOST_ROWS = 20_000
 REFINED_ROWS = 200_000
 """Rows that the tables of the chosen model are refined on, at most."""
 
-MOST_WORK = 7e8
+MOST_WORK = 2e9
 """What choosing may cost unless seconds are given: CALL + rows * columns * (states + 8), summed over all E-steps. It
 ends after about 7 s on two cores, and always at the same candidate."""
 

@@ -165,9 +165,9 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         self.network_ = choice.network(size)
         self.n_hidden_ = self.network_.variable(self._hidden_name()).cardinality
         self.history_ = self._teach(self.network_, table)
-        if penalties and not self._stopped():
+        if penalties and not choice.stopped():
             self.decision_network_ = refined(
-                self.network_, here, self._class_name(), penalties, self.engine, self._stopped
+                self.network_, here, self._class_name(), penalties, self.engine, choice.stopped
             )
 
     def _search(self, table: Evidence) -> Choice:
@@ -181,11 +181,13 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             states = rows.states(size, len(self.classes_))
             return structures.class_mixture(self._observed(), target, states, name=self._hidden_name())
 
+        # with a checkpoint it is chosen to the end, so that the same model goes on when it is resumed
+        stopped = self._stopped if self.checkpoint is None else lambda: False
         is_batch = self._journal is None and hasattr(self, "_kind")  # its tables change with the next one
         refine = self.refine in ("auto", True) and structure != "shared" and not is_batch
         return Choice(
             rows, structure, refine, built, self._smoothing(), self._ordered(), self.engine, seed, self.max_seconds,
-            ReadingProgress(self.verbose), self._stopped,
+            ReadingProgress(self.verbose), stopped,
         )  # fmt: skip
 
     def _compare(self, table: Evidence, tried: Any, trained: dict[int, Any], patient: bool = True) -> Any:
