@@ -54,8 +54,10 @@ def test_junction_trees_of_bayesian_networks(seed: int) -> None:
     model = bayesian_network(seed)
     draw = np.random.default_rng(seed)
     evidence = as_evidence([random_row(model, draw) for _ in range(7)], model.names)
-    one, other = (model.propagate(evidence, impossible="mark", parts=["marginal", "likelihood"], engine=engine)
-                  for engine in ("reference", "torch"))
+    one, other = (
+        model.propagate(evidence, impossible="mark", parts=["marginal", "likelihood"], engine=engine)
+        for engine in ("reference", "torch")
+    )
     np.testing.assert_array_equal(other.impossible, one.impossible)
     np.testing.assert_allclose(other.log_likelihood, one.log_likelihood, rtol=1e-10, atol=1e-10)
     for name in model.names:
@@ -83,7 +85,9 @@ def test_other_precisions_are_near(precision: str, bound: float) -> None:
     net = fgrn.stack(dict.fromkeys(names, 4), hidden=[5, 3], groups=[[names[:4], names[4:8], names[8:]]])
     data = {name: [None if rng.random() < 0.2 else int(rng.integers(0, 4)) for _ in range(60)] for name in names}
     net.learn(data, epochs=2, engine="reference")
-    plan, encoded, programs = net._swept_plan(data)
+    plan = net._plan(())
+    encoded = net._encode(plan, data)
+    programs = net._programs_for(plan, (), encoded)
     found = []
     for engine in (engines.get("reference"), engines.get("torch", device="cpu", precision=precision)):
         loaded = engine.prepare(plan, programs, programs.counting, encoded).load(net._parameters.values)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class CliquePart:
     """One variable in a clique.
 
     index    (joint states,): its state for every joint state; None if it is the whole space
@@ -42,23 +42,23 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Link:
+class CliqueLink:
     """What lies between a clique and its parent: the variable at either end, and the table between, or -1.
 
     `downward`: whether the table leads from the parent (its input) to the child (its output).
     """
 
-    child: Part
-    parent: Part
+    child: CliquePart
+    parent: CliquePart
     table: int
     downward: bool
 
 
 @dataclass(frozen=True, eq=False)
-class Leaf:
+class CliqueLeaf:
     """A SISO from a clique to a variable with hard evidence, or none."""
 
-    part: Part
+    part: CliquePart
     table: int
     edge: int
     siso: int
@@ -76,31 +76,31 @@ class CliqueTree:
 
     sizes: np.ndarray
     depth: np.ndarray
-    links: dict[int, Link]
-    leaves: list[Leaf]
-    home: dict[int, Part]
+    links: dict[int, CliqueLink]
+    leaves: list[CliqueLeaf]
+    home: dict[int, CliquePart]
     roots: list[int]
 
 
 def clique_tree(plan: Plan, soft: frozenset[int]) -> CliqueTree:
     """The tree of a plan; the output of a SISO that has `soft` evidence is a clique and not a leaf."""
-    ends: dict[int, list[Part]] = defaultdict(list)  # by variable: the Diverters at its ends
+    ends: dict[int, list[CliquePart]] = defaultdict(list)  # by variable: the Diverters at its ends
     for diverter in range(plan.diverters):
         for leg in plan.legs(diverter):
             edge = int(plan.leg_edge[leg])
             whole = plan.leg_axes[leg] is None
             index = None if whole else np.asarray(plan.leg_index(diverter, leg))
             groups = None if whole else plan.leg_groups(diverter, leg)
-            ends[edge].append(Part(diverter, edge, int(plan.cardinality[edge]), index, groups))
+            ends[edge].append(CliquePart(diverter, edge, int(plan.cardinality[edge]), index, groups))
     sizes = plan.diverter_size.tolist()
     leaves = _leaf_sisos(plan, ends, soft)
     outputs = {int(plan.siso_output[siso]) for siso in leaves}
-    home: dict[int, Part] = {}
+    home: dict[int, CliquePart] = {}
     for edge in range(plan.edges):
         if edge in outputs:
             continue
         if not ends[edge]:
-            ends[edge].append(Part(len(sizes), edge, int(plan.cardinality[edge])))
+            ends[edge].append(CliquePart(len(sizes), edge, int(plan.cardinality[edge])))
             sizes.append(int(plan.cardinality[edge]))
         home[edge] = ends[edge][0]
     between = [(parts[0], parts[1], -1) for parts in ends.values() if len(parts) == 2]
@@ -108,13 +108,13 @@ def clique_tree(plan: Plan, soft: frozenset[int]) -> CliqueTree:
     for siso, table in enumerate(plan.siso_table.tolist()):
         source, target = int(plan.siso_input[siso]), int(plan.siso_output[siso])
         if siso in leaves:
-            found.append(Leaf(home[source], table, target, siso))
+            found.append(CliqueLeaf(home[source], table, target, siso))
         else:
             between.append((home[source], home[target], table))
     return _rooted(np.array(sizes), between, found, home)
 
 
-def _leaf_sisos(plan: Plan, ends: dict[int, list[Part]], soft: frozenset[int]) -> set[int]:
+def _leaf_sisos(plan: Plan, ends: dict[int, list[CliquePart]], soft: frozenset[int]) -> set[int]:
     """The SISO blocks behind whose output there is nothing but hard evidence."""
     outputs = plan.siso_output.tolist()
     read = set(plan.siso_input.tolist())
@@ -122,7 +122,10 @@ def _leaf_sisos(plan: Plan, ends: dict[int, list[Part]], soft: frozenset[int]) -
 
 
 def _rooted(
-    sizes: np.ndarray, between: list[tuple[Part, Part, int]], leaves: list[Leaf], home: dict[int, Part]
+    sizes: np.ndarray,
+    between: list[tuple[CliquePart, CliquePart, int]],
+    leaves: list[CliqueLeaf],
+    home: dict[int, CliquePart],
 ) -> CliqueTree:
     """Root every connected tree at its centre, so that there are as few levels as can be."""
     near: list[list[tuple[int, int]]] = [[] for _ in sizes]
@@ -130,7 +133,7 @@ def _rooted(
         near[one.clique].append((other.clique, number))
         near[other.clique].append((one.clique, number))
     depth = np.full(len(sizes), -1)
-    links: dict[int, Link] = {}
+    links: dict[int, CliqueLink] = {}
     roots = []
     for first in range(len(sizes)):
         if depth[first] >= 0:
@@ -148,7 +151,9 @@ def _rooted(
                     depth[there] = depth[here] + 1
                     one, other, table = between[number]
                     downward = one.clique == here
-                    links[there] = Link(other, one, table, True) if downward else Link(one, other, table, False)
+                    links[there] = (
+                        CliqueLink(other, one, table, True) if downward else CliqueLink(one, other, table, False)
+                    )
                     reached.append(there)
     return CliqueTree(sizes, depth, links, leaves, home, roots)
 

@@ -15,9 +15,9 @@ import numpy as np
 from ...core.exceptions import FgrnError
 from ..protocol import Buffers, Loaded, Prepared, RowCounts, Scanner
 from ..registry import get
-from .layout import Layout
+from .layout import DeviceLayout
 from .library import device_of, precision_of, torch
-from .sweeps import Block, Sums, Sweep, Tables
+from .sweeps import DeviceRows, DeviceTables, Sums, Sweep
 
 if TYPE_CHECKING:
     from ...plan.plan import Plan, Program
@@ -81,7 +81,7 @@ class TorchPrepared:
         self.engine, self.plan, self.programs, self.program = engine, plan, programs, program
         self.evidence = evidence
         self.weights = np.ones(evidence.rows) if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
-        self.layout = Layout(plan, evidence, engine.device)
+        self.layout = DeviceLayout(plan, evidence, engine.device)
         self.kernel = f"batched products on {engine.device.type}"
         self.rows_at_once = self._rows_that_fit()
 
@@ -114,7 +114,7 @@ class TorchPrepared:
         codes = self.evidence.codes
         return np.where(codes < 0, states[: codes.shape[1]], codes).T.astype(kind, order="C")
 
-    def blocks(self, weights: np.ndarray) -> Iterator[tuple[slice, Block]]:
+    def blocks(self, weights: np.ndarray) -> Iterator[tuple[slice, DeviceRows]]:
         """All rows in blocks of one size; the last is filled up with rows without weight."""
         device, kind = self.engine.device, self.engine.precision.summed
         size = self.rows_at_once
@@ -125,14 +125,16 @@ class TorchPrepared:
             soft = np.pad(self.evidence.soft[rows], ((0, lacking), (0, 0)), mode="edge")
             is_soft = np.pad(self.evidence.codes[rows].T == -2, ((0, 0), (0, lacking)), mode="edge")
             padded = np.pad(weights[rows], (0, lacking))
-            yield rows, Block(
-                torch.as_tensor(codes, device=device),
-                torch.as_tensor(soft, device=device).to(kind),
-                torch.as_tensor(is_soft, device=device),
-                torch.as_tensor(padded, device=device).to(kind),
+            yield (
+                rows,
+                DeviceRows(
+                    torch.as_tensor(codes, device=device),
+                    torch.as_tensor(soft, device=device).to(kind),
+                    torch.as_tensor(is_soft, device=device),
+                    torch.as_tensor(padded, device=device).to(kind),
+                ),
             )
-            if self.evidence.disk is not None:
-                self.evidence.disk.release()
+            self.evidence.release()
 
     def load(self, values: np.ndarray) -> Loaded:
         """See `fgrn.engines.Prepared`."""
@@ -146,9 +148,9 @@ class TorchLoaded:
         self.prepared, self.values = prepared, values
 
     @cached_property
-    def _tables(self) -> Tables:
+    def _tables(self) -> DeviceTables:
         mine = self.prepared
-        return Tables(mine.layout, self.values, mine.engine.precision)
+        return DeviceTables(mine.layout, self.values, mine.engine.precision)
 
     def propagate(self, parts: Collection[str]) -> Buffers:
         """See `fgrn.engines.Loaded`. Messages as such are left to the fallback; marginals are made here."""
@@ -169,9 +171,12 @@ class TorchLoaded:
             doubtful[rows] = sweep.doubtful[:count].cpu().numpy()
         if doubtful.any():
             where = np.flatnonzero(doubtful)
-            decided = get("reference").prepare(
-                mine.plan, mine.programs, mine.program, mine.evidence.take(where)
-            ).load(self.values).propagate(("marginal", "likelihood"))
+            decided = (
+                get("reference")
+                .prepare(mine.plan, mine.programs, mine.program, mine.evidence.take(where))
+                .load(self.values)
+                .propagate(("marginal", "likelihood"))
+            )
             marginal[where], likelihood[where] = decided.marginal, decided.log_likelihood
         nothing = np.empty((0, 0))
         return Buffers(nothing, nothing, marginal, nothing, nothing, likelihood)
@@ -203,9 +208,12 @@ class TorchLoaded:
         if not doubtful.any():
             return out
         where = np.flatnonzero(doubtful)
-        rest = get("reference").prepare(
-            mine.plan, mine.programs, mine.program, mine.evidence.take(where), weights[where]
-        ).load(self.values).counts(expect)
+        rest = (
+            get("reference")
+            .prepare(mine.plan, mine.programs, mine.program, mine.evidence.take(where), weights[where])
+            .load(self.values)
+            .counts(expect)
+        )
         return RowCounts(out.values + rest.values, out.log_likelihood + rest.log_likelihood, where[rest.impossible])
 
     def _summed(self, weights: np.ndarray) -> tuple[Sums, np.ndarray]:

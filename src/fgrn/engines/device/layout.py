@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .clique_tree import CliqueTree, Leaf, Link, Part, clique_tree
+from .clique_tree import CliqueLeaf, CliqueLink, CliquePart, CliqueTree, clique_tree
 from .library import torch
 
 if TYPE_CHECKING:
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ...tables.encoded import Evidence
 
 
-class Spread(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Spread:
     """How messages over one variable and over the space of a clique become each other; empty where they are the same.
 
     index    (joint states,): the state of the variable
@@ -27,7 +28,7 @@ class Spread(NamedTuple):
     groups: torch.Tensor | None
 
     @classmethod
-    def of(cls, part: Part, device: torch.device) -> Spread:
+    def of(cls, part: CliquePart, device: torch.device) -> Spread:
         """That of a part of a clique."""
         if part.index is None or part.groups is None:
             return cls(None, None)
@@ -50,7 +51,7 @@ class Leaves:
     columns  (leaves,): of their evidence; None where there is none
     """
 
-    leaves: list[Leaf]
+    leaves: list[CliqueLeaf]
     places: torch.Tensor
     columns: torch.Tensor | None
     spread: Spread
@@ -76,7 +77,7 @@ class Links:
     parents   where the posterior of the parents is: as Incoming, but from group to links
     """
 
-    links: list[Link]
+    links: list[CliqueLink]
     places: torch.Tensor
     spread: Spread
     has_table: bool
@@ -94,7 +95,7 @@ class Potential:
     """What a Source, evidence, or the lack of a driver says of one variable of a clique."""
 
     place: int
-    part: Part
+    part: CliquePart
     spread: Spread
     source: int = -1
     column: int = -1
@@ -114,13 +115,13 @@ class Group:
     links: list[Links] = field(default_factory=list)
 
 
-class Layout:
+class DeviceLayout:
     """All groups by depth, the roots first, and where each variable is."""
 
     def __init__(self, plan: Plan, evidence: Evidence, device: torch.device) -> None:
         self.plan, self.device = plan, device
         self.tree = clique_tree(plan, evidence.soft_edges())
-        self.levels, self._place = _grouped(self.tree)
+        self.levels, self._place = _groups_by_depth(self.tree)
         self._spreads: dict[tuple[int, int], Spread] = {}
         self.leaf_of = {leaf.edge: leaf for leaf in self.tree.leaves}
         self._add_potentials(evidence)
@@ -128,11 +129,11 @@ class Layout:
         self._add_links()
         self.cells = sum(len(group.cliques) * group.size for level in self.levels for group in level)
 
-    def where(self, part: Part) -> tuple[Group, int]:
+    def where(self, part: CliquePart) -> tuple[Group, int]:
         """The group of a part's clique, and its place there."""
         return self._place[part.clique]
 
-    def spread(self, part: Part) -> Spread:
+    def spread(self, part: CliquePart) -> Spread:
         """How a part lies in its clique, on the device; one for all parts that are alike."""
         key = (part.clique, part.edge)
         if key not in self._spreads:
@@ -152,7 +153,7 @@ class Layout:
                 group.potentials.append(found)
 
     def _add_leaves(self, evidence: Evidence) -> None:
-        rounds: dict[tuple[int, int, bytes, tuple[int, int], bool], list[Leaf]] = defaultdict(list)
+        rounds: dict[tuple[int, int, bytes, tuple[int, int], bool], list[CliqueLeaf]] = defaultdict(list)
         seen: dict[tuple[int, bytes, tuple[int, int], bool], int] = defaultdict(int)
         for leaf in self.tree.leaves:
             group, _ = self.where(leaf.part)
@@ -168,7 +169,7 @@ class Layout:
             group.leaves.append(Leaves(leaves, places, columns, self.spread(leaves[0].part), shape))
 
     def _add_links(self) -> None:
-        alike: dict[tuple[int, bytes, tuple[int, int], bool, bool], list[Link]] = defaultdict(list)
+        alike: dict[tuple[int, bytes, tuple[int, int], bool, bool], list[CliqueLink]] = defaultdict(list)
         for link in self.tree.links.values():
             group, _ = self.where(link.child)
             shape = (link.child.states, link.parent.states)
@@ -204,7 +205,7 @@ class Layout:
         return torch.tensor(list(numbers), dtype=torch.long, device=self.device)  # type: ignore[call-overload]
 
 
-def _grouped(tree: CliqueTree) -> tuple[list[list[Group]], dict[int, tuple[Group, int]]]:
+def _groups_by_depth(tree: CliqueTree) -> tuple[list[list[Group]], dict[int, tuple[Group, int]]]:
     """Groups of cliques by depth, and the group and place of each clique."""
     levels: list[list[Group]] = []
     place: dict[int, tuple[Group, int]] = {}

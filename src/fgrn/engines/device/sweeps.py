@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .layout import Group, Layout, Leaves, Links, Potential
+from .layout import DeviceLayout, Group, Leaves, Links, Potential
 from .library import Precision, torch
 
 if TYPE_CHECKING:
     from ...plan.plan import Plan
 
 
-class Tables:
+class DeviceTables:
     """The parameters on the device: tables of links and leaves, stacked as the layout has them."""
 
-    def __init__(self, layout: Layout, values: np.ndarray, precision: Precision) -> None:
+    def __init__(self, layout: DeviceLayout, values: np.ndarray, precision: Precision) -> None:
         self.layout, self.precision = layout, precision
         kind = precision.summed
         flat = torch.as_tensor(np.array(values, dtype=np.float64), device=layout.device).to(kind)
@@ -62,7 +62,7 @@ def _table(plan: Plan, flat: torch.Tensor, number: int) -> torch.Tensor:
     return flat[start : start + rows * columns].view(rows, columns)
 
 
-class Block(NamedTuple):
+class DeviceRows(NamedTuple):
     """Some rows on the device.
 
     codes     (columns, rows): the state, or one more than the last where it is missing (or soft)
@@ -80,7 +80,7 @@ class Block(NamedTuple):
 class Sweep:
     """The messages of one block of rows; made by `Sweep(tables, block)`, which runs both sweeps."""
 
-    def __init__(self, tables: Tables, block: Block) -> None:
+    def __init__(self, tables: DeviceTables, block: DeviceRows) -> None:
         self.tables, self.block = tables, block
         self.layout, self.precision = tables.layout, tables.precision
         self.rows = block.weights.shape[0]
@@ -204,7 +204,7 @@ class Sweep:
 class Sums:
     """Expected counts in the shape of the layout, added over blocks of rows, in float64."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: DeviceTables) -> None:
         self.tables = tables
         self.links: dict[int, torch.Tensor] = {}
         self.leaves: dict[int, torch.Tensor] = {}
@@ -223,7 +223,7 @@ class Sums:
                         _added(self.links, id(links), _product(into.transpose(1, 2), back))
                 for leaves in group.leaves:
                     posterior = leaves.spread.summed(sweep.posterior[id(group)][leaves.places])
-                    _added(self.leaves, id(leaves), _by_value(leaves, posterior, sweep.block.codes))
+                    _added(self.leaves, id(leaves), _sums_by_value(leaves, posterior, sweep.block.codes))
         for source, edge in enumerate(layout.plan.source_edge.tolist()):
             _added(self.sources, source, sweep.marginal(edge).sum(0))
         weights = sweep.block.weights.to(torch.float64)
@@ -263,7 +263,7 @@ def _product(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return torch.matmul(one, other)
 
 
-def _by_value(leaves: Leaves, posterior: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+def _sums_by_value(leaves: Leaves, posterior: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
     """The posteriors of leaves added by the value of each row, (leaves, values + 1, states); missing values last."""
     count, _, states = posterior.shape
     values = leaves.shape[1] + 1
