@@ -83,8 +83,7 @@ class Opened:
     def press(self, *keys: str) -> None:
         for key in keys:
             self.tab.keyboard.press(key)
-            self.tab.wait_for_timeout(30)
-        self.wait()
+            self.wait()
 
     @property
     def beliefs(self) -> list[list[float]]:

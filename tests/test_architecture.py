@@ -23,12 +23,12 @@ from strategies import Evidence, SmallNetwork, loopy_networks, networks, network
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
-from fgrn.engines import engine_names
+from fgrn.engines import installed_engines
 from fgrn.graph.supervisor import make_plan
 from fgrn.graph.wiring import Wiring
 from fgrn.plan.schedule import Programs
 
-ENGINES = engine_names()
+ENGINES = installed_engines()
 
 
 ROOT = Path(fgrn.__file__).parent

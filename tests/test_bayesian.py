@@ -37,10 +37,10 @@ from fgrn import (
 )
 from fgrn.bayes import realisation
 from fgrn.bayes.junction_tree import junction_tree
-from fgrn.engines import engine_names, wide
+from fgrn.engines import installed_engines, wide
 from fgrn.files import container, factored_file, model_file
 
-ENGINES = engine_names()
+ENGINES = installed_engines()
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_is_asked_for")]

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
-from fgrn.engines import engine_names
+from fgrn.engines import installed_engines
 from fgrn.graph.chain import Chain
 
-ENGINES = engine_names()
+ENGINES = installed_engines()
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_is_asked_for")]

@@ -27,13 +27,13 @@ from strategies import Evidence, SmallNetwork, networks, networks_with_evidence
 import fgrn
 from fgrn import BayesianNetwork, CheckpointError, CheckpointWarning, LearningError, Network, cli
 from fgrn.core.digests import digest
-from fgrn.engines import engine_names
+from fgrn.engines import installed_engines
 from fgrn.files import checkpoint_file, container
 from fgrn.flow.evidence import encode
 from fgrn.graph.blocks import Diverter
 from fgrn.learning import execution
 
-ENGINES = engine_names()
+ENGINES = installed_engines()
 
 
 pytestmark = pytest.mark.slow

@@ -29,13 +29,13 @@ from random_models import bayesian_network
 
 import fgrn
 from fgrn import LearningError, Stream, TableFileError, cli
-from fgrn.engines import engine_names
+from fgrn.engines import installed_engines
 from fgrn.learning.remote.cluster import Cluster, RemoteRows
 from fgrn.learning.remote.pieces import Piece, PieceEStep
 from fgrn.tables import parquet as shares
 from fgrn.tables.distinct import Distinct
 
-ENGINES = engine_names()
+ENGINES = installed_engines()
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:distributed")]

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable, engines
-from fgrn.engines import cpu, engine_names
+from fgrn.engines import cpu, installed_engines
 from fgrn.engines.blocks import blocks_of_rows, in_order
 from fgrn.flow.counts import LocalEStep
 from fgrn.flow.evidence import encode
 from fgrn.flow.parameters import random_start
 
-ENGINES = engine_names()
+ENGINES = installed_engines()
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_is_asked_for")]

@@ -15,11 +15,11 @@ from strategies import Evidence, SmallNetwork, networks, networks_with_evidence,
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
-from fgrn.engines import engine_names
+from fgrn.engines import installed_engines
 from fgrn.flow.evidence import encode
 from fgrn.flow.merging import merged
 
-ENGINES = engine_names()
+ENGINES = installed_engines()
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_is_asked_for")]

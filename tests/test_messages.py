@@ -10,9 +10,9 @@ from strategies import Evidence, SmallNetwork, loopy_networks, networks, network
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
-from fgrn.engines import engine_names
+from fgrn.engines import installed_engines
 
-ENGINES = engine_names()
+ENGINES = installed_engines()
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_is_asked_for")]

@@ -26,6 +26,7 @@ import fgrn
 from fgrn.cli import main
 from fgrn.page import export, page
 from fgrn.page.server import server_of
+from fgrn.page.widget import given_of
 
 
 def parts(html: str) -> tuple[dict[str, Any], bytes]:
@@ -305,6 +306,21 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 0
     assert found["logLikelihood"] == pytest.approx(0, abs=1e-12)
+
+
+def test_evidence_of_a_widget_is_checked() -> None:
+    variables = chest().variables
+    known = {"travel": "no", "smoke": None, "lung": [0.5, 1], "tub": 1}
+    assert given_of(variables, known) == [[0, [0, 1]], [3, [0.5, 1]], [1, [0, 1]]]
+    for bad in ({"nobody": "yes"}, {"travel": "maybe"}, {"travel": [1, 2, 3]}, {"travel": [1, -1]}):
+        with pytest.raises(fgrn.FgrnError):
+            given_of(variables, bad)
+
+
+def test_a_widget_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    with pytest.raises(fgrn.FgrnError, match=r"A widget needs anywidget: pip install 'fgrn\[notebook\]'"):
+        fgrn.explore(chest()).widget()
 
 
 def test_notebooks_show_a_page_in_a_frame() -> None:

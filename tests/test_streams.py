@@ -28,12 +28,12 @@ import fgrn
 import fgrn.cli
 from fgrn import Schema, Stream
 from fgrn.core.labels import MISSING
-from fgrn.engines import engine_names
+from fgrn.engines import installed_engines
 from fgrn.tables import table_file
 from fgrn.tables.disk import Disk
 from fgrn.tables.distinct import Distinct
 
-ENGINES = engine_names()
+ENGINES = installed_engines()
 
 
 pytestmark = pytest.mark.slow

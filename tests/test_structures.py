@@ -10,9 +10,9 @@ import pytest
 
 import fgrn
 from fgrn import Network
-from fgrn.engines import engine_names
+from fgrn.engines import installed_engines
 
-ENGINES = engine_names()
+ENGINES = installed_engines()
 
 
 engines = pytest.mark.parametrize("engine", ENGINES)

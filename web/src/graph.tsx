@@ -63,10 +63,8 @@ export class Graph extends Component<Props> {
     const { store } = this.props;
     store.set({ focus: [number, state] });
     this.reveal(store.variables[number]);
-    requestAnimationFrame(() => {
-      const selector = `[data-variable="${number}"] [data-state="${state}"]`;
-      this.svg.current?.querySelector<SVGGElement>(selector)?.focus({ preventScroll: true });
-    });
+    const selector = `[data-variable="${number}"] [data-state="${state}"]`;
+    this.svg.current?.querySelector<SVGGElement>(selector)?.focus({ preventScroll: true });
   }
 
   /** The size of the drawing. */

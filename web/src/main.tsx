@@ -1,6 +1,7 @@
 // The page: a bar on top, the drawing, and the panel beside it.
 
 import { Component, createRef, render } from "preact";
+import { bridge } from "./bridge";
 import { Graph } from "./graph";
 import { probability, signed } from "./format";
 import { Stepper } from "./inside";
@@ -28,6 +29,7 @@ class App extends Component<{ store: Store }, State> {
     const { store } = this.props;
     store.changed = () => this.setState({});
     void store.begin(location.hash).then(() => {
+      bridge(store);
       // A screen that shows only a part shows the part that was selected.
       if (store.seen.selected >= 0 && innerWidth < NARROW) this.reveal(store.variables[store.seen.selected]);
     });

@@ -27,16 +27,39 @@ from .protocol import (
     RowCounts,
     Scanner,
 )
-from .registry import able, engine_names, get, register
+from .registry import able, engine_names, get, installed_engines, register
 from .scans import LogScan, Scan, best_path, distribution, log_scan, log_sum, logarithm
 
 if TYPE_CHECKING:
     from .reference import Reference
 
 __all__ = [
-    "BACKWARD", "DIVERT", "FORWARD", "PARTS", "SOURCE", "Buffers", "Engine", "Loaded", "LogScan", "Prepared",
-    "RowCounts", "Scan", "Scanner", "able", "best_path", "blocks_of_rows", "distribution", "engine_names", "get",
-    "in_order", "log_scan", "log_sum", "logarithm", "register", "thread_count",
+    "BACKWARD",
+    "DIVERT",
+    "FORWARD",
+    "PARTS",
+    "SOURCE",
+    "Buffers",
+    "Engine",
+    "Loaded",
+    "LogScan",
+    "Prepared",
+    "RowCounts",
+    "Scan",
+    "Scanner",
+    "able",
+    "best_path",
+    "blocks_of_rows",
+    "distribution",
+    "engine_names",
+    "get",
+    "in_order",
+    "installed_engines",
+    "log_scan",
+    "log_sum",
+    "logarithm",
+    "register",
+    "thread_count",
 ]  # fmt: skip
 
 

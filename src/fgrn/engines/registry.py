@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ..core.exceptions import FgrnError
@@ -29,19 +30,27 @@ class Entry:
     module, attribute   what is imported, and what of it is called, with the options of the engine, to make one
     does                some of ABILITIES
     fallback            the engine that the rest is delegated to; None if there is nothing to delegate
+    library             a package that it needs and that is not always installed; "" if there is none
     """
 
     module: str
     attribute: str
     does: frozenset[str]
     fallback: str | None
+    library: str = ""
 
 
 _entries: dict[str, Entry] = {}
 
 
 def register(
-    name: str, module: str, attribute: str, *, does: Collection[str] = (), fallback: str | None = "reference"
+    name: str,
+    module: str,
+    attribute: str,
+    *,
+    does: Collection[str] = (),
+    fallback: str | None = "reference",
+    library: str = "",
 ) -> None:
     """Make an engine known by a name; `engine=name` then uses it. A name is registered once."""
     if name in _entries or name == "auto":
@@ -51,12 +60,17 @@ def register(
         raise FgrnError(f"An engine does some of {', '.join(ABILITIES)}. Got {', '.join(sorted(unknown))} instead.")
     if set(does) != set(ABILITIES) and fallback not in _entries:
         raise FgrnError(f"The engine {name!r} leaves something to {fallback!r}, and there is no such engine.")
-    _entries[name] = Entry(module, attribute, frozenset(does), fallback)
+    _entries[name] = Entry(module, attribute, frozenset(does), fallback, library)
 
 
 def engine_names() -> tuple[str, ...]:
     """The names of all engines."""
     return tuple(_entries)
+
+
+def installed_engines() -> tuple[str, ...]:
+    """The names of the engines whose libraries are installed."""
+    return tuple(name for name, entry in _entries.items() if not entry.library or find_spec(entry.library))
 
 
 def get(name: str, **options: Any) -> Engine:
@@ -79,3 +93,4 @@ def able(engine: Engine, ability: str) -> Engine:
 
 register("reference", "fgrn.engines.reference", "Reference", does=ABILITIES, fallback=None)
 register("cpu", "fgrn.engines.cpu", "Cpu", does=("scan",))
+register("torch", "fgrn.engines.device.engine", "Torch", fallback="cpu", library="torch")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -12,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ..core.exceptions import FgrnError
+from ..core.variable import Variable
 from ..core.whole_file import reason_of, write_whole
-from .export import ELSEWHERE, document, served_document
+from .export import ELSEWHERE, document, served_document, shown_model
 
 MOST_BYTES = 50_000_000
 """Of a page: browsers open larger files slowly, if at all."""
@@ -48,8 +50,15 @@ TEMPLATE = """<!DOCTYPE html>
 class Page:
     """A page that shows a model: `html` is its text, `save` writes it; notebooks show it in a frame."""
 
-    def __init__(self, html: str) -> None:
+    def __init__(self, html: str, variables: Sequence[Variable] = ()) -> None:
         self.html = html
+        self._variables = tuple(variables)
+
+    def widget(self) -> Any:
+        """The page as a widget of notebooks, with `evidence` and `beliefs` in Python; needs fgrn[notebook]."""
+        from .widget import widget_of
+
+        return widget_of(self.html, self._variables)
 
     def save(self, path: str | Path) -> Path:
         """Write the page to a file: all of it or, with an error, nothing. Returns the path."""
@@ -98,7 +107,7 @@ def explore(
     """
     called = title or getattr(model, "name", "") or type(model).__name__
     text, arrays = document(model, called, "" if source is None else str(source))
-    page = Page(_html(text, arrays))
+    page = Page(_html(text, arrays), shown_model(model).cards)
     if page.size > MOST_BYTES:
         raise FgrnError(
             f"The page would have {page.size / 1e6:,.0f} MB, and browsers open up to {MOST_BYTES / 1e6:,.0f} MB "
