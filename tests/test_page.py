@@ -297,7 +297,14 @@ def test_the_command_writes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
     fgrn.write(chest(), tmp_path / "chest.bif")
-    command = [sys.executable, "-m", "fgrn", "explore", str(tmp_path / "chest.bif"), "--serve", "--json"]
+    arguments = ["explore", str(tmp_path / "chest.bif"), "--serve", "--json"]
+    code = f"""
+import signal, sys
+from fgrn.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it would be ignored
+sys.exit(main({arguments!r}))
+"""
+    command = [sys.executable, "-c", code]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(3)]

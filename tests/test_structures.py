@@ -150,10 +150,12 @@ def test_a_stack_is_trained_layer_by_layer_and_then_together(engine: str) -> Non
 
 def _start(before: Network, name: str, trained: Network) -> np.ndarray:
     """The random start that `trained` drew for a table."""
-    from fgrn.flow.parameters import drawn
+    from fgrn.flow.parameters import random_start
 
     spec = trained._spec
-    return spec.layout.table(drawn(spec, before._parameters, 0, 0).values, spec.layout.table_number(name)).ravel()
+    return spec.layout.table(
+        random_start(spec, before._parameters, 0, 0).values, spec.layout.table_number(name)
+    ).ravel()
 
 
 def test_a_paused_block_lets_nothing_through() -> None:

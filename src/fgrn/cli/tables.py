@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from ..core import printing
-from ..core.exceptions import FgrnError, FgrnWarning, SchemaError, counted, shortened, visible
+from ..core.exceptions import FgrnError, FgrnWarning, ManyLevelsWarning, SchemaError, counted, shortened, visible
 from ..tables import frames, table_file
 from ..tables.stream import is_many
 from ..tables.table_warnings import names_are_values, words_among_numbers
@@ -98,13 +98,16 @@ def _looked_at(
     if frames.is_numbers(values) and values.dtype.kind != "b" and all(map(isfinite, counts)):  # told apart already
         values, weights = np.array(list(counts), dtype=values.dtype), np.array(list(counts.values()))
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FgrnWarning)  # the share of missing values is shown
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", FgrnWarning)
             schema = Schema.infer(
                 {name: values}, missing=codes, bins=bins, max_levels=max_levels, weights=weights, keep_empty=True
             )
         column = schema[name]
         kind = {"kind": column.kind, "levels": list(column.levels)}
+        grouped = [one.message for one in told if isinstance(one.message, ManyLevelsWarning)]
+        if grouped:  # the share of missing values, of which others warn, is shown
+            kind["problem"] = spoken(grouped[0].changed(column=None))
         counts = {value: count for value, count in counts.items() if not column.is_missing(value)}
     except SchemaError as problem:
         kind["problem"] = spoken(problem.changed(column=None))
@@ -147,7 +150,7 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
         return ["no value is known; leave it out with --drop"]
     out = []
     known, first = sum(counts.values()), next(iter(counts))
-    if record["kind"] == "unfit":
+    if "problem" in record:
         out.append(record["problem"])
     elif len(counts) > 0.9 * known and rows > 20 and not any(map(_is_measured, counts)):
         which = "every value is" if len(counts) == known else "nearly every value is"

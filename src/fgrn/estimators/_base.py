@@ -110,18 +110,22 @@ class LatentEstimator(TableEstimator):
         return Schema.infer(
             columns,
             missing=self._missing_codes(),
-            bins=self._bins(columns),
+            bins=self._bins(columns, weights),
             max_levels=self.max_levels,
             weights=weights,
             keep_empty=True,
         )
 
-    def _bins(self, columns: Columns) -> int:
-        """Bins of a column with many different numbers; for "auto" more of them where there are rows enough."""
+    def _bins(self, columns: Columns, weights: np.ndarray | None) -> int:
+        """Bins of a column with many different numbers; for "auto" more of them where there are rows enough.
+
+        A row of weight 2 is two rows.
+        """
         if self.n_bins != "auto":
             return int(self.n_bins)
         column = next(iter(columns.values()), ())
         rows = column.rows if isinstance(column, Distinct) else 1 if frames.is_bare(column) else len(column)
+        rows = rows if weights is None else np.sum(weights)
         return BINS if rows < FEW_ROWS else MORE_BINS
 
     def _options(self, what: str = "") -> dict[str, Any]:
