@@ -48,8 +48,8 @@ BACKWARDS = {
     ("bayes.factored", "files.model_file"): "BayesianNetwork.save",
     ("files.estimator_file", "estimators"): "an estimator is restored",
     ("files.estimator_file", "estimators._base"): "an estimator is restored",
-    ("files.estimator_file", "estimators._choosing"): "an estimator is restored",
-    ("files.estimator_file", "estimators._classes"): "an estimator is restored",
+    ("files.estimator_file", "estimators._state_count"): "an estimator is restored",
+    ("files.estimator_file", "estimators._class_labels"): "an estimator is restored",
     ("files.model_file", "estimators._base"): "an estimator is saved",
 }
 """The imports from later folders and their reasons: all are inside functions, or for type checkers."""

@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import fgrn
 from fgrn import LatentClassifier, NaiveBayesClassifier
-from fgrn.estimators._class_choice import DistinctRows
+from fgrn.estimators._classifier_choice import DistinctRows
 from fgrn.learning.conditional import Conditional, Penalty
 from fgrn.learning.optimiser import minimised
 from fgrn.tables.encoded import Evidence

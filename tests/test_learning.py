@@ -16,8 +16,8 @@ from strategies import Evidence, SmallNetwork, networks, networks_with_evidence,
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
 from fgrn.engines import installed_engines
+from fgrn.flow.equal_rows import merged
 from fgrn.flow.evidence import encode
-from fgrn.flow.merging import merged
 
 ENGINES = installed_engines()
 

@@ -551,7 +551,7 @@ def test_a_bayesian_network_is_made_of_arcs_and_a_file(holes: float, tmp_path: P
 def test_the_number_of_hidden_states_is_chosen_on_disk_as_in_memory(
     criterion: str, weighted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fgrn.estimators._choosing.ROWS_AT_ONCE", 64)
+    monkeypatch.setattr("fgrn.estimators._state_count.ROWS_AT_ONCE", 64)
     monkeypatch.setattr("fgrn.tables.disk.AT_ONCE", 100)
     frame = table(400)
     if weighted:

@@ -17,9 +17,9 @@ from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
-from ._choosing import Choosing
-from ._class_choice import Choice, DistinctRows, refined
-from ._classes import LatentClassifierBase
+from ._class_labels import LatentClassifierBase
+from ._classifier_choice import Choice, DistinctRows, refined
+from ._state_count import Choosing
 
 
 class LatentClassifier(Choosing, LatentClassifierBase):

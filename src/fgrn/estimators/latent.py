@@ -18,7 +18,7 @@ from ..queries.prototypes import Prototypes
 from ..tables import frames, outputs
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
-from ._choosing import Choosing
+from ._state_count import Choosing
 
 
 class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc]

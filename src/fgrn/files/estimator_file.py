@@ -65,8 +65,8 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
 def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstimator:
     """Return the estimator described in a document, with its network."""
     from .. import estimators
-    from ..estimators._choosing import Choosing
-    from ..estimators._classes import LatentClassifierBase
+    from ..estimators._class_labels import LatentClassifierBase
+    from ..estimators._state_count import Choosing
 
     record = value_of(dict, document, "estimator", "its description")
     name = value_of(str, record, "class", "its estimator")

@@ -18,8 +18,8 @@ from ..engines import Engine, Prepared, RowCounts
 from ..plan.plan import Plan, Program
 from ..plan.schedule import Programs
 from ..tables.encoded import Evidence
+from .equal_rows import merged
 from .marginals import refuse_impossible
-from .merging import merged
 
 
 @dataclass(frozen=True, eq=False)

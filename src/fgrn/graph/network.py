@@ -39,7 +39,7 @@ from ..queries.questions import MostProbable, Queries, most_probable
 from ..queries.sampling import sampled
 from ..tables import frames
 from ..tables.encoded import Evidence
-from .wired import WiredModel
+from .wired_model import WiredModel
 
 
 class Network(WiredModel, Queries):
