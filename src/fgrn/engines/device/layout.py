@@ -153,7 +153,7 @@ class DeviceLayout:
                 group.potentials.append(found)
 
     def _add_leaves(self, evidence: Evidence) -> None:
-        rounds: dict[tuple[int, int, bytes, tuple[int, int], bool], list[CliqueLeaf]] = defaultdict(list)
+        rounds: dict[tuple[Group, int, bytes, tuple[int, int], bool], list[CliqueLeaf]] = defaultdict(list)
         seen: dict[tuple[int, bytes, tuple[int, int], bool], int] = defaultdict(int)
         for leaf in self.tree.leaves:
             group, _ = self.where(leaf.part)
@@ -161,7 +161,7 @@ class DeviceLayout:
             key = (leaf.part.key, shape, evidence.slot[leaf.edge] >= 0)
             number = seen[(leaf.part.clique, *key)]
             seen[(leaf.part.clique, *key)] += 1
-            rounds[(id(group), number, *key)].append(leaf)
+            rounds[(group, number, *key)].append(leaf)
         for (_, _, _, shape, known), leaves in rounds.items():
             group, _ = self.where(leaves[0].part)
             columns = self._numbers(int(evidence.slot[leaf.edge]) for leaf in leaves) if known else None
@@ -169,11 +169,11 @@ class DeviceLayout:
             group.leaves.append(Leaves(leaves, places, columns, self.spread(leaves[0].part), shape))
 
     def _add_links(self) -> None:
-        alike: dict[tuple[int, bytes, tuple[int, int], bool, bool], list[CliqueLink]] = defaultdict(list)
+        alike: dict[tuple[Group, bytes, tuple[int, int], bool, bool], list[CliqueLink]] = defaultdict(list)
         for link in self.tree.links.values():
             group, _ = self.where(link.child)
             shape = (link.child.states, link.parent.states)
-            alike[(id(group), link.child.key, shape, link.table >= 0, link.downward)].append(link)
+            alike[(group, link.child.key, shape, link.table >= 0, link.downward)].append(link)
         for (_, _, _, has_table, downward), links in alike.items():
             group, _ = self.where(links[0].child)
             places = self._numbers(self.where(link.child)[1] for link in links)
@@ -182,14 +182,14 @@ class DeviceLayout:
             self._add_incoming(found)
 
     def _add_incoming(self, links: Links) -> None:
-        rounds: dict[tuple[int, bytes, int], list[int]] = defaultdict(list)
-        parents: dict[tuple[int, bytes], list[int]] = defaultdict(list)
+        rounds: dict[tuple[Group, bytes, int], list[int]] = defaultdict(list)
+        parents: dict[tuple[Group, bytes], list[int]] = defaultdict(list)
         seen: dict[tuple[int, bytes], int] = defaultdict(int)
         for number, link in enumerate(links.links):
             group, _ = self.where(link.parent)
             once = (link.parent.clique, link.parent.key)
-            rounds[(id(group), link.parent.key, seen[once])].append(number)
-            parents[(id(group), link.parent.key)].append(number)
+            rounds[(group, link.parent.key, seen[once])].append(number)
+            parents[(group, link.parent.key)].append(number)
             seen[once] += 1
         for numbers in rounds.values():
             first = links.links[numbers[0]].parent

@@ -28,20 +28,18 @@ class Precision(NamedTuple):
     stored: torch.dtype
     summed: torch.dtype
     faint: float
-    tf32: bool = False
 
 
 PRECISIONS = {
     "float64": Precision(torch.float64, torch.float64, 1e-250),
     "float32": Precision(torch.float32, torch.float32, 1e-25),
-    "tf32": Precision(torch.float32, torch.float32, 1e-25, tf32=True),
     "bfloat16": Precision(torch.bfloat16, torch.float32, 1e-25),
 }
 
 
 def precision_of(name: str | None, device: torch.device) -> Precision:
-    """The precision of that name; None for "tf32" on a GPU and "float64" elsewhere."""
-    name = ("tf32" if device.type == "cuda" else "float64") if name is None else name
+    """The precision of that name; None for "float32" on a GPU and "float64" elsewhere."""
+    name = ("float32" if device.type == "cuda" else "float64") if name is None else name
     if name not in PRECISIONS:
         known = ", ".join(map(repr, PRECISIONS))
         raise FgrnError(f"The 'precision' must be one of {known}. Got {name!r} instead.")

@@ -16,7 +16,7 @@ to underflow, and the reference engine has the last word on it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from ...plan.plan import Plan
 
 
+Key = TypeVar("Key")
+
+
 class DeviceTables:
     """The parameters on the device: tables of links and leaves, stacked as the layout has them."""
 
@@ -35,24 +38,24 @@ class DeviceTables:
         kind = precision.summed
         flat = torch.as_tensor(np.array(values, dtype=np.float64), device=layout.device).to(kind)
         plan = layout.plan
-        self.links: dict[int, torch.Tensor] = {}
-        self.leaves: dict[int, torch.Tensor] = {}
+        self.links: dict[Links, torch.Tensor] = {}
+        self.leaves: dict[Leaves, torch.Tensor] = {}
         self.sources: dict[int, torch.Tensor] = {}
         for level in layout.levels:
             for group in level:
                 for links in group.links:
                     if links.has_table:
-                        self.links[id(links)] = torch.stack([_table(plan, flat, one) for one in links.tables])
+                        self.links[links] = torch.stack([_table(plan, flat, one) for one in links.tables])
                 for leaves in group.leaves:
                     stacked = torch.stack([_table(plan, flat, leaf.table) for leaf in leaves.leaves])
-                    self.leaves[id(leaves)] = stacked.transpose(1, 2).contiguous()  # (leaves, values, states)
+                    self.leaves[leaves] = stacked.transpose(1, 2).contiguous()  # (leaves, values, states)
         for source, edge in enumerate(plan.source_edge.tolist()):
             start = int(plan.source_at[source])
             self.sources[source] = flat[start : start + int(plan.cardinality[edge])]
 
     def log_columns(self, leaves: Leaves) -> torch.Tensor:
         """The logarithms of the tables of leaves, (leaves, values + 1, states): zeros for a missing value."""
-        columns = self.leaves[id(leaves)].log()
+        columns = self.leaves[leaves].log()
         return torch.cat([columns, torch.zeros_like(columns[:, :1])], dim=1)
 
 
@@ -84,11 +87,11 @@ class Sweep:
         self.tables, self.block = tables, block
         self.layout, self.precision = tables.layout, tables.precision
         self.rows = block.weights.shape[0]
-        self.up: dict[int, torch.Tensor] = {}  # by group, (cliques, rows, joint states)
-        self.posterior: dict[int, torch.Tensor] = {}
-        self.sent: dict[int, torch.Tensor] = {}  # by links: over the child's variable, before the table
-        self.message: dict[int, torch.Tensor] = {}  # the same after it
-        self.rest: dict[int, torch.Tensor] = {}  # q
+        self.up: dict[Group, torch.Tensor] = {}  # by group, (cliques, rows, joint states)
+        self.posterior: dict[Group, torch.Tensor] = {}
+        self.sent: dict[Links, torch.Tensor] = {}  # by links: over the child's variable, before the table
+        self.message: dict[Links, torch.Tensor] = {}  # the same after it
+        self.rest: dict[Links, torch.Tensor] = {}  # q
         kind, device = self.precision.summed, block.weights.device
         self.log_likelihood = torch.zeros(self.rows, dtype=kind, device=device)
         self.doubtful = torch.zeros(self.rows, dtype=torch.bool, device=device)
@@ -112,28 +115,28 @@ class Sweep:
                 which = torch.arange(len(leaves.leaves), device=codes.device)[:, None]
                 total[leaves.places] += leaves.spread.out(self.tables.log_columns(leaves)[which, codes])
         for incoming in group.incoming:
-            message = self.message[id(incoming.links)][incoming.which].to(kind)
+            message = self.message[incoming.links][incoming.which].to(kind)
             total[incoming.places] += incoming.spread.out(message.log())
         largest = total.amax(-1)
         lost = torch.isneginf(largest)
         largest = torch.where(lost, torch.zeros_like(largest), largest)
         self.log_likelihood += largest.sum(0)
         self.doubtful |= lost.any(0)
-        self.up[id(group)] = torch.exp(total - largest[..., None]).to(self.precision.stored)
+        self.up[group] = torch.exp(total - largest[..., None]).to(self.precision.stored)
         for links in group.links:
             self._send(group, links)
 
     def _send(self, group: Group, links: Links) -> None:
         """The messages from a group to the parents of its cliques."""
-        sent = links.spread.summed(self.up[id(group)][links.places])
+        sent = links.spread.summed(self.up[group][links.places])
         message = sent
         if links.has_table:
-            table = self.tables.links[id(links)].to(self.precision.stored)
+            table = self.tables.links[links].to(self.precision.stored)
             message = torch.matmul(sent, table.transpose(1, 2) if links.downward else table)
         small = message.amax(-1) < self.precision.faint
         self.doubtful |= small.any(0)
-        self.sent[id(links)] = sent
-        self.message[id(links)] = torch.where(small[..., None], torch.ones_like(message), message)
+        self.sent[links] = sent
+        self.message[links] = torch.where(small[..., None], torch.ones_like(message), message)
 
     def _potential(self, potential: Potential) -> torch.Tensor:
         """The logarithm of what is known of one variable, (rows, states) or (states,)."""
@@ -154,25 +157,25 @@ class Sweep:
         return total
 
     def _downwards(self, group: Group) -> None:
-        up = self.up[id(group)].to(self.precision.summed)
+        up = self.up[group].to(self.precision.summed)
         weights = self.block.weights.to(self.precision.summed)
         if not group.links:  # roots
             total = up.sum(-1)
             self.log_likelihood += torch.where(total > 0, total, torch.ones_like(total)).log().sum(0)
-            self.posterior[id(group)] = up / torch.where(total > 0, total, torch.ones_like(total))[..., None]
-            self.posterior[id(group)] *= weights[:, None]
+            self.posterior[group] = up / torch.where(total > 0, total, torch.ones_like(total))[..., None]
+            self.posterior[group] *= weights[:, None]
             return
         posterior = torch.zeros_like(up)
         for links in group.links:
-            message = self.message[id(links)].to(self.precision.summed)
+            message = self.message[links].to(self.precision.summed)
             rest = torch.empty_like(message)
             for parent, which, places, spread in links.parents:
-                rest[which] = spread.summed(self.posterior[id(parent)][places])
+                rest[which] = spread.summed(self.posterior[parent][places])
             rest = torch.where(message > 0, rest / message, torch.zeros_like(rest)).to(self.precision.stored)
-            self.rest[id(links)] = rest
+            self.rest[links] = rest
             passed = rest
             if links.has_table:
-                table = self.tables.links[id(links)].to(self.precision.stored)
+                table = self.tables.links[links].to(self.precision.stored)
                 passed = torch.matmul(rest, table if links.downward else table.transpose(1, 2))
             passed = passed.to(self.precision.summed)
             product = up[links.places] * links.spread.out(passed)
@@ -180,20 +183,20 @@ class Sweep:
             self.doubtful |= ((total <= self.precision.faint * passed.amax(-1)) & (weights > 0)).any(0)
             total = torch.where(total > 0, total, torch.ones_like(total))
             posterior[links.places] = product / total[..., None] * weights[:, None]
-        self.posterior[id(group)] = posterior
+        self.posterior[group] = posterior
 
     def marginal(self, edge: int) -> torch.Tensor:
         """The posterior of a variable, (rows, states)."""
         if edge not in self.layout.leaf_of:
             part = self.layout.tree.home[edge]
             group, place = self.layout.where(part)
-            return self.layout.spread(part).summed(self.posterior[id(group)][place])
+            return self.layout.spread(part).summed(self.posterior[group][place])
         leaf = self.layout.leaf_of[edge]
         group, place = self.layout.where(leaf.part)
         leaves = next(one for one in group.leaves if leaf in one.leaves)
         number = leaves.leaves.index(leaf)
-        columns = self.tables.leaves[id(leaves)][number]
-        expected = leaves.spread.summed(self.posterior[id(group)][place]) @ columns.T
+        columns = self.tables.leaves[leaves][number]
+        expected = leaves.spread.summed(self.posterior[group][place]) @ columns.T
         if leaves.columns is None:
             return expected
         codes = self.block.codes[leaves.columns[number]].long()
@@ -206,8 +209,8 @@ class Sums:
 
     def __init__(self, tables: DeviceTables) -> None:
         self.tables = tables
-        self.links: dict[int, torch.Tensor] = {}
-        self.leaves: dict[int, torch.Tensor] = {}
+        self.links: dict[Links, torch.Tensor] = {}
+        self.leaves: dict[Leaves, torch.Tensor] = {}
         self.sources: dict[int, torch.Tensor] = {}
         self.log_likelihood = torch.zeros((), dtype=torch.float64, device=tables.layout.device)
 
@@ -218,12 +221,12 @@ class Sums:
             for group in level:
                 for links in group.links:
                     if links.has_table:
-                        ends = sweep.rest[id(links)], sweep.sent[id(links)]
+                        ends = sweep.rest[links], sweep.sent[links]
                         into, back = ends if links.downward else ends[::-1]
-                        _added(self.links, id(links), _product(into.transpose(1, 2), back))
+                        _added(self.links, links, _product(into.transpose(1, 2), back))
                 for leaves in group.leaves:
-                    posterior = leaves.spread.summed(sweep.posterior[id(group)][leaves.places])
-                    _added(self.leaves, id(leaves), _sums_by_value(leaves, posterior, sweep.block.codes))
+                    posterior = leaves.spread.summed(sweep.posterior[group][leaves.places])
+                    _added(self.leaves, leaves, _sums_by_value(leaves, posterior, sweep.block.codes))
         for source, edge in enumerate(layout.plan.source_edge.tolist()):
             _added(self.sources, source, sweep.marginal(edge).sum(0))
         weights = sweep.block.weights.to(torch.float64)
@@ -238,11 +241,11 @@ class Sums:
             for group in level:
                 for links in group.links:
                     if links.has_table:
-                        counts = (self.links[id(links)] * tables.links[id(links)].to(torch.float64)).cpu().numpy()
+                        counts = (self.links[links] * tables.links[links].to(torch.float64)).cpu().numpy()
                         for number, table in enumerate(links.tables):
                             plan.layout.table(out, table)[...] += counts[number]
                 for leaves in group.leaves:
-                    found, columns = self.leaves[id(leaves)], tables.leaves[id(leaves)].to(torch.float64)
+                    found, columns = self.leaves[leaves], tables.leaves[leaves].to(torch.float64)
                     counts = found[:, :-1] + (found[:, -1:] * columns if expect else 0.0)
                     for number, leaf in enumerate(leaves.leaves):
                         plan.layout.table(out, leaf.table)[...] += counts[number].T.cpu().numpy()
@@ -251,7 +254,7 @@ class Sums:
         return out
 
 
-def _added(totals: dict[int, torch.Tensor], key: int, counts: torch.Tensor) -> None:
+def _added(totals: dict[Key, torch.Tensor], key: Key, counts: torch.Tensor) -> None:
     wide = counts.to(torch.float64)
     totals[key] = totals[key] + wide if key in totals else wide
 
