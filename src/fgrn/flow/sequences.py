@@ -10,7 +10,7 @@ of its own, the same for all:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -250,6 +250,10 @@ class Chained:
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """A chain has but one cycle."""
         raise LearningError("A chain is learnt with cycles=1.")
+
+    def batches(self, size: int, seed: int) -> Sequence[Chained]:
+        """See `EStep`."""
+        raise LearningError("The rows of a chain follow each other, and have no batches: leave out batch_size.")
 
     def count(self, values: np.ndarray) -> Counts:
         """The expected counts under these parameters."""
