@@ -17,7 +17,7 @@ from .rows import matched
 from .signals import stoppable
 from .wording import say, tell
 
-MODELS = ("latent", "naive-bayes", "deep", "clusters", "ica")
+MODELS = ("latent", "naive-bayes", "deep", "clusters", "ica", "tree")
 
 
 def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
@@ -40,8 +40,15 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
         raise click.UsageError(
             f"--hidden {hidden} is for --model deep or ica; --model {model} takes one number, or 'auto'."
         )
-    kind = estimators.LatentClassifier if model == "latent" else estimators.LatentClassModel
-    return kind(n_hidden="auto" if hidden == "auto" else common.whole(hidden), **settings)
+    if model == "tree":
+        for name, option in (("n_init", "--starts"), ("tol", "--tolerance")):
+            if name in settings:
+                raise click.UsageError(f"--model tree has one start and ends by rows kept back; leave out {option}.")
+        if settings.pop("cycles", 1) > 1:
+            raise click.UsageError("--model tree is learnt in batches of rows; leave out --cycles.")
+    kinds: dict[str, Any] = {"latent": estimators.LatentClassifier, "tree": estimators.HiddenTreeModel}
+    made = kinds.get(model, estimators.LatentClassModel)
+    return made(n_hidden="auto" if hidden == "auto" else common.whole(hidden), **settings)
 
 
 @click.command(epilog="\b\nExamples\n  fgrn fit people.csv --target buys -o people.fgrn\n"
@@ -51,7 +58,11 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.argument("data")
 @click.option("--target", help="The column that is the class; without it rows are clustered.")
 @click.option("-o", "--output", required=True, metavar="MODEL", help="The model file to write (.fgrn).")
-@click.option("--model", type=click.Choice(MODELS), help="The kind of model; latent with a target, clusters without.")
+@click.option(
+    "--model",
+    type=click.Choice(MODELS),
+    help="The kind of model; latent with a target, clusters without. tree: for wide tables, of any column.",
+)
 @click.option("--hidden", help="States of the hidden variable: a number, 'auto', or 4,8 for layers. [auto]")
 @click.option("--epochs", type=click.IntRange(1), help="The most epochs of learning. [1000 for clusters, 500 or fewer]")
 @click.option(
@@ -145,6 +156,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     )
     if streamed and test:
         raise click.UsageError("--test keeps rows of a table in memory back: leave it out where rows are in batches.")
+    if dask is not None and kind == "tree":
+        raise click.UsageError("--model tree reads its rows on one machine; leave out --dask.")
     if dask is not None and sizes == "auto":
         raise click.UsageError("--hidden auto compares models on one machine: with --dask say --hidden NUMBER.")
     estimator = estimator_of(kind, sizes, settings)
@@ -318,6 +331,9 @@ def _told(estimator: Any, report: dict[str, Any]) -> str:
     if hasattr(estimator, "selection_"):
         lines += [str(estimator.selection_), ""]
     how = "converged" if report["converged"] else "interrupted" if report["interrupted"] else "not converged"
+    best = estimator.history_.best_epoch
+    if best is not None and not report["interrupted"]:
+        how = f"rows kept back the most probable after {best + 1}, at {estimator.history_.validation[best]:.4f} a row"
     done, of_which = f"{counted(report['epochs'], 'epoch')} ({how})", "a row"
     if "batches" in report:
         count = report["batches"]

@@ -8,10 +8,12 @@ from __future__ import annotations
 from .classifiers import DeepLatentClassifier, LatentClassifier, NaiveBayesClassifier
 from .imputer import LatentImputer
 from .latent import DiscreteICA, LatentClassModel
+from .trees import HiddenTreeModel
 
 __all__ = [
     "DeepLatentClassifier",
     "DiscreteICA",
+    "HiddenTreeModel",
     "LatentClassModel",
     "LatentClassifier",
     "LatentImputer",

@@ -31,6 +31,8 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
     params = estimator.get_params(deep=False)
     params["schema"] = params["schema"] is not None
     del params["checkpoint"]  # belongs to one run on one machine
+    if not isinstance(params.get("validation", 0), (int, float)):
+        params["validation"] = None  # a table belongs to one run, too
     random = params["random_state"]
     params["random_state"] = int(random) if isinstance(random, (int, np.integer)) else None
     record: dict[str, Any] = {
@@ -48,6 +50,8 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
     }
     if hasattr(estimator, "n_hidden_"):
         record["n_hidden"] = int(estimator.n_hidden_)
+    if hasattr(estimator, "n_trees_"):
+        record["n_trees"] = int(estimator.n_trees_)
     if hasattr(estimator, "structure_"):
         record["structure"] = estimator.structure_
     if hasattr(estimator, "classes_"):
@@ -67,6 +71,7 @@ def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstim
     from .. import estimators
     from ..estimators._class_labels import LatentClassifierBase
     from ..estimators._state_count import Choosing
+    from ..estimators.trees import HiddenTreeModel
 
     record = value_of(dict, document, "estimator", "its description")
     name = value_of(str, record, "class", "its estimator")
@@ -96,7 +101,9 @@ def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstim
     estimator.history_ = _restore_history(value_of(dict, record, "history", "its estimator"))
     if "structure" in record:
         estimator.structure_ = value_of(str, record, "structure", "its estimator")
-    if isinstance(estimator, Choosing):
+    if isinstance(estimator, HiddenTreeModel):
+        estimator.n_trees_ = value_of(int, record, "n_trees", "its estimator")
+    if isinstance(estimator, (Choosing, HiddenTreeModel)):
         estimator.n_hidden_ = value_of(int, record, "n_hidden", "its estimator")
     if "selection" in record:
         estimator.selection_ = _restore_selection(value_of(dict, record, "selection", "its estimator"))
@@ -113,6 +120,7 @@ def _check_against_network(estimator: LatentEstimator) -> None:
             raise Refused(f"the column {short_repr(name)} of its schema is not what its network knows.")
     variables = {variable.name: variable for variable in estimator.network_.variables}
     states = getattr(estimator, "n_hidden_", None)
+    states = None if states is None else states * getattr(estimator, "n_trees_", 1)
     for name in estimator._hidden():
         if name not in variables:
             raise Refused(f"its network has no hidden variable {short_repr(name)}.")
