@@ -26,6 +26,7 @@ from .protocol import (
     Prepared,
     RowCounts,
     Scanner,
+    Vector,
 )
 from .registry import able, engine_names, get, installed_engines, register
 from .scans import LogScan, Scan, best_path, distribution, log_scan, log_sum, logarithm
@@ -47,6 +48,7 @@ __all__ = [
     "RowCounts",
     "Scan",
     "Scanner",
+    "Vector",
     "able",
     "best_path",
     "blocks_of_rows",

@@ -87,7 +87,7 @@ class Online:
 
     def blended(self, counts: Counts) -> np.ndarray:
         """The expected counts per row with those of a batch among them."""
-        fresh = counts.values / counts.weight
+        fresh = np.asarray(counts.values) / counts.weight
         step = self.step(counts.weight)
         return fresh if step == 1.0 else (1 - step) * self.running + step * fresh
 
