@@ -47,7 +47,7 @@ def hidden_tree(
     weights: Any = None,
     seed: int = 0,
 ) -> Network:
-    """A hidden Chow-Liu tree over the columns of a table, whose tables are still to be learnt.
+    """Return a hidden Chow-Liu tree over the columns of a table, whose tables are still to be learnt.
 
     The tree is that of `chow_liu`: of the largest sum of mutual information between neighbours, each pair counted in
     the rows where both values are known. Columns of more than 32 levels are counted in 32 bins of neighbouring levels;
@@ -86,7 +86,7 @@ def hidden_tree(
 
 
 def _coarse(codes: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """Codes with the levels of large columns joined in bins."""
+    """Return the codes with the levels of large columns joined in bins."""
     out = np.asfortranarray(codes)
     for column, size in enumerate(sizes):
         if size > COARSE:
@@ -97,7 +97,7 @@ def _coarse(codes: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
 
 
 def _states_of_hidden(hidden: int | Mapping[str, int], names: Sequence[str]) -> list[int]:
-    """The states of the hidden variable of each column."""
+    """Return the number of states of the hidden variable of each column."""
     if not isinstance(hidden, Mapping):
         settings.whole("hidden", hidden, 1, WiringError)
         return [int(hidden)] * len(names)
@@ -142,7 +142,7 @@ def centre(edges: Sequence[tuple[int, int]], count: int) -> int:
 def _starts(
     table: TreeTable, sizes: Sequence[int], hidden: Sequence[int], parents: Sequence[int], seed: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Of each column, where learning starts: P(column | hidden), and P(hidden | that of the parent) or its prior."""
+    """Return the initial tables of each column: P(column | hidden), and P(hidden | parent's hidden) or its prior."""
     draw = np.random.default_rng(seed)
     codes, weights = table.evidence.codes, table.evidence.row_weights
     shares = []
@@ -170,7 +170,7 @@ def _starts(
 
 
 def _shares(marginal: np.ndarray, states: int) -> np.ndarray:
-    """P(state, level), where each state has an equal share of the probability, in the order of the levels."""
+    """Return P(state, level), where each state has an equal share of the probability, in the order of the levels."""
     ends = np.cumsum(marginal)
     begins = ends - marginal
     low, high = np.arange(states)[:, None] / states, np.arange(1, states + 1)[:, None] / states

@@ -1,4 +1,4 @@
-"""Engines do the arithmetic. They see arrays only; everything they are given comes from Plan, Program and Evidence.
+"""Engines compute messages and expected counts; they see arrays only, from Plan, Program and Evidence.
 
     prepared = engine.prepare(plan, programs, program, evidence, weights)     once: the rows are laid out
     loaded = prepared.load(values)                                            once an epoch: the parameters
@@ -66,7 +66,7 @@ __all__ = [
 
 
 def tracer(largest: bool) -> Reference:
-    """The engine that can choose states of all variables; `largest`: by largest products where others add."""
+    """Return the engine that can sample or maximise over the states of all variables; `largest` maximises."""
     from .reference import Reference
 
     return Reference(largest=largest)

@@ -1,4 +1,4 @@
-"""Which engines there are. Each is known by a name, and its module is imported when it is asked for.
+"""The registry of engines: each has a name, and its module is imported when it is first used.
 
     engines.register("torch", "some.module", "Torch", does={"scan"}, fallback="cpu")
     engines.get("torch", device="cuda")
@@ -25,7 +25,7 @@ ABILITIES = ("scan", "tracing")
 
 @dataclass(frozen=True)
 class Entry:
-    """Where an engine is, and what it does itself.
+    """The module and class of an engine, what it can do itself, and where it delegates the rest.
 
     module, attribute   what is imported, and what of it is called, with the options of the engine, to make one
     does                some of ABILITIES

@@ -1,8 +1,9 @@
-"""One state for every variable, chosen block by block outwards from the root: the likeliest ones, or drawn ones.
+"""A joint assignment of all variables, chosen block by block outwards from the root: the most probable, or a sample.
 
-The messages towards the root say what lies behind every edge. At the root a joint state is chosen by all that comes in;
-every further block is given the state of the edge that leads to it, and chooses the rest. With messages of largest
-products and the best choice this is the most probable explanation; with sums and a random choice it is a fair sample.
+The messages towards the root summarise the evidence behind every edge. At the root a joint state is chosen from the
+product of all incoming messages; every further block is given the state of the edge towards the root, and chooses the
+rest. With max-product messages and the best choice this is the most probable explanation; with sum-product messages and
+a random choice it is an exact sample.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ CELLS_AT_ONCE = 2**22
 
 
 def traced(state: State, which: np.ndarray, choose: Choice) -> np.ndarray:
-    """The state of every edge, (choices, edges); `which` is the row of messages that each choice goes by."""
+    """Return the state of every edge, (choices, edges); `which` is the row of messages for each choice."""
     plan = state.plan
     codes = np.full((len(which), plan.edges), -1, dtype=np.int64)
     for kind, block, parent in plan.order:

@@ -1,4 +1,4 @@
-"""What a network is made of: Source, Factor, SISO, Diverter. No arithmetic here.
+"""The blocks of networks: Source, Factor, SISO, Diverter; their variables, tables and checks, without arithmetic.
 
 A Variable is an edge that carries two messages; every block sits at the ends of edges. A block *drives* the
 variables it points at and *reads* those that point at it:
@@ -49,7 +49,7 @@ def _check_tie(tie: object, what: str) -> None:
 
 
 class _Block:
-    """What all blocks share: the variables they read and drive, and equality by value."""
+    """Base class of blocks: the variables they read and drive, and equality by value."""
 
     __slots__ = ()
     reads: tuple[Variable, ...]
@@ -66,7 +66,7 @@ class _Block:
 
 
 def same(a: object, b: object) -> bool:
-    """Equality of what blocks hold, arrays by value."""
+    """Return whether two attributes of blocks are equal, arrays by value."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.array_equal(a, b)
     return a == b
@@ -177,12 +177,12 @@ class SISO(_Block):
 
     @property
     def name(self) -> str:
-        """What its table is called by: its output's name."""
+        """The name of its table: that of its output."""
         return self.output.name
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of its table."""
+        """The shape of its table, (input states, output states)."""
         return self.input.cardinality, self.output.cardinality
 
     def __repr__(self) -> str:
@@ -404,7 +404,7 @@ def _check_variable(variable: object, where: str) -> None:
 
 
 def title(block: Block) -> str:
-    """What a block is called in an error message."""
+    """Return the name of a block in error messages."""
     if isinstance(block, Source):
         return f"Source({block.variable.name})"
     if isinstance(block, SISO):
@@ -415,7 +415,7 @@ def title(block: Block) -> str:
 
 
 def line(block: Block) -> str:
-    """A block in one line, for people."""
+    """Return a description of a block in one line."""
     if isinstance(block, Source):
         kept = "" if block.learn else ", fixed"
         return f"Source    {block.variable.name} ({counted(block.variable.cardinality, 'state')}{kept})"

@@ -1,4 +1,4 @@
-"""Chain: a network for rows that follow each other, such as a hidden Markov model over the lines of a log."""
+"""Chain: a network for sequences of rows, such as a hidden Markov model over the lines of a log."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from .network import Network
 def _unexplained(
     error: ImpossibleEvidence, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence
 ) -> ImpossibleEvidence:
-    """The error as it is: the rows before have a part in it."""
+    """Return the error unchanged: rows before also play a part, so one row cannot be explained alone."""
     return error
 
 
 class Chain(Network):
-    """A network whose hidden variable in one row follows from that in the row before.
+    """A network for sequences of rows, whose hidden variable depends on that of the row before.
 
     The blocks are those of one row. `link` names two of its variables: the output of the SISO block that leads to the
     next row, and the Source's variable that this output is, one row later. The prior of that Source is for the first
@@ -127,7 +127,7 @@ class Chain(Network):
         return marked_messages(sequences, inner, self._parameters.values, kept).only(kept, parts)
 
     def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
-        """The states of all variables of each sequence that are likeliest together: the path of Viterbi.
+        """Return the most probable joint states of all variables of each sequence: the Viterbi path.
 
         `log_probability` has one number for each sequence, in order. The arguments are those of
         `Network.most_probable`.
@@ -155,7 +155,7 @@ class Chain(Network):
         return most_probable(labels, weight[encoded.begins] + scales, every, known_names(encoded))
 
     def _sampled(self, plan: Plan, rows: int, generator: np.random.Generator) -> np.ndarray:
-        """One sequence: first the hidden variable of all rows, one after the other, then the rest."""
+        """Draw one sequence: first the hidden variable of all rows in order, then the other variables."""
         link, values = Link.of(plan, *self.link), self._parameters.values
         table, prior = plan.layout.table(values, link.table), plan.layout.prior(values, link.prior)
         states = walked(table, prior, rows, generator)
@@ -174,7 +174,7 @@ class Chain(Network):
 
 
 def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
-    """Where sequences begin, by the column that tells them apart; all rows are one sequence without it."""
+    """Return where sequences begin, by the column that identifies them; without it all rows are one sequence."""
     begins = np.zeros(rows, dtype=bool)
     begins[:1] = True
     if ids is None or frames.is_bare(ids):
@@ -203,7 +203,7 @@ def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
 
 
 def _checked_link(net: Network, link: Sequence[str]) -> tuple[str, str]:
-    """The two ends of a link, if they can be one variable."""
+    """Return the names of the two ends of a link; an error unless they can be one hidden variable of two rows."""
     if isinstance(link, str) or not isinstance(link, Sequence) or len(link) != 2:
         raise WiringError(f"'link' names two variables: what leads on, and what it is in the next row. Got {link!r}.")
     output, source = (net.variable(name) for name in link)

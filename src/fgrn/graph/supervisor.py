@@ -1,4 +1,4 @@
-"""The Supervisor: makes the Plan of a wired graph.
+"""The Supervisor: compiles a graph of blocks into a Plan (order of blocks, layout of parameters, index vectors).
 
 A paused SISO block passes no messages: the graph is planned as if it were cut there, which is how layers are learnt one
 after the other.

@@ -1,4 +1,4 @@
-"""From a Plan to a tree of cliques in levels: what is multiplied where, without any number.
+"""The cliques of a Plan as a rooted tree in levels: its structure, without numbers.
 
 A Diverter is a clique over its (product) space; a variable that ends at no Diverter is a clique of its own. What lies
 between two cliques is a link: a SISO table, or nothing where two Diverters share a variable. A leaf is a SISO whose
@@ -37,13 +37,13 @@ class CliquePart:
 
     @property
     def key(self) -> bytes:
-        """Equal where two parts lie in their cliques in the same way."""
+        """A key that is equal for parts with the same position and sizes in their cliques."""
         return b"" if self.index is None else self.index.tobytes()
 
 
 @dataclass(frozen=True, eq=False)
 class CliqueLink:
-    """What lies between a clique and its parent: the variable at either end, and the table between, or -1.
+    """The link of a clique to its parent: the variable at either end, and the number of the table between, or -1.
 
     `downward`: whether the table leads from the parent (its input) to the child (its output).
     """
@@ -83,7 +83,7 @@ class CliqueTree:
 
 
 def clique_tree(plan: Plan, soft: frozenset[int]) -> CliqueTree:
-    """The tree of a plan; the output of a SISO that has `soft` evidence is a clique and not a leaf."""
+    """Return the clique tree of a plan; the output of a SISO with `soft` evidence is a clique and not a leaf."""
     ends: dict[int, list[CliquePart]] = defaultdict(list)  # by variable: the Diverters at its ends
     for diverter in range(plan.diverters):
         for leg in plan.legs(diverter):
@@ -115,7 +115,7 @@ def clique_tree(plan: Plan, soft: frozenset[int]) -> CliqueTree:
 
 
 def _leaf_sisos(plan: Plan, ends: dict[int, list[CliquePart]], soft: frozenset[int]) -> set[int]:
-    """The SISO blocks behind whose output there is nothing but hard evidence."""
+    """Return the SISO blocks whose output no block reads, and has hard evidence or none."""
     outputs = plan.siso_output.tolist()
     read = set(plan.siso_input.tolist())
     return {siso for siso, edge in enumerate(outputs) if not ends[edge] and edge not in read and edge not in soft}
