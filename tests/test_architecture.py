@@ -188,9 +188,7 @@ def test_every_file_is_in_a_folder_that_is_known() -> None:
 
 def test_every_folder_says_what_it_is() -> None:
     for folder in FOLDERS:
-        assert (
-            len(ast.get_docstring(syntax(f"{folder}/__init__.py")) or "") > 20
-        )
+        assert len(ast.get_docstring(syntax(f"{folder}/__init__.py")) or "") > 20
 
 
 # Who may know whom
