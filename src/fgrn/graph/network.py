@@ -250,7 +250,7 @@ class Network(WiredModel, Queries):
                 "Join the variables on the loop in a product-space Diverter, which makes a tree of it."
             )
         if holes == "ignore" and plan.is_factor.any():
-            raise LearningError('Only the leaves of a Network can ignore their holes; with Factors use holes="expect".')
+            raise LearningError('Missing values can be ignored only in a network without Factors; use holes="expect".')
         elsewhere = table_elsewhere(plan, data, weights, executor)
         table = self._encode(plan, data, weights) if elsewhere is None else elsewhere.scaled(self._wiring.log_scale)
         if online is not None and (rule.starts > 1 or rule.accelerate or checkpoint is not None):
