@@ -13,7 +13,8 @@ import pickle
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -112,14 +113,20 @@ def walk(node: ast.AST, with_type_checking: bool) -> Iterator[ast.AST]:
                 yield from walk(child, with_type_checking)
 
 
-def imported(source: str, file: str, with_type_checking: bool = True) -> set[str]:
+@cache
+def syntax(file: str) -> ast.Module:
+    """The syntax tree of a file of the package; nobody changes it."""
+    return ast.parse(SOURCES[file].read_text(encoding="utf-8"))
+
+
+def imported(tree: ast.AST, file: str, with_type_checking: bool = True) -> set[str]:
     """The dotted names of all modules a file imports, wherever in it; `file` is its place below the package.
 
     `from .engines import cpu` is the module engines.cpu, `from .engines import Engine` the package engines.
     """
     package = ["fgrn", *Path(file).parent.parts]
     found: set[str] = set()
-    for node in walk(ast.parse(source), with_type_checking):
+    for node in walk(tree, with_type_checking):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -136,13 +143,14 @@ def is_module(package: str, name: str) -> bool:
     return parts[0] == "fgrn" and (folder.joinpath(f"{name}.py").is_file() or folder.joinpath(name).is_dir())
 
 
-def of_the_package(modules: set[str]) -> set[str]:
+def of_the_package(modules: Set[str]) -> set[str]:
     """Those of our package, without its name; the package itself is ''."""
     return {module[len("fgrn") :].lstrip(".") for module in modules if module.split(".")[0] == "fgrn"}
 
 
-def imports_of(file: str, with_type_checking: bool = True) -> set[str]:
-    return imported(SOURCES[file].read_text(encoding="utf-8"), file, with_type_checking)
+@cache
+def imports_of(file: str, with_type_checking: bool = True) -> frozenset[str]:
+    return frozenset(imported(syntax(file), file, with_type_checking))
 
 
 @pytest.mark.parametrize(
@@ -163,12 +171,12 @@ def imports_of(file: str, with_type_checking: bool = True) -> set[str]:
     ],
 )
 def test_imports_are_read_as_python_reads_them(source: str, file: str, expected: set[str]) -> None:
-    assert imported(source, file, with_type_checking=False) == expected
+    assert imported(ast.parse(source), file, with_type_checking=False) == expected
 
 
 def test_type_checkers_read_more() -> None:
     source = "if TYPE_CHECKING:\n    from ..graph.blocks import SISO"
-    assert imported(source, "flow/em.py", with_type_checking=True) == {"fgrn.graph.blocks"}
+    assert imported(ast.parse(source), "flow/em.py", with_type_checking=True) == {"fgrn.graph.blocks"}
 
 
 def module_of(file: str) -> str:
@@ -182,9 +190,7 @@ def test_every_file_is_in_a_folder_that_is_known() -> None:
 
 def test_every_folder_says_what_it_is() -> None:
     for folder in FOLDERS:
-        assert (
-            len(ast.get_docstring(ast.parse(SOURCES[f"{folder}/__init__.py"].read_text(encoding="utf-8"))) or "") > 20
-        )
+        assert len(ast.get_docstring(syntax(f"{folder}/__init__.py")) or "") > 20
 
 
 # Who may know whom
@@ -206,9 +212,9 @@ def test_a_folder_imports_only_what_stands_above_it() -> None:
 
 def test_what_goes_backwards_is_not_imported_with_the_module() -> None:
     for mine, other in BACKWARDS:
-        tree = ast.parse(SOURCES[f"{mine.replace('.', '/')}.py"].read_text(encoding="utf-8"))
+        tree = syntax(f"{mine.replace('.', '/')}.py")
         at_once = ast.Module([node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))], [])
-        found = of_the_package(imported(ast.unparse(at_once), f"{mine.replace('.', '/')}.py"))
+        found = of_the_package(imported(at_once, f"{mine.replace('.', '/')}.py"))
         assert other not in found, (mine, other)
 
 
@@ -319,14 +325,14 @@ def test_every_error_is_exported() -> None:
 
 @every_file
 def test_no_check_vanishes_under_optimisation(name: str) -> None:
-    tree = ast.parse(SOURCES[name].read_text(encoding="utf-8"))
+    tree = syntax(name)
     lines = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)]
     assert not lines, f"assert statements in {name}, lines {lines}"
 
 
 def definitions(file: str) -> set[str]:
     """The names of the functions and classes at the top level of a file."""
-    tree = ast.parse(SOURCES[file].read_text(encoding="utf-8"))
+    tree = syntax(file)
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     return {node.name for node in tree.body if isinstance(node, kinds)}
 

@@ -25,6 +25,7 @@ from .protocol import (
     Prepared,
     RowCounts,
     Scanner,
+    Vector,
 )
 from .registry import able, engine_names, get, installed_engines, register
 from .row_blocks import blocks_of_rows, in_order, thread_count
@@ -47,6 +48,7 @@ __all__ = [
     "RowCounts",
     "Scan",
     "Scanner",
+    "Vector",
     "able",
     "best_path",
     "blocks_of_rows",

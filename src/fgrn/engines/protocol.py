@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -40,9 +40,47 @@ class Buffers(NamedTuple):
     log_likelihood: np.ndarray
 
 
+@runtime_checkable
+class Vector(Protocol):
+    """Counts or parameters that an engine keeps where it computes, such as on a device, in place of an array.
+
+    The learning loop adds them, multiplies them by numbers, and asks for the update of the tables, as it does with
+    arrays in the plan's layout. `numpy.asarray` hands such an array over. A line is a row of a table, or a prior;
+    `learnt` tells of each table, and after these of each prior, whether it is learnt.
+    """
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Hand the numbers over, in the plan's layout."""
+
+    def __len__(self) -> int:
+        """How many cells there are."""
+
+    def __add__(self, other: Any) -> Self:
+        """The sum with another vector, or with an array in the plan's layout."""
+
+    def __mul__(self, factor: float) -> Self:
+        """Every cell times a number."""
+
+    def __rmul__(self, factor: float) -> Self:
+        """Every cell times a number."""
+
+    def updated(self, parameters: Any, before: Any, smoothing: np.ndarray | None, learnt: np.ndarray) -> Self:
+        """Parameters from these counts and smoothing, as `fgrn.flow.parameters.updated` makes them."""
+
+    def sum_of_logarithms(self, weights: np.ndarray, learnt: np.ndarray) -> float:
+        """Sum over learnt cells of weight * log(cell), where there is a weight."""
+
+    def line_sums(self) -> np.ndarray:
+        """The sum of each line, in the order of the layout."""
+
+    def line_distances(self, other: Any) -> np.ndarray:
+        """The largest absolute difference in each line from another vector, or from an array."""
+
+
 class RowCounts(NamedTuple):
     """The expected counts of some rows, in the plan's layout (inside an engine: in one of its own).
 
+    values           an array, or a `Vector` in its place
     log_likelihood   weighted, total over the rows, without the scale of soft evidence
     impossible       the rows that have probability zero and a weight; they are in neither of the others
     """

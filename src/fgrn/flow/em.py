@@ -64,7 +64,7 @@ class Explained:
         try:
             return count(tables)
         except ImpossibleEvidence as error:
-            raise self.explain(error, values) from None
+            raise self.explain(error, np.asarray(values)) from None
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,7 @@ def learn(
 def outcome(starts: Sequence[Start], best: int, finals: Sequence[float | None], layout: Layout) -> Outcome:
     """Return the parameters and history of learning, given the best start and the final objectives of all."""
     kept = starts[best]
-    return kept.parameters, History(
+    return kept.parameters.handed_over(), History(
         np.array(kept.likelihoods), np.array(kept.objectives), kept.weight, kept.converged, best,
         np.array(finals, dtype=np.float64), named_lines(layout, kept.uncounted),
     )  # fmt: skip
@@ -400,6 +400,7 @@ def _more_cycles(
     smoothing: Smoothing,
 ) -> Parameters:
     """Run cycles 2 to K: update the tables from the messages that the epoch began with, until they converge."""
+    began_with, parameters = began_with.handed_over(), parameters.handed_over()
     recount = estep.cycles(began_with.values)
     moving = {number for number, learnt in enumerate(spec.learnt_tables) if learnt}
     before = began_with

@@ -87,7 +87,7 @@ class Online:
 
     def blended(self, counts: Counts) -> np.ndarray:
         """Return the running counts per row, updated by those of a batch."""
-        fresh = counts.values / counts.weight
+        fresh = np.asarray(counts.values) / counts.weight
         step = self.step(counts.weight)
         return fresh if step == 1.0 else (1 - step) * self.running + step * fresh
 

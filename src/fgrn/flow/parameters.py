@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeGuard, cast
 
 import numpy as np
 
 from ..core import settings
 from ..core.arrays import ReadOnlyArrays, frozen
 from ..core.exceptions import LearningError, unknown_name
+from ..engines import Vector
 from ..plan.plan import Layout
 
 ROUNDING = 1e-7
@@ -44,6 +46,11 @@ class Specification:
     supports: tuple[np.ndarray | None, ...]
     learnt_tables: tuple[bool, ...]
     learnt_priors: tuple[bool, ...]
+
+    @property
+    def is_learnt(self) -> np.ndarray:
+        """Per table, and after these per prior: whether it is learnt."""
+        return np.array([*self.learnt_tables, *self.learnt_priors], dtype=np.bool_)
 
     @cached_property
     def learnt(self) -> np.ndarray:
@@ -98,14 +105,22 @@ def free_parameters(spec: Specification) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Parameters(ReadOnlyArrays):
-    """All tables and priors as one read-only vector, and which of them still need a random start."""
+    """All tables and priors as one read-only vector, and which of them still need a random start.
+
+    While learning goes on, `values` may be the `Vector` that an engine keeps in place of the array.
+    """
 
     values: np.ndarray
     undrawn_tables: frozenset[int] = frozenset()
     undrawn_priors: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", frozen(self.values, np.float64))
+        if not kept_by_engine(self.values):
+            object.__setattr__(self, "values", frozen(self.values, np.float64))
+
+    def handed_over(self) -> Parameters:
+        """The same with an array for values."""
+        return replace(self, values=np.asarray(self.values)) if kept_by_engine(self.values) else self
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Parameters):
@@ -115,6 +130,11 @@ class Parameters(ReadOnlyArrays):
             and self.undrawn_tables == other.undrawn_tables
             and self.undrawn_priors == other.undrawn_priors
         )
+
+
+def kept_by_engine(values: object) -> TypeGuard[Vector]:
+    """Whether parameters or counts are not an array here, but a `Vector` of an engine."""
+    return not isinstance(values, np.ndarray) and isinstance(values, Vector)
 
 
 def initial(spec: Specification) -> Parameters:
@@ -203,6 +223,8 @@ class Smoothing:
         """Return the log prior of the parameters: the sum over learnt cells of count * log(probability)."""
         if self.cells is None:
             return 0.0
+        if kept_by_engine(values):
+            return values.sum_of_logarithms(self.cells, spec.is_learnt)
         where = spec.learnt & (self.cells > 0)
         with np.errstate(divide="ignore"):
             return float(self.cells[where] @ np.log(values[where]))
@@ -224,7 +246,11 @@ def updated(
     layout = spec.layout
     if not layout.size:
         return parameters
-    cells, totals = _cells_and_totals(spec, counts, smoothing)
+    if kept_by_engine(counts) and which is None:
+        made = counts.updated(parameters.values, before.values, smoothing.cells, spec.is_learnt)
+        return replace(parameters, values=cast(np.ndarray, made))
+    parameters, before = parameters.handed_over(), before.handed_over()
+    cells, totals = _cells_and_totals(spec, np.asarray(counts), smoothing)
     if not totals.max() < np.inf:  # NaN is not less either
         raise LearningError("The expected counts are not finite. This should not happen; please report it.")
     total = totals[layout.line_of]
@@ -244,7 +270,10 @@ def uncounted(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> 
     """Return the numbers of the lines (rows of tables, priors) that are learnt and have no counts."""
     if not spec.layout.size:
         return ()
-    totals = _cells_and_totals(spec, counts, smoothing)[1]
+    if kept_by_engine(counts):
+        totals = counts.line_sums() + _smoothed(spec, smoothing)
+    else:
+        totals = _cells_and_totals(spec, counts, smoothing)[1]
     return tuple(np.flatnonzero(_has_choice(spec) & (totals == 0)).tolist())
 
 
@@ -253,10 +282,19 @@ def unmoved(spec: Specification, one: np.ndarray, other: np.ndarray, smoothing: 
     lines = spec.layout.lines
     if not len(lines):
         return np.zeros(0, dtype=bool)
-    same = np.maximum.reduceat(np.abs(one - other), lines) <= ROUNDING
-    smoothed = 0.0 if smoothing.cells is None else np.add.reduceat(smoothing.cells, lines)
-    found: np.ndarray = _has_choice(spec) & same & (smoothed == 0)
+    if kept_by_engine(one):
+        moved = one.line_distances(other)
+    elif kept_by_engine(other):
+        moved = other.line_distances(one)
+    else:
+        moved = np.maximum.reduceat(np.abs(one - other), lines)
+    found: np.ndarray = _has_choice(spec) & (moved <= ROUNDING) & (_smoothed(spec, smoothing) == 0)
     return found
+
+
+def _smoothed(spec: Specification, smoothing: Smoothing) -> np.ndarray | float:
+    """The counts that smoothing adds to each line."""
+    return 0.0 if smoothing.cells is None else np.add.reduceat(smoothing.cells, spec.layout.lines)
 
 
 def _has_choice(spec: Specification) -> np.ndarray:

@@ -259,7 +259,7 @@ class Chained:
         found = mine.scan(values, weights)
         mine.around(found.scan, room)
         counts = rows.count(mine.alone(values))
-        out = counts.values.copy()
+        out = np.array(counts.values)
         mine.plan.layout.prior(out, mine.link.prior)[...] = found.first
         mine.plan.layout.table(out, mine.link.table)[...] = found.steps
         likelihood = float((weights * found.log_likelihood).sum())

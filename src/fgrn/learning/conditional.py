@@ -127,7 +127,7 @@ class Conditional:
         values = self.values(z)
         seen = np.where(self._free, np.maximum(values, 1e-30), values)
         known, unknown = self._known.count(seen), self._unknown.count(seen)
-        more = np.where(self._free, known.values - unknown.values, 0.0)
+        more = np.where(self._free, np.asarray(known.values) - np.asarray(unknown.values), 0.0)
         slope = more - values * np.add.reduceat(more, self._spec.layout.lines)[self._line]
         return known.log_likelihood - unknown.log_likelihood, np.where(self._free, slope, 0.0)
 

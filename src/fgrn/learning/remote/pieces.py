@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -139,7 +140,8 @@ def digests(piece: Piece) -> tuple[int, str, str]:
 
 def count_piece(mine: PieceEStep, values: np.ndarray) -> Counts:
     """Return the expected counts of a piece under these parameters."""
-    return mine.estep.count(values)
+    found = mine.estep.count(values)
+    return replace(found, values=np.asarray(found.values))  # not what an engine keeps in its place
 
 
 def recount_piece(mine: PieceEStep, began_with: np.ndarray, tables: np.ndarray) -> Counts:
