@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable, engines
 from fgrn.engines import cpu, installed_engines
-from fgrn.engines.blocks import blocks_of_rows, in_order
+from fgrn.engines.row_blocks import blocks_of_rows, in_order
 from fgrn.flow.counts import LocalEStep
 from fgrn.flow.evidence import encode
 from fgrn.flow.parameters import random_start

@@ -247,7 +247,7 @@ class BayesianNetwork(FactoredModel):
             raise TypeError(f"learn() has no setting {strange[0]!r}; it has {', '.join(OPTIONS)}, and those by name.")
         if holes != "expect":
             raise LearningError(
-                "Only the leaves of a Network can ignore their holes: here unknown values are expected."
+                "Missing values can be ignored in a Network only; for a BayesianNetwork use holes='expect'."
             )
         smoothing = settings.by_name(smoothing, self.variable) if isinstance(smoothing, Mapping) else smoothing
         patience, validation = options.get("patience"), options.get("validation")
@@ -357,7 +357,7 @@ def _causes_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
             path.append(here)
             here = next(parent for parent in parents[here] if waiting[parent])
         circle = [here, *reversed(path[path.index(here) :])]
-        raise WiringError(f"The arcs run in a circle: {shortened(circle, 12).replace(', ', ' -> ')}.")
+        raise WiringError(f"The arcs form a cycle: {shortened(circle, 12).replace(', ', ' -> ')}.")
     return free
 
 

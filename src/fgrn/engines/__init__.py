@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .blocks import blocks_of_rows, in_order, thread_count
 from .protocol import (
     BACKWARD,
     DIVERT,
@@ -29,6 +28,7 @@ from .protocol import (
     Vector,
 )
 from .registry import able, engine_names, get, installed_engines, register
+from .row_blocks import blocks_of_rows, in_order, thread_count
 from .scans import LogScan, Scan, best_path, distribution, log_scan, log_sum, logarithm
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import kernels, wide
-from .blocks import blocks_of_rows, thread_count
 from .kernels.arguments import ChainRows, ChainTables, KnownRows, StarRows, StarWork, Tapes
 from .linear import Loaded
 from .packs import Known, aligned_zeros, kernel_array, known_entries, padded
 from .protocol import Engine
 from .registry import get
+from .row_blocks import blocks_of_rows, thread_count
 from .scanners import BlockScanner
 from .scans import Scan
 from .stars import ray_of

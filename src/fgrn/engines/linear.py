@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import kernels, wide
-from .blocks import in_order, put_together, sum_of_blocks
 from .cycles import TableMessages, counts_from_messages, table_messages, transposed_tables
 from .kernels.arguments import RowBooks, ShownMessages, StarTables, Tables, Totals, Work
 from .kernels.basics import FAINT
 from .packs import aligned_zeros, load_joint, padded
 from .protocol import PARTS, Buffers, RowCounts
 from .protocol import Loaded as AnyLoaded
+from .row_blocks import in_order, put_together, sum_of_blocks
 from .stars import Ray
 
 if TYPE_CHECKING:

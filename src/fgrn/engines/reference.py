@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .blocks import blocks_of_rows, put_together, sum_of_blocks
 from .protocol import BACKWARD, FORWARD, SOURCE, Buffers, RowCounts
+from .row_blocks import blocks_of_rows, put_together, sum_of_blocks
 from .scanners import BlockScanner, scan_in_logarithms
 from .scans import distribution, log_sum, logarithm
 from .tracing import Choice, traced

@@ -59,7 +59,7 @@ def register(
     if unknown:
         raise FgrnError(f"An engine does some of {', '.join(ABILITIES)}. Got {', '.join(sorted(unknown))} instead.")
     if set(does) != set(ABILITIES) and fallback not in _entries:
-        raise FgrnError(f"The engine {name!r} leaves something to {fallback!r}, and there is no such engine.")
+        raise FgrnError(f"The engine {name!r} delegates to {fallback!r}, and there is no such engine.")
     _entries[name] = Entry(module, attribute, frozenset(does), fallback, library)
 
 

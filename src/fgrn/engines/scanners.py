@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .blocks import in_order
+from .row_blocks import in_order
 from .scans import Scan, distribution, log_scan, logarithm
 
 BLOCKS = 16

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from . import protocol
+from .factor_products import Multiplied, Product
 from .kernels.basics import (
     ALONE,
     BACKWARD,
@@ -40,7 +41,6 @@ from .kernels.basics import (
     SCATTER,
 )
 from .packs import Pack, PackPlan, Region, packed, padded
-from .products import Multiplied, Product
 from .shape import MORE_CODES, Shape
 
 if TYPE_CHECKING:

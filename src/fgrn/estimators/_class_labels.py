@@ -12,12 +12,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted, column_or_1d
 
 from ..core.exceptions import SchemaError
-from ..core.labels import MISSING, Label, is_missing_word, is_text
+from ..core.labels import Label, is_text
 from ..queries.explanation import Explanation
 from ..queries.prototypes import Prototypes
 from ..tables import frames
 from ..tables.columns import Column
 from ..tables.frames import Coded
+from ..tables.missing import MISSING, is_missing_value, is_missing_word
 from ..tables.schema import Schema
 from ..tables.table_warnings import warn_of_missing_classes
 from ._base import LatentEstimator
@@ -180,7 +181,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         values = self._unless_missing(values, name, every)
         if isinstance(values, np.ndarray) and values.dtype.kind in "Mm":
             raise ValueError("Classes are words, numbers or truth values. Got dates; turn them into words.")
-        known = _known(values)
+        known = _has_class(values)
         if known.all():
             labels = _check_y(values, estimator=self)
             check_classification_targets(labels)
@@ -190,7 +191,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
                 raise ValueError("The class of no row is known.")
             return name, np.full(len(known), every[0], dtype=every.dtype), known
         some = _check_y(
-            np.array([value for value in frames.as_list(values) if not frames.is_unknown(value)]), estimator=self
+            np.array([value for value in frames.as_list(values) if not is_missing_value(value)]), estimator=self
         )
         check_classification_targets(some)
         labels = np.full(len(known), some[0], dtype=some.dtype)
@@ -230,7 +231,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         return {**self.schema_.states, self._class_name(): self._class_labels()}
 
 
-def _known(values: Any) -> np.ndarray:
+def _has_class(values: Any) -> np.ndarray:
     """Return which rows have a class."""
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind not in "OUS":
         known: np.ndarray = values == values  # NaN is not
@@ -239,4 +240,4 @@ def _known(values: Any) -> np.ndarray:
         values = values.tolist()
     if not isinstance(values, list):
         return np.ones(1, dtype=bool)
-    return np.array([not frames.is_unknown(value) for value in values], dtype=bool)
+    return np.array([not is_missing_value(value) for value in values], dtype=bool)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.exceptions import LearningError, Remedy, TableFileError, unknown_name
-from ..core.labels import is_missing_word
 from ..core.progress import ProgressReporter, ReadingProgress
 from ..learning.encoding import (
     BySchema,
@@ -26,6 +25,7 @@ from ..learning.encoding import (
 from ..tables.columns import Column
 from ..tables.encoded import EncodedTable, Evidence
 from ..tables.frames import Coded
+from ..tables.missing import is_missing_word
 from ..tables.schema import Schema
 from ..tables.stream import stream_of
 

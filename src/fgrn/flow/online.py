@@ -66,7 +66,7 @@ class Online:
         if self.effective_size is not None:
             settings.number("effective_size", self.effective_size, LearningError)
             if not self.effective_size:
-                raise LearningError("An 'effective_size' is a number of rows, more than none. Got 0.")
+                raise LearningError("The 'effective_size' is a number of rows, more than 0. Got 0.")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Online):

@@ -24,6 +24,7 @@ from ..queries.questions import MostProbable, most_probable
 from ..queries.sampling import sampled, walked
 from ..tables import frames
 from ..tables.encoded import Evidence
+from ..tables.missing import is_missing_value
 from .blocks import SISO, Block, Diverter, Source
 from .network import Network
 
@@ -184,7 +185,7 @@ def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
         raise EvidenceError(f"it has {counted(len(values), 'row')}, the others have {rows:,}.", column=name)
     seen: set[Any] = set()
     for row, value in enumerate(values):
-        if frames.is_unknown(value):
+        if is_missing_value(value):
             raise EvidenceError("it is not known which sequence this row belongs to.", row=row, column=name)
         if row and value == values[row - 1]:
             continue
@@ -205,19 +206,22 @@ def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
 def _checked_link(net: Network, link: Sequence[str]) -> tuple[str, str]:
     """Return the names of the two ends of a link; an error unless they can be one hidden variable of two rows."""
     if isinstance(link, str) or not isinstance(link, Sequence) or len(link) != 2:
-        raise WiringError(f"'link' names two variables: what leads on, and what it is in the next row. Got {link!r}.")
+        raise WiringError(f"'link' is two names: the output of the transition, and the hidden variable. Got {link!r}.")
     output, source = (net.variable(name) for name in link)
     wiring = net._wiring
     blocks = wiring.blocks
     drives = blocks[wiring.drivers[output.name]] if output.name in wiring.drivers else None
     if not isinstance(drives, SISO) or output.name in wiring.readers:
-        raise WiringError(f"{output.name!r} must be the output of a SISO block, and read by none, to lead on.")
+        raise WiringError(
+            f"{output.name!r} is the hidden variable of the next row: it must be the output of a SISO block, and no "
+            "other block may read it."
+        )
     begins = blocks[wiring.drivers[source.name]] if source.name in wiring.drivers else None
     reads = blocks[wiring.readers[source.name]] if source.name in wiring.readers else None
     if not isinstance(begins, Source) or not isinstance(reads, Diverter) or len(reads.inputs) != 1:
         raise WiringError(f"{source.name!r} must come from a Source and be the only input of a Diverter.")
     if drives.input not in reads.outputs:
-        raise WiringError(f"The SISO block to {output.name!r} must hang on the Diverter of {source.name!r}.")
+        raise WiringError(f"The SISO block to {output.name!r} must be connected to the Diverter of {source.name!r}.")
     if output.labels != source.labels:
         raise WiringError(f"{output.name!r} and {source.name!r} are one variable in two rows, with the same states.")
     return output.name, source.name

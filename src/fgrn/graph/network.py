@@ -264,7 +264,7 @@ class Network(WiredModel, Queries):
                 "Join the variables on the loop in a product-space Diverter, which makes a tree of it."
             )
         if holes == "ignore" and plan.is_factor.any():
-            raise LearningError('Only the leaves of a Network can ignore their holes; with Factors use holes="expect".')
+            raise LearningError('Missing values can be ignored only in a network without Factors; use holes="expect".')
         table = self._table(plan, data, weights, executor)
         if online is not None and (
             rule.starts > 1 or rule.accelerate or checkpoint is not None or rule.batch_size or validation is not None

@@ -234,7 +234,7 @@ def layers_of(wiring: Wiring) -> tuple[tuple[str, ...], ...]:
             layer_of_edge[variable.name] = done[number]
             pending.append(variable.name)
     if len(done) < len(wiring.blocks):
-        raise WiringError("The arrows of this network run in a circle, so that it has no layers.")
+        raise WiringError("The arrows of this network form a cycle, so that it has no layers.")
     layers: dict[int, list[str]] = {}
     for number, block in enumerate(wiring.blocks):
         if isinstance(block, SISO):

@@ -29,6 +29,7 @@ from ..tables import distinct, frames, table_warnings
 from ..tables.columns import STOP_AT_UNSEEN
 from ..tables.disk import Disk, unnamed, write_at
 from ..tables.encoded import EncodedTable, Evidence, Variables, column_of_each, is_weight
+from ..tables.missing import is_missing_value
 
 if TYPE_CHECKING:
     from ..core.progress import ProgressReporter
@@ -245,7 +246,7 @@ def _weights(stream: Stream, batch: Batch, column: Any, name: str) -> tuple[np.n
     out = np.zeros(len(batch.numbers))
     for row, value in enumerate(values) if not frames.is_numbers(column) else ():
         try:
-            out[row] = np.nan if frames.is_unknown(value) else float(value)
+            out[row] = np.nan if is_missing_value(value) else float(value)
         except (TypeError, ValueError):
             out[row] = np.nan
     if frames.is_numbers(column):

@@ -16,6 +16,7 @@ from ..core.exceptions import EvidenceError, FgrnWarning, counted, shortened, wa
 from ..core.labels import Label, named
 from ..core.settings import Name
 from ..tables import frames
+from ..tables.missing import is_missing_value
 from . import explanation
 from .completion import completed
 
@@ -201,7 +202,7 @@ def _only_value(name: Name, column: Any) -> Any:
 
 
 def _is_open(value: Any) -> bool:
-    return bool(value.unknown[0]) if isinstance(value, frames.Coded) else frames.is_unknown(value)
+    return bool(value.unknown[0]) if isinstance(value, frames.Coded) else is_missing_value(value)
 
 
 def _where(value: Any, shown: np.ndarray) -> Any:

@@ -83,7 +83,7 @@ def _blocks_in_order(plan: Plan) -> list[tuple[str, int]]:
             missing = [drives[e] for e in reads[stack[-1]] if e in drives and drives[e] not in order]
             if missing:
                 if len(stack) > len(reads):
-                    raise FgrnError("The causes of this network go round in a circle, so that no row can be drawn.")
+                    raise FgrnError("The arrows of this network form a cycle, so that no row can be drawn.")
                 stack.extend(missing[:1])
             else:
                 order.setdefault(stack.pop())
