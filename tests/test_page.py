@@ -1,4 +1,4 @@
-"""Pages of `fgrn.explore`: what is written, and what is refused. See test_page_browser for what they do."""
+"""Pages of `fgrn.explore`: what is written, and what is refused. What they do is in the other test_page files."""
 
 from __future__ import annotations
 

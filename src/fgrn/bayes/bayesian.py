@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from .. import engines
 from ..core import settings
+from ..core.digests import digest
 from ..core.distributions import normalised_rows
 from ..core.exceptions import (
     LearningError,
@@ -32,8 +33,10 @@ from ..flow.tally import Tally
 from ..learning import checkpoints
 from ..learning.encoding import checked_weight_name, rows_of_source, table_elsewhere
 from ..learning.learn import Training, estep_over
+from ..learning.validation import check_patience, split_off
 from ..queries.sampling import draw_states
 from ..tables import frames
+from ..tables.encoded import EncodedTable
 from .document import Document
 from .factored import FactoredModel, checked_variables, variables_of
 from .realisation import ScopedTable, shape_of
@@ -42,7 +45,10 @@ Arcs = Mapping[str, Sequence[str]] | Iterable[tuple[str, str]]
 """The parents of each variable that has some, or pairs (parent, child)."""
 
 
-OPTIONS = ("accelerate", "cycle_tolerance", "hold", "engine", "threads", "merge", "online")
+OPTIONS = (
+    "accelerate", "batch_size", "cycle_tolerance", "engine", "hold", "merge", "online", "patience", "step", "threads",
+    "validation",
+)  # fmt: skip
 """What `learn` hands on to `Network.learn`."""
 
 
@@ -233,7 +239,8 @@ class BayesianNetwork(FactoredModel):
         """Learn the tables by maximum likelihood (EM); values may be missing or soft, and variables hidden.
 
         Rows in which everything is known are counted in one pass, and no junction tree is needed. Other options are
-        those of `Network.learn`: accelerate, cycle_tolerance, hold, engine, threads, merge, online.
+        those of `Network.learn`: accelerate, batch_size, cycle_tolerance, engine, hold, merge, online, patience, step,
+        threads, validation.
         """
         strange = [name for name in options if name not in OPTIONS]
         if strange:
@@ -243,14 +250,19 @@ class BayesianNetwork(FactoredModel):
                 "Missing values can be ignored in a Network only; for a BayesianNetwork use holes='expect'."
             )
         smoothing = settings.by_name(smoothing, self.variable) if isinstance(smoothing, Mapping) else smoothing
+        patience, validation = options.get("patience"), options.get("validation")
+        check_patience(patience, validation)
         elsewhere = table_elsewhere(self, data, weights, executor)
         table = encode(self, self._checked(data), weights) if elsewhere is None else elsewhere
-        if not options.get("online") and table.rows and len(table.columns) == len(self._variables) and table.complete:
+        kept_back = None
+        if not options.get("online") and self._is_complete(table):
+            table, kept_back = split_off(table, validation, seed, self._encoded)
+        if not options.get("online") and self._is_complete(table) and (not kept_back or self._is_complete(kept_back)):
             settings.choice("engine", options.get("engine", "auto"), ("auto", *engines.engine_names()))
             settings.choice("merge", options.get("merge"), (True, False, None))
             rule = em.Rule(
                 epochs, cycles, tolerance, options.get("cycle_tolerance", 1e-10), starts, seed,
-                options.get("accelerate", False),
+                options.get("accelerate", False), options.get("batch_size"), options.get("step"), patience,
             )  # fmt: skip
             spec = (
                 self._spec
@@ -260,9 +272,12 @@ class BayesianNetwork(FactoredModel):
             cells = self._cells()
             structure = self.names, self.labels, cells
             training = Training(self, structure, spec, table, rule, smoothing, holes, watch)
-            estep = table.estep(partial(estep_over, partial(Tally, spec.layout, cells), None))
+            over = partial(estep_over, partial(Tally, spec.layout, cells), None)
+            estep, held_out = table.estep(over), None if kept_back is None else kept_back.estep(over)
             with checkpoints.stage_journal(checkpoint, every, resume) as journal:
-                self._parameters, history, record = training.run(estep, self._parameters, journal)
+                told = {} if kept_back is None else {"validation": digest(kept_back.digests())}
+                learnt = training.run(estep, self._parameters, journal, None, held_out, **told)
+            self._parameters, history, record = learnt
             self._trained += (record,)
             return history
         network = self._tree_network()
@@ -273,6 +288,15 @@ class BayesianNetwork(FactoredModel):
         self._parameters = network._parameters
         self._trained += network._trained[-1:]
         return history
+
+    def _encoded(self, data: Any) -> EncodedTable:
+        """The rows of a table as codes, wherever they are."""
+        elsewhere = table_elsewhere(self, data, None)
+        return encode(self, self._checked(data)) if elsewhere is None else elsewhere
+
+    def _is_complete(self, table: EncodedTable) -> bool:
+        """Whether every row knows the state of every variable."""
+        return bool(table.rows) and len(table.columns) == len(self._variables) and table.complete
 
     def _cells(self) -> list[tuple[int, list[int], list[int]]]:
         """Return every table with its variables and their sizes."""

@@ -6,7 +6,7 @@ of the rows, so that the result is the same to the last bit on any number of thr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -39,6 +39,11 @@ class Counts:
         return Counts(
             self.values + other.values, self.log_likelihood + other.log_likelihood, self.weight + other.weight
         )
+
+
+def decayed(running: np.ndarray | None, fresh: np.ndarray, step: float) -> np.ndarray:
+    """Counts among which earlier ones decay: (1 - step) * running + step * fresh. The step 1 forgets all of them."""
+    return fresh if step == 1.0 or running is None else (1 - step) * running + step * fresh
 
 
 class CountingMethod(NamedTuple):
@@ -117,6 +122,13 @@ class LocalEStep:
         """Return a function from tables to expected counts, with the messages held as they are under `values`."""
         recount = self._whole.load(values).recounting(self.hold, self.expect)
         return lambda tables: self._checked(recount(tables))
+
+    def batches(self, size: int, seed: int) -> Sequence[LocalEStep]:
+        """See `EStep`."""
+        rows = self._rows
+        if rows.rows <= size:
+            return [self]
+        return [replace(self, evidence=part, merge=False) for part in rows.in_batches(size, seed)]
 
     def _checked(self, found: RowCounts) -> Counts:
         """Return the counts of all rows, or raise if some are impossible."""

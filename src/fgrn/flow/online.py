@@ -27,7 +27,7 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import LearningError
 from ..plan.plan import Layout, Plan
-from .counts import CountingMethod, Counts
+from .counts import CountingMethod, Counts, decayed
 from .em import EStep
 from .parameters import Smoothing
 
@@ -88,8 +88,7 @@ class Online:
     def blended(self, counts: Counts) -> np.ndarray:
         """Return the running counts per row, updated by those of a batch."""
         fresh = np.asarray(counts.values) / counts.weight
-        step = self.step(counts.weight)
-        return fresh if step == 1.0 else (1 - step) * self.running + step * fresh
+        return decayed(self.running, fresh, self.step(counts.weight))
 
     def closed(self, running: np.ndarray, weight: float) -> None:
         """Update the running counts by a batch."""
@@ -165,6 +164,10 @@ class Decayed:
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """See `EStep`."""
         raise LearningError("Batches that are seen once are learnt with cycles=1: earlier messages are not held.")
+
+    def batches(self, size: int, seed: int) -> Sequence[EStep]:
+        """See `EStep`."""
+        raise LearningError("A batch that is seen once is not cut into batches: leave out batch_size.")
 
     def close(self) -> None:
         """Update the running counts by the batch, after its last epoch."""

@@ -10,7 +10,7 @@ network of the same structure:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -251,6 +251,10 @@ class Chained:
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """Raise an error: a chain is learnt with one cycle."""
         raise LearningError("A chain is learnt with cycles=1.")
+
+    def batches(self, size: int, seed: int) -> Sequence[Chained]:
+        """See `EStep`."""
+        raise LearningError("The rows of a chain follow each other, and have no batches: leave out batch_size.")
 
     def count(self, values: np.ndarray) -> Counts:
         """Return the expected counts under these parameters."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -62,6 +62,12 @@ class Tally:
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """See `EStep`: counts of complete data do not depend on the tables."""
         return self.count
+
+    def batches(self, size: int, seed: int) -> Sequence[Tally]:
+        """See `EStep`."""
+        if self.evidence.rows <= size:
+            return [self]
+        return [replace(self, evidence=part) for part in self.evidence.in_batches(size, seed)]
 
     def _refuse(self, values: np.ndarray) -> None:
         """Raise an error that names the rows that are impossible under the tables."""

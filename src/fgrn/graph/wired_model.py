@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from .wiring import Wiring
 
 class WiredModel:
     """Blocks joined to a graph, their parameters, the record of learning, and the plans that engines run."""
+
+    _cannot: ClassVar[Mapping[str, str]] = {}
+    """What a network of another kind cannot do, and why, in words."""
 
     def __init__(self, blocks: Iterable[Block]) -> None:
         if isinstance(blocks, (Source, Factor, SISO, Diverter)) or not isinstance(blocks, Iterable):
@@ -182,3 +185,15 @@ class WiredModel:
             return (self._rounds_needed(plan) if plan.is_tree and rest == 0 else 500), rest
         settings.whole("rounds", rounds, 0)
         return rounds, rest
+
+    def _require(self, ability: str, kind: type[FgrnError] = FgrnError) -> None:
+        """Refuse what a network of this kind cannot do."""
+        if ability in self._cannot:
+            raise kind(self._cannot[ability])
+
+    def _paused(self, paused: Collection[Name]) -> tuple[str, ...]:
+        """The outputs of SISO blocks that pause, by name."""
+        found = settings.variable_names("paused", paused, own=self.variable)
+        if found:
+            self._require("pauses")
+        return tuple(found)

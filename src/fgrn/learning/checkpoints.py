@@ -85,6 +85,8 @@ class Stage:
 
 def _objective(start: Start) -> float:
     """Return the objective of a start's current parameters if known, else of those before the last update."""
+    if start.final is None and start.validations:
+        return max(start.validations)
     return start.objectives[-1] if start.final is None else start.final
 
 

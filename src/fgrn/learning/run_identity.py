@@ -17,7 +17,7 @@ from ..tables.encoded import EncodedTable
 MAY_GROW = ("epochs", "starts")
 """Settings that may be raised when learning goes on: what was learnt so far is a part of the longer run."""
 
-ADDED_LATER = {"accelerate": False}
+ADDED_LATER = {"accelerate": False, "batch_size": None, "step": None, "patience": None}
 """Settings that older checkpoints do not name, and what they were."""
 
 DIGESTS = {
@@ -25,6 +25,7 @@ DIGESTS = {
     "names": "the columns differ",
     "values": "the values of the table differ",
     "weights": "the weights of the rows differ",
+    "validation": "the rows kept back differ",
     "pieces": "the rows are in other pieces on a cluster, or were on one machine, so that sums are rounded otherwise",
 }
 """What is compared without being kept."""
@@ -62,15 +63,16 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return the differences between two runs, in words; none if one can continue the other."""
     found = []
     apart = before.get("pieces") != now.get("pieces")  # then digests of values differ, whether values do or not
+    may_grow = MAY_GROW if now.get("batch_size") is None else ("starts",)  # steps of batches depend on all epochs
     for name in dict.fromkeys([*now, *before]):
         if apart and name in ("values", "weights"):
             continue
         was, is_now = (one.get(name, ADDED_LATER.get(name)) for one in (before, now))
-        has_grown = name in MAY_GROW and type(was) is type(is_now) is int and was < is_now
+        has_grown = name in may_grow and type(was) is type(is_now) is int and was < is_now
         if was == is_now or has_grown:
             continue
         told = f"{name!r} was {was!r} and is {is_now!r}"
-        found.append(DIGESTS[name] if name in DIGESTS else told + (", and may grow only" if name in MAY_GROW else ""))
+        found.append(DIGESTS[name] if name in DIGESTS else told + (", and may grow only" if name in may_grow else ""))
     return found
 
 
@@ -78,6 +80,8 @@ def _as_json(value: Any) -> Any:
     """Return a setting as a JSON value."""
     if isinstance(value, Mapping):
         return {str(key): _as_json(one) for key, one in value.items()}
+    if isinstance(value, tuple):
+        return [_as_json(one) for one in value]
     return value.item() if isinstance(value, np.generic) else value
 
 

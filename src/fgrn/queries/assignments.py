@@ -75,6 +75,15 @@ class Assignments:
                 codes.append(states[:, edges])
         return np.concatenate(codes)
 
+    def multiplications(self, direct: bool) -> int:
+        """The multiplications that all messages take, with the linear cascade or by the bare product rule."""
+        from ..engines.reference import Reference
+
+        engine = Reference(direct=direct)
+        prepared = engine.prepare(self.plan, self.programs, self.programs.everything, self.evidence)
+        prepared.load(self.values).propagate(["marginal"])
+        return engine.multiplications
+
     def _refuse(self, impossible: np.ndarray) -> None:
         """Raise an error for impossible rows, which says which values cannot occur together."""
         try:

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, Protocol, Self
 
 import numpy as np
@@ -33,6 +34,9 @@ SOFT = -2
 
 ROWS_TO_CHECK = 2**20
 """Rows that are checked at a time, so that this takes next to no memory."""
+
+ROWS_OF_BATCHES = 2
+"""Part of the seed by which rows are put into batches."""
 
 MOST_WEIGHT = 1e100
 """Sums of larger row weights could overflow."""
@@ -270,6 +274,15 @@ class Evidence(EncodedTable):
             codes, self.soft[rows], self.slot, self.soft_offset, self.log_scale[rows], begins,
             columns=self.columns, row_weights=self.row_weights[rows],
         )  # fmt: skip
+
+    def in_batches(self, size: int, seed: int) -> list[Evidence]:
+        """All rows in batches of at most `size`, nearly equal: drawn at random, on disk as they follow each other."""
+        count = -(-self.rows // size)
+        ends = [self.rows * number // count for number in range(count + 1)]
+        order = None if self.disk is not None else np.random.default_rng((seed, ROWS_OF_BATCHES)).permutation(self.rows)
+        parts = (slice(first, last) for first, last in pairwise(ends))
+        found = (self.take(part if order is None else np.sort(order[part])) for part in parts)
+        return [replace(one, disk=self.disk) for one in found]
 
     def release(self) -> None:
         """Free the memory that rows on disk take."""
