@@ -299,6 +299,16 @@ def test_paused_blocks_cut_learning_and_keep_their_tables(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_rounds_where_a_paused_block_leaves_no_diverter(engine: str) -> None:
+    S, M, Y = Variable("S", 2), Variable("M", 2), Variable("Y", 2)
+    net = Network([
+        Source(S, prior=[0.25, 0.75]), SISO(S, M, table=[[0.5, 0.5], [0.0, 1.0]]), SISO(M, Y, table=np.eye(2)),
+    ])  # fmt: skip
+    found = net.propagate({"Y": [0]}, schedule="rounds", paused=["Y"], engine=engine)
+    np.testing.assert_allclose(found.marginal("M"), [[0.125, 0.875]])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_rounds_on_a_ring_that_a_paused_block_cuts(engine: str) -> None:
     rng = np.random.default_rng(2)
     variables = [Variable(f"v{i}", 2) for i in range(6)]

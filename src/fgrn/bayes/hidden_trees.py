@@ -17,6 +17,7 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import WiringError, unknown_name
 from ..core.settings import Name
+from ..core.tree_centre import neighbours_of, tree_centre
 from ..core.variable import Variable
 from ..graph.blocks import SISO, Block, Diverter, Source
 from ..graph.network import Network
@@ -79,7 +80,7 @@ def hidden_tree(
     )
     rate = penalty_rate(0.0 if penalty is None else penalty, table.evidence.weight)
     edges = heaviest_forest(score_of_edges(pairs, rate))
-    start = centre(edges, len(sizes)) if top is None else table.names.index(top)
+    start = tree_centre(neighbours_of(edges, len(sizes))) if top is None else table.names.index(top)
     parents = parents_from(edges, len(sizes), start)
     parents = [start if parent < 0 and node != start else parent for node, parent in enumerate(parents)]
     return _network(table.blank.variables, count, parents, _starts(table, sizes, count, parents, seed))
@@ -113,30 +114,6 @@ def _states_of_hidden(hidden: int | Mapping[str, int], names: Sequence[str]) -> 
     for name in names:
         settings.whole(f"hidden[{name!r}]", named[name], 1, WiringError)
     return [int(named[name]) for name in names]
-
-
-def centre(edges: Sequence[tuple[int, int]], count: int) -> int:
-    """The node of the first tree from which its farthest node is nearest."""
-    near: list[list[int]] = [[] for _ in range(count)]
-    for one, other in edges:
-        near[one].append(other)
-        near[other].append(one)
-
-    def distances(first: int) -> dict[int, int]:
-        found = {first: 0}
-        line = [first]
-        for here in line:
-            for other in near[here]:
-                if other not in found:
-                    found[other] = found[here] + 1
-                    line.append(other)
-        return found
-
-    one = max(distances(0).items(), key=lambda item: item[1])[0]
-    from_one = distances(one)
-    other = max(from_one.items(), key=lambda item: item[1])[0]
-    from_other = distances(other)
-    return min(from_one, key=lambda node: (max(from_one[node], from_other[node]), node))
 
 
 def _starts(

@@ -17,6 +17,7 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import EvidenceError, LearningError, Remedy, SchemaError, unknown_name
 from ..core.settings import Name
+from ..core.tree_centre import neighbours_of
 from ..core.variable import Variable
 from ..flow import em
 from ..flow.evidence import encode
@@ -393,10 +394,7 @@ def heaviest_forest(score: np.ndarray) -> list[tuple[int, int]]:
 
 def parents_from(edges: Sequence[tuple[int, int]], count: int, root: int) -> list[int]:
     """Return the parent of every node, -1 for roots: the given root, and the first node of every other tree."""
-    neighbours: list[list[int]] = [[] for _ in range(count)]
-    for one, other in edges:
-        neighbours[one].append(other)
-        neighbours[other].append(one)
+    neighbours = neighbours_of(edges, count)
     parents = [-2] * count
     for start in (root, *range(count)):
         if parents[start] != -2:

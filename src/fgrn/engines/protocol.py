@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..tables.encoded import Evidence
 
 SOURCE, FORWARD, BACKWARD, DIVERT = range(4)
-"""The kinds of step in a Program, as `fgrn.plan.plan` numbers them."""
+"""The kinds of step in a Program, as `fgrn.plan.block_kinds` numbers them."""
 
 
 PARTS = ("forward", "backward", "marginal", "likelihood", "known")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .protocol import BACKWARD, FORWARD, SOURCE, Buffers, RowCounts
+from .protocol import BACKWARD, DIVERT, FORWARD, SOURCE, Buffers, RowCounts
 from .row_blocks import blocks_of_rows, put_together, sum_of_blocks
 from .scanners import BlockScanner, scan_in_logarithms
 from .scans import distribution, log_sum, logarithm
@@ -259,17 +259,7 @@ class State:
             # a sum over all states of something unknown is one; the largest of them has to be found
             self._write_backward(int(edge), 0.0, np.full(self.evidence.rows, self.engine.largest))
         for kind, block, first, last in program.steps.tolist():
-            if kind == SOURCE:
-                edge = int(self.plan.source_edge[block])
-                self.forward[:, self.plan.columns(edge)] = logarithm(self.plan.source_values(self.values, block))
-                self.known_forward[:, edge] = self.plan.is_factor[block]
-            elif kind == FORWARD:
-                self._siso_forward(block)
-            elif kind == BACKWARD:
-                edge = int(self.plan.siso_input[block])
-                self._write_backward(edge, *self._siso_backward(block))
-            else:
-                self._divert(block, program.targets[first:last].tolist(), program.gathered)
+            STEPS[kind](self, block, program.targets[first:last].tolist(), program.gathered)
 
     def into_reader(self, edge: int) -> np.ndarray:
         """Return the message to the block that reads an edge: forward times the evidence on it."""
@@ -317,6 +307,11 @@ class State:
         """Return the logarithms of the table of a SISO."""
         return logarithm(self.plan.layout.table(self.values, int(self.plan.siso_table[siso])))
 
+    def _source(self, source: int) -> None:
+        edge = int(self.plan.source_edge[source])
+        self.forward[:, self.plan.columns(edge)] = logarithm(self.plan.source_values(self.values, source))
+        self.known_forward[:, edge] = self.plan.is_factor[source]
+
     def _siso_forward(self, siso: int) -> None:
         source, target = int(self.plan.siso_input[siso]), int(self.plan.siso_output[siso])
         table, message = self.table(siso), self.into_reader(source)
@@ -324,7 +319,10 @@ class State:
         self.forward[:, self.plan.columns(target)] = self.engine.total(message[:, :, None] + table[None], axis=1)
         self.known_forward[:, target] = self.old_known_forward[:, source] | self.evidence.known(source)
 
-    def _siso_backward(self, siso: int) -> tuple[np.ndarray, np.ndarray]:
+    def _siso_backward(self, siso: int) -> None:
+        self._write_backward(int(self.plan.siso_input[siso]), *self._to_input(siso))
+
+    def _to_input(self, siso: int) -> tuple[np.ndarray, np.ndarray]:
         """Compute the message to the input of a SISO; ones in rows that have no evidence behind it."""
         output = int(self.plan.siso_output[siso])
         table = self.table(siso)
@@ -381,7 +379,7 @@ class State:
         self.old_known_backward[:, output] = known
         if output in self.soft:
             self.old_backward[:, self.plan.columns(output)] = self.soft[output]
-        return self._siso_backward(siso)
+        return self._to_input(siso)
 
     def _cascade(self, incoming: list[np.ndarray], carries: list[np.ndarray], positions: list[int]) -> list[np.ndarray]:
         """Multiply all messages but one, for each position, by the paper's linear double cascade, without division."""
@@ -421,3 +419,12 @@ class State:
                 product = product + incoming[leg]
             products.append(product)
         return products
+
+
+STEPS: dict[int, Callable[[State, int, list[int], np.ndarray], None]] = {
+    SOURCE: lambda state, source, legs, gathered: state._source(source),
+    FORWARD: lambda state, siso, legs, gathered: state._siso_forward(siso),
+    BACKWARD: lambda state, siso, legs, gathered: state._siso_backward(siso),
+    DIVERT: State._divert,
+}
+"""The function for each kind of step: of the state, the number of the block, and the legs and leaves of a Diverter."""

@@ -6,6 +6,7 @@ the kernels look nothing up. Messages are in a workspace with one row per row of
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -269,12 +270,7 @@ class _Writer:
             self._put(LEAVES, at, region.states, known, number, region.start, region.stride, shifts)
             shifts += region.rows
         for kind, block, first, last in self.program.steps.tolist():
-            if kind == protocol.SOURCE:
-                self._source(block)
-            elif kind in (protocol.FORWARD, protocol.BACKWARD):
-                self._siso(block, forward=kind == protocol.FORWARD)
-            else:
-                self._divert(block, self.program.targets[first:last].tolist())
+            STEPS[kind](self, block, self.program.targets[first:last].tolist())
         for edge, _ in self.program.roots.tolist():
             place = (tape.forward_at[edge], tape.backward_at[edge], plan.cardinality[edge])
             self._put(MEET, *place, self._known_backward(edge))
@@ -421,3 +417,12 @@ class _Writer:
             if edge not in self.read_by_diverter:
                 place = (tape.forward_at[edge], tape.backward_at[edge], plan.cardinality[edge])
                 self._put(LONE_SOURCE, *place, plan.source_at[source])
+
+
+STEPS: dict[int, Callable[[_Writer, int, list[int]], None]] = {
+    protocol.SOURCE: lambda writer, source, legs: writer._source(source),
+    protocol.FORWARD: lambda writer, siso, legs: writer._siso(siso, forward=True),
+    protocol.BACKWARD: lambda writer, siso, legs: writer._siso(siso, forward=False),
+    protocol.DIVERT: _Writer._divert,
+}
+"""The function that writes the operations of each kind of step, given the number of the block and a Diverter's legs."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .protocol import DIVERT, FORWARD
+from .protocol import DIVERT, FORWARD, SOURCE
 
 if TYPE_CHECKING:
     from .reference import State
@@ -29,14 +29,14 @@ def traced(state: State, which: np.ndarray, choose: Choice) -> np.ndarray:
     plan = state.plan
     codes = np.full((len(which), plan.edges), -1, dtype=np.int64)
     for kind, block, parent in plan.order:
-        if kind == DIVERT:
-            _at_diverter(state, block, parent, which, choose, codes)
-        elif kind == FORWARD:
-            _at_siso(state, block, parent, which, choose, codes)
-        elif parent < 0:  # a Source with nothing but its variable
-            edge = int(plan.source_edge[block])
-            codes[:, edge] = choose(state.belief(edge)[which])
+        CHOICES[kind](state, block, parent, which, choose, codes)
     return codes
+
+
+def _at_source(state: State, source: int, parent: int, which: np.ndarray, choose: Choice, codes: np.ndarray) -> None:
+    if parent < 0:  # nothing else is connected to it
+        edge = int(state.plan.source_edge[source])
+        codes[:, edge] = choose(state.belief(edge)[which])
 
 
 def _at_siso(state: State, siso: int, parent: int, which: np.ndarray, choose: Choice, codes: np.ndarray) -> None:
@@ -80,3 +80,7 @@ def _at_diverter(
         if edge != parent:
             index = plan.leg_index(diverter, leg)
             codes[:, edge] = chosen if index is None else index[chosen]
+
+
+CHOICES = {SOURCE: _at_source, FORWARD: _at_siso, DIVERT: _at_diverter}
+"""The function that chooses the states at each kind of block, given that of the edge towards the root."""

@@ -17,7 +17,7 @@ from ..flow.parameters import Parameters, free_parameters, initial
 from ..plan.plan import Plan
 from ..plan.schedule import MOST_PROGRAMS, Programs, special_edges
 from ..tables.encoded import EncodedTable
-from .blocks import SISO, Block, Diverter, Factor, Source, line
+from .blocks import SISO, Block, Diverter, Factor, Source
 from .supervisor import layers_of, make_plan, specification_of
 from .wiring import Wiring
 
@@ -136,7 +136,7 @@ class WiredModel:
         lines = [
             f"Network of {counted(len(self.variables), 'variable')} and {counted(len(self.blocks), 'block')}, {shape}"
         ]
-        lines += [f"  {line(block)}" for block in self.blocks[:40]]
+        lines += [f"  {block._line}" for block in self.blocks[:40]]
         if len(self.blocks) > 40:
             lines.append(f"  ... {counted(len(self.blocks) - 40, 'more block')}")
         return "\n".join(map(visible, lines))

@@ -12,7 +12,8 @@ from ..core.exceptions import FgrnError
 from ..core.variable import Variable
 from ..graph.chain import Chain
 from ..graph.network import Network
-from ..plan.plan import Message, Plan
+from ..plan.block_kinds import Message
+from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from .card_layout import CARD, graph_view, shown_variables, states_as_json
 from .estimator_view import estimator_text

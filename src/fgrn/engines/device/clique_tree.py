@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...core.tree_centre import tree_centre
+
 if TYPE_CHECKING:
     from ...plan.plan import Plan
 
@@ -132,16 +134,14 @@ def _rooted(
     for number, (one, other, _) in enumerate(between):
         near[one.clique].append((other.clique, number))
         near[other.clique].append((one.clique, number))
+    cliques = [[there for there, _ in links_of] for links_of in near]
     depth = np.full(len(sizes), -1)
     links: dict[int, CliqueLink] = {}
     roots = []
     for first in range(len(sizes)):
         if depth[first] >= 0:
             continue
-        a, _ = _farthest(near, first)
-        b, from_a = _farthest(near, a)
-        _, from_b = _farthest(near, b)
-        root = min(from_a, key=lambda one: max(from_a[one], from_b[one]))
+        root = tree_centre(cliques, first)
         roots.append(root)
         depth[root] = 0
         reached = [root]
@@ -156,15 +156,3 @@ def _rooted(
                     )
                     reached.append(there)
     return CliqueTree(sizes, depth, links, leaves, home, roots)
-
-
-def _farthest(near: list[list[tuple[int, int]]], first: int) -> tuple[int, dict[int, int]]:
-    """The clique farthest away, and the distance of each that can be reached."""
-    distance = {first: 0}
-    reached = [first]
-    for here in reached:
-        for there, _ in near[here]:
-            if there not in distance:
-                distance[there] = distance[here] + 1
-                reached.append(there)
-    return reached[-1], distance
