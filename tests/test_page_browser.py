@@ -417,6 +417,16 @@ def test_the_form_sets_values(page: Open, survey: tuple[Any, Any]) -> None:
     assert opened.evidence == {}
 
 
+def test_the_row_of_a_network_is_a_form_when_it_is_opened(page: Open) -> None:
+    model = chest()
+    opened, names = page(model), list(model.names)
+    assert opened.tab.locator(".form").count() == 0
+    opened.tab.locator(".row summary").click()
+    opened.tab.get_by_role("combobox", name="smoke", exact=True).select_option("yes")
+    opened.wait()
+    assert opened.evidence == {names.index("smoke"): [1, 0]}
+
+
 # Share
 
 

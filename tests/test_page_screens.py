@@ -82,10 +82,14 @@ def test_nothing_overlaps_and_everything_is_in_reach(page: Open, options: dict[s
         for button in opened.tab.locator("header button, .zoom button").all():
             box = button.bounding_box()
             assert box and box["x"] >= 0 and box["x"] + box["width"] <= opened.tab.viewport_size["width"]
-    paper, ink = (opened.tab.evaluate(f"getComputedStyle(document.body).{one}") for one in ("backgroundColor", "color"))
     dark = options.get("color_scheme") == "dark"
-    assert (sum(map(int, paper[4:-1].split(", "))) < 200) == dark
-    assert (sum(map(int, ink[4:-1].split(", "))) > 400) == dark
+    for turned in (dark, not dark):  # as the system has it, then by the button
+        colours = (
+            opened.tab.evaluate(f"getComputedStyle(document.body).{one}") for one in ("backgroundColor", "color")
+        )
+        paper, ink = (sum(map(int, colour[4:-1].split(", "))) for colour in colours)
+        assert (paper < 200, ink > 400) == (turned, turned)
+        opened.tab.get_by_role("button", name="Light or dark").click()
 
 
 def test_a_finger_sets_evidence_on_a_phone(page: Open) -> None:

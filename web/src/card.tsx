@@ -2,7 +2,7 @@
 
 import { Component } from "preact";
 import { kindOf, observed } from "./evidence";
-import { fitted, percent } from "./format";
+import { differ, fitted, percent } from "./format";
 import { text } from "./text";
 import type { CardPlace, Document, Weights } from "./protocol";
 import { STILL, type Viewport } from "./viewport";
@@ -28,11 +28,10 @@ export class Card extends Component<Props> {
   private pressed: { state: number; x: number; y: number; left: number; width: number; moved: boolean } | null = null;
 
   override shouldComponentUpdate(next: Props): boolean {
-    const now = this.props as unknown as Record<string, unknown>;
-    return Object.entries(next).some(([key, value]) => now[key] !== value);
+    return differ(this.props, next);
   }
 
-  private press = (state: number, event: PointerEvent): void => {
+  readonly press = (state: number, event: PointerEvent): void => {
     if (event.button !== 0) return;
     event.stopPropagation();
     const row = event.currentTarget as SVGGElement;
@@ -41,7 +40,7 @@ export class Card extends Component<Props> {
     this.pressed = { state, x: event.clientX, y: event.clientY, left: box.left, width: box.width, moved: false };
   };
 
-  private drag = (event: PointerEvent): void => {
+  readonly drag = (event: PointerEvent): void => {
     const { pressed } = this;
     if (!pressed) return;
     const [dx, dy] = [Math.abs(event.clientX - pressed.x), Math.abs(event.clientY - pressed.y)];
@@ -57,7 +56,7 @@ export class Card extends Component<Props> {
     this.props.store.drag(this.props.variable, pressed.state, Math.round(share * 100) / 100);
   };
 
-  private release = (event: PointerEvent): void => {
+  readonly release = (event: PointerEvent): void => {
     const { pressed } = this;
     const { store, variable } = this.props;
     this.pressed = null;
@@ -68,7 +67,7 @@ export class Card extends Component<Props> {
     else store.toggle(variable, pressed.state);
   };
 
-  private cancel = (): void => {
+  readonly cancel = (): void => {
     if (this.pressed?.moved) this.props.store.drop();
     this.pressed = null;
   };
@@ -117,31 +116,68 @@ export class Card extends Component<Props> {
     const share = beliefs ? beliefs[state] : null;
     const full = size.width - 2 * INSET;
     const own = kind === "value" ? (observed(weights) === state ? "on" : "other") : weights?.[state] === 0 ? "off" : kind === "soft" ? "soft" : "";
+    const moved = before && share !== null && Math.abs(before[state] - share) > 5e-4;
+    return (
+      <StateRow
+        key={state}
+        card={this}
+        title={variable.title}
+        name={variable.states[state]}
+        state={state}
+        size={size}
+        said={share === null ? "–" : percent(share)}
+        bar={halves((share ?? 0) * full)}
+        ghost={moved ? halves(before[state] * full) : -1}
+        own={share === null && own === "on" ? "" : own}
+        focused={focus === state}
+      />
+    );
+  }
+}
+
+interface RowProps {
+  card: Card;
+  title: string;
+  name: string;
+  state: number;
+  size: Document["card"];
+  said: string;
+  bar: number; // its length in pixels
+  ghost: number; // where the bar ended before, or -1
+  own: "" | "on" | "off" | "soft" | "other"; // what the evidence says of this state
+  focused: boolean;
+}
+
+/** One state of a card. What a person would not see change is not drawn again: with a click the bars of all cards move a little. */
+class StateRow extends Component<RowProps> {
+  override shouldComponentUpdate(next: RowProps): boolean {
+    return differ(this.props, next);
+  }
+
+  private press = (event: PointerEvent): void => this.props.card.press(this.props.state, event);
+
+  override render({ card, title, name, state, size, said, bar, ghost, own, focused }: RowProps) {
     const known = { on: text.observedState, off: text.excludedState, soft: text.softState, other: "", "": "" }[own];
-    const said = share === null ? "–" : percent(share);
-    const label = fitted(variable.states[state], full - 58, 12);
-    const top = size.head + state * size.row;
+    const full = size.width - 2 * INSET;
+    const label = fitted(name, full - 58, 12);
     return (
       <g
-        key={state}
-        class={`state ${share === null && own === "on" ? "" : own}`}
-        transform={`translate(${INSET} ${top})`}
+        class={`state ${own}`}
+        transform={`translate(${INSET} ${size.head + state * size.row})`}
         role="button"
-        tabindex={focus === state ? 0 : -1}
+        tabindex={focused ? 0 : -1}
         aria-pressed={own === "on" ? "true" : own === "soft" ? "mixed" : "false"}
-        aria-label={text.stateLabel(variable.title, variable.states[state], said, known)}
+        aria-label={text.stateLabel(title, name, said, known)}
         data-state={state}
-        onPointerDown={(event: PointerEvent) => this.press(state, event)}
-        onPointerMove={this.drag}
-        onPointerUp={this.release}
-        onPointerCancel={this.cancel}
+        onPointerDown={this.press}
+        onPointerMove={card.drag}
+        onPointerUp={card.release}
+        onPointerCancel={card.cancel}
       >
-        {label !== variable.states[state] && <title>{variable.states[state]}</title>}
+        {label !== name && <title>{name}</title>}
         <rect class="track" y="1" width={full} height={size.row - 2} rx="4" />
-        <rect class="bar" y="1" width={Math.round((share ?? 0) * full * 10) / 10} height={size.row - 2} rx={share ? 4 : 0} />
-        {before && share !== null && Math.abs(before[state] - share) > 5e-4 && (
-          <path class="ghost" d={`M${(before[state] * full).toFixed(2)} ${size.row - 7}v6`} />
-        )}
+        <rect class="bar" y="1" width={bar} height={size.row - 2} rx={bar ? 4 : 0} />
+        {ghost >= 0 && <path class="ghost" d={`M${ghost} ${size.row - 7}v6`} />}
         <text class="label" x="6" y={size.row / 2 + 4}>
           {label}
         </text>
@@ -151,6 +187,11 @@ export class Card extends Component<Props> {
       </g>
     );
   }
+}
+
+/** To half a pixel. */
+function halves(length: number): number {
+  return Math.round(2 * length) / 2;
 }
 
 function headPath(width: number, height: number): string {

@@ -131,7 +131,7 @@ class App extends Component<{ store: Store }, State> {
               if (event.key === "Enter") this.find(event), this.graph?.focusOn(...store.seen.focus);
             }}
           />
-          <datalist id="names">{store.variables.map((one) => <option key={one.number} value={one.title} />)}</datalist>
+          <NameList store={store} />
           {about.factor && (
             <div class="buttons joined" role="group" aria-label={text.viewLabel}>
               <button aria-pressed={seen.view === "graph"} onClick={() => void store.show("graph")}>{text.network}</button>
@@ -169,6 +169,17 @@ class App extends Component<{ store: Store }, State> {
         {seen.help && <Help store={store} />}
       </div>
     );
+  }
+}
+
+/** The names that the search field offers, drawn once. */
+class NameList extends Component<{ store: Store }> {
+  override shouldComponentUpdate(): boolean {
+    return false;
+  }
+
+  override render({ store }: { store: Store }) {
+    return <datalist id="names">{store.variables.map((one) => <option key={one.number} value={one.title} />)}</datalist>;
   }
 }
 

@@ -1,5 +1,6 @@
 // What is asked of one variable: why it is believed to be as it is, what to ask next, and the likeliest states of all.
 
+import { Component } from "preact";
 import { percent, probability, signed } from "./format";
 import { text } from "./text";
 import type { Explanation } from "./protocol";
@@ -16,7 +17,7 @@ export function Target({ store, reveal }: { store: Store; reveal: (v: Variable) 
         <h2>{text.target}</h2>
         <select value={target} onChange={(event) => store.aim(Number(event.currentTarget.value))}>
           <option value={-1}>{text.noTarget}</option>
-          {store.variables.map((one) => <option key={one.number} value={one.number}>{one.title}</option>)}
+          <Names store={store} />
         </select>
       </label>
       {!variable && <p class="note">{text.targetHint}</p>}
@@ -29,6 +30,17 @@ export function Target({ store, reveal }: { store: Store; reveal: (v: Variable) 
       )}
     </section>
   );
+}
+
+/** An option for every variable, drawn once: names do not change. */
+export class Names extends Component<{ store: Store }> {
+  override shouldComponentUpdate(): boolean {
+    return false;
+  }
+
+  override render({ store }: { store: Store }) {
+    return store.variables.map((one) => <option key={one.number} value={one.number}>{one.title}</option>);
+  }
 }
 
 function Fall({ store, variable, explanation }: { store: Store; variable: Variable; explanation: Explanation }) {
