@@ -122,6 +122,19 @@ def test_a_notebook_shows_the_page_in_a_frame(tab: Opened, tmp_path: Path) -> No
     tab.assert_quiet()
 
 
+def test_a_model_in_a_notebook_opens_its_page_by_a_button(tab: Opened, tmp_path: Path) -> None:
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!DOCTYPE html><p>cell</p>{chest()._repr_html_()}", encoding="utf-8")
+    tab.tab.goto(path.as_uri())
+    assert tab.tab.locator("svg").first.is_visible()
+    frame = tab.tab.frame_locator("iframe")
+    assert frame.locator(".card").count() == 0, "it does not work before it is wanted"
+    tab.tab.get_by_text("Explore", exact=True).click()
+    frame.locator('[data-variable="0"] [data-state="0"]').click()
+    frame.locator(".known li").wait_for()
+    tab.assert_quiet()
+
+
 NOTEBOOK = """<!DOCTYPE html><p>cell</p><script>{script}</script><script>
   const values = {values}, heard = {{}};
   window.model = {{ get: name => values[name], set: some => Object.assign(values, some), save_changes: () => {{}},

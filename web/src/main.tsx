@@ -240,10 +240,25 @@ function read(id: string): string {
   return document.getElementById(id)?.textContent ?? "";
 }
 
-const store = new Store(JSON.parse(read("model")) as Document, read("arrays"));
-const root = document.getElementById("page")!;
-root.replaceChildren();
-render(<App store={store} />, root);
+function start(): void {
+  const store = new Store(JSON.parse(read("model")) as Document, read("arrays"));
+  const root = document.getElementById("page")!;
+  root.replaceChildren();
+  render(<App store={store} />, root);
+  // For the console, and for tests: what is believed, given weights by the number of a variable.
+  const ask = (given: [number, number[]][]) => store.believed(given.map(([number, weights]) => [store.variables[number].edge, weights]));
+  Object.assign(window, { fgrn: { store, ask } });
+}
 
-// For the console, and for tests: what is believed, given weights by the number of a variable.
-Object.assign(window, { fgrn: { store, ask: (given: [number, number[]][]) => store.believed(given.map(([number, weights]) => [store.variables[number].edge, weights])) } });
+/** The name of a frame whose page begins when it comes into sight: a notebook may have many that nobody opens. */
+const WHEN_SEEN = "fgrn-when-seen";
+
+if (window.name !== WHEN_SEEN) start();
+else {
+  const observer = new IntersectionObserver((found) => {
+    if (!found.some((one) => one.isIntersecting)) return;
+    observer.disconnect();
+    start();
+  });
+  observer.observe(document.documentElement);
+}

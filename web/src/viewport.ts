@@ -10,7 +10,7 @@ const MOST = 3;
 const FAR = 0.5;
 
 /** The width of a screen, in pixels, on which a large network cannot be read as a whole. */
-export const NARROW = 700;
+export const NARROW = 560;
 
 export class Viewport {
   private x = 0;
