@@ -105,6 +105,40 @@ def test_the_drawing_is_moved_and_zoomed(page: Open) -> None:
     assert place()[2] == pytest.approx(scale)
 
 
+def test_what_depends_on_a_variable_alone_is_folded_into_it(page: Open) -> None:
+    model = chest()
+    opened, names = page(model), list(model.names)
+    smoke, bronc = names.index("smoke"), names.index("bronc")
+
+    def cards() -> set[str]:
+        found = opened.tab.locator(".card").evaluate_all("all => all.map(one => Number(one.dataset.variable))")
+        return {names[number] for number in found}
+
+    opened.click(bronc, 0)
+    handle = opened.tab.get_by_role("button", name=re.compile("Fold 2 variables into smoke"))
+    handle.click()
+    assert cards() == set(names) - {"lung", "bronc"}
+    assert opened.tab.locator(".arc.through").count() == 2, "arcs of lung and bronc to their other children"
+    assert opened.tab.locator(f'[data-variable="{smoke}"] .fold text').text_content() == "2 • ▸"
+    assert opened.evidence == {bronc: [1, 0]}
+    again = page(model, opened.tab.evaluate("location.hash"))
+    assert again.tab.locator(".card").count() == 6
+    assert again.tab.locator("[tabindex='0'][data-state]").count() == 1
+    again.press("/")
+    again.tab.keyboard.type("lung")
+    again.press("Enter")
+    assert again.tab.locator(".card").count() == 8, "what is searched for is unfolded"
+    opened.state(smoke, 0).focus()
+    opened.press("g")
+    assert cards() == set(names)
+    opened.state(names.index("travel"), 0).focus()
+    opened.press("g")
+    assert cards() == set(names) - {"tub"}
+    opened.tab.get_by_role("button", name="Unfold all").click()
+    assert cards() == set(names)
+    assert opened.tab.locator(".zoom button").count() == 3
+
+
 def test_not_this_state_undo_redo_and_clear(page: Open, shared_data: Path) -> None:
     model = fgrn.read(shared_data / "bif" / "survey.bif")
     opened, age = page(model), list(model.names).index("A")

@@ -22,6 +22,8 @@ interface Props {
   selected: boolean;
   focus: number; // the state that Tab leads to, or -1
   near: boolean; // a neighbour of the selected variable
+  group: number; // how many cards can be folded into this one
+  folded: string; // what is told of those that are, or ""
 }
 
 export class Card extends Component<Props> {
@@ -73,13 +75,14 @@ export class Card extends Component<Props> {
   };
 
   override render(props: Props) {
-    const { variable, place, size, weights, store } = props;
+    const { variable, place, size, weights, store, group, folded } = props;
     const kind = kindOf(weights);
     const height = place.height ?? 0;
     const shown = Math.min(variable.states.length, size.most);
     const left = place.x - size.width / 2;
     const classes = ["card", kind, variable.hidden ? "latent" : "", props.selected ? "selected" : "", props.near ? "near" : ""];
     const open = (): void => store.select(variable.number);
+    const handle = group ? (folded ? 14 + 7 * folded.length : 16) : 0;
     return (
       <g
         class={classes.filter(Boolean).join(" ")}
@@ -93,10 +96,17 @@ export class Card extends Component<Props> {
           <title>{variable.title}</title>
           <path class="head" d={headPath(size.width, size.head - 4)} />
           <text class="name" x={INSET + 2} y={size.head - 11}>
-            {fitted(variable.title, size.width - 2 * INSET - (kind === "none" ? 4 : 18), 13, 600)}
+            {fitted(variable.title, size.width - 2 * INSET - (kind === "none" ? 4 : 18) - handle, 13, 600)}
           </text>
-          {kind !== "none" && <circle class="mark" cx={size.width - 14} cy={size.head / 2 - 2} r="4" />}
+          {kind !== "none" && <circle class="mark" cx={size.width - 14 - handle} cy={size.head / 2 - 2} r="4" />}
         </g>
+        {group > 0 && (
+          <g class={`fold ${folded ? "closed" : ""}`} role="button" aria-expanded={!folded} aria-label={this.foldLabel()} onClick={() => store.fold(variable.edge)}>
+            <title>{this.foldLabel()}</title>
+            <rect class="head" x={size.width - handle - 6} width={handle + 6} height={size.head - 4} />
+            <text x={size.width - INSET - 2} y={size.head - 11}>{folded ? `${folded} ▸` : "▾"}</text>
+          </g>
+        )}
         {variable.states.slice(0, shown).map((_, state) => this.row(state))}
         {variable.states.length > shown && (
           <text class="rest" x={INSET + 2} y={size.head + shown * size.row + 14} onClick={open}>
@@ -104,10 +114,16 @@ export class Card extends Component<Props> {
           </text>
         )}
         <text class="large" x={INSET} y={size.head - 9} aria-hidden="true">
-          {fitted(variable.title, size.width - 2 * INSET, 24, 600)}
+          {fitted(`${folded ? "▸ " : ""}${variable.title}`, size.width - 2 * INSET, 24, 600)}
         </text>
       </g>
     );
+  }
+
+  private foldLabel(): string {
+    const { variable, group, folded } = this.props;
+    const told = folded.includes("•") ? `, ${text.foldedEvidence}` : "";
+    return folded ? text.unfold(variable.title, group) + told : text.fold(variable.title, group);
   }
 
   private row(state: number) {

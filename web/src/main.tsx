@@ -68,9 +68,9 @@ class App extends Component<{ store: Store }, State> {
 
   private picture = async (kind: "svg" | "png"): Promise<void> => {
     const { store } = this.props;
-    const { width, height } = this.graph!.size;
-    const svg = svgOf(this.graph!.drawing, width, height);
-    const data = kind === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await pngOf(svg, width, height);
+    const { box } = this.graph!;
+    const svg = svgOf(this.graph!.drawing, box);
+    const data = kind === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await pngOf(svg, box.width, box.height);
     download(data, `${store.document.title.replace(/[^\w.-]+/g, "-").slice(0, 60) || "network"}.${kind}`);
   };
 
@@ -159,6 +159,7 @@ class App extends Component<{ store: Store }, State> {
           <div class="zoom">
             <button aria-label={text.zoomIn} title={text.zoomIn} onClick={() => this.graph?.viewport.zoom(1.25)}>+</button>
             <button aria-label={text.zoomOut} title={text.zoomOut} onClick={() => this.graph?.viewport.zoom(0.8)}>−</button>
+            {seen.view === "graph" && seen.folded.size > 0 && <button onClick={() => store.unfold()}>{text.unfoldAll}</button>}
             <button aria-label={text.fitHint} title={text.fitHint} onClick={() => this.graph?.viewport.fit()}>{text.fit}</button>
           </div>
           <Notices store={store} />
