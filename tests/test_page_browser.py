@@ -413,6 +413,30 @@ def test_the_rows_of_a_file_are_walked_through(page: Open, survey: tuple[Any, An
             assert chosen.startswith(f"? {filled[name].iloc[0]} (")
 
 
+def test_the_nearest_profiles_of_a_row_are_named(page: Open, survey: tuple[Any, Any]) -> None:
+    model, _ = survey
+    opened, names = page(model), shown(model)
+    row = {"cars": "none", "residence": "centre", "bicycle": "yes"}
+    for name, value in row.items():
+        state = list(model.network_.variable(name).labels).index(value)
+        opened.tab.evaluate(
+            "([one, state]) => fgrn.store.toggle(fgrn.store.variables[one], state)", [names.index(name), state]
+        )
+        opened.wait()
+    opened.tab.evaluate(STUDIED)
+    nearest = []
+    for label in model.classes_:
+        profile = model.network_.prototype("travels_by", label)
+        shares = [dict(zip(model.network_.variable(name).labels, profile[name], strict=True)) for name in row]
+        likeliest = sum(max(one, key=one.__getitem__) == value for one, value in zip(shares, row.values(), strict=True))
+        bits = -np.mean([np.log2(one[value]) for one, value in zip(shares, row.values(), strict=True)])
+        nearest.append((bits, f"{label}: {bits:.3f}, {likeliest} of 3 likeliest"))
+    told = opened.tab.locator(".profile summary").all_inner_texts()
+    assert told == [line for _, line in sorted(nearest)][:5]
+    opened.tab.locator(".profile summary").first.click()
+    assert opened.tab.locator(".profile[open] .states span").count() == 9
+
+
 def test_a_dropped_file_is_read_and_what_is_strange_is_told(page: Open, survey: tuple[Any, Any]) -> None:
     model, _ = survey
     opened, names = page(model), shown(model)

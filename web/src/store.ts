@@ -9,7 +9,7 @@ import { foldedAway, groupsOf, type Groups } from "./folding";
 import { stateOf, tableOf, UNSEEN, type Table } from "./table";
 import { planOf, programOf, type Plan } from "./plan";
 import { sendings, type Sending } from "./sending";
-import type { AllMessages, Answer, BlockPlace, Document, Given, Label, Studied, Weights } from "./protocol";
+import type { AllMessages, Answer, BlockPlace, Document, Given, Label, Profiles, Studied, Weights } from "./protocol";
 
 export interface Variable {
   number: number;
@@ -155,6 +155,8 @@ export class Store {
   }
 
   private background: Client | null = null; // of its own, so that beliefs need not wait
+  /** The profiles of the target of an estimator, once they are known. */
+  profiles: { target: number; byState: Profiles } | null = null;
 
   aim(target: number): void {
     this.set({ target, studied: null });
@@ -168,7 +170,9 @@ export class Store {
     this.background ??= new Client(this.document, this.client.buffer);
     let studied: Studied | null = null;
     try {
-      studied = await this.background.study(this.given(evidence), this.variables[target].edge);
+      const wanted = this.document.kind === "estimator" && this.profiles?.target !== target;
+      studied = await this.background.study(this.given(evidence), this.variables[target].edge, wanted);
+      if (studied?.profiles) this.profiles = { target, byState: studied.profiles };
     } catch (error) {
       this.set({ notice: String(error instanceof Error ? error.message : error) });
     }

@@ -2,6 +2,7 @@
 
 import { Component } from "preact";
 import { percent, probability, signed } from "./format";
+import { Nearest } from "./profiles";
 import { text } from "./text";
 import type { Explanation } from "./protocol";
 import type { Store, Variable } from "./store";
@@ -24,6 +25,7 @@ export function Target({ store, reveal }: { store: Store; reveal: (v: Variable) 
       {variable && studied && (
         <>
           {studied.explanation && <Fall store={store} variable={variable} explanation={studied.explanation} />}
+          <Nearest store={store} />
           <Next store={store} reveal={reveal} />
           <Likeliest store={store} />
         </>
