@@ -271,6 +271,15 @@ class Evidence(EncodedTable):
             columns=self.columns, row_weights=self.row_weights[rows],
         )  # fmt: skip
 
+    def without(self, column: str) -> Evidence:
+        """The same rows, with nothing known of one column."""
+        place = self.columns.index(column)
+        slot = np.where(self.slot == place, -1, self.slot - (self.slot > place))
+        return replace(
+            self, codes=np.delete(self.codes, place, axis=1), columns=self.columns[:place] + self.columns[place + 1 :],
+            slot=slot, soft_offset=np.where(slot < 0, -1, self.soft_offset),
+        )  # fmt: skip
+
     def release(self) -> None:
         """Free the memory that rows on disk take."""
         if self.disk is not None:
