@@ -10,7 +10,7 @@ import pytest
 
 import fgrn
 from fgrn import hidden_tree
-from fgrn.bayes.hidden_trees import centre
+from fgrn.core.tree_centre import neighbours_of, tree_centre
 
 
 def tree_rows(rows: int = 600, seed: int = 0, missing: float = 0.0) -> dict[str, list[Any]]:
@@ -117,7 +117,7 @@ def test_one_column() -> None:
     ([(0, 1), (0, 2), (0, 3)], 4, 0),
 ])  # fmt: skip
 def test_the_root_is_in_the_middle(edges: list[tuple[int, int]], count: int, found: int) -> None:
-    assert centre(edges, count) == found
+    assert tree_centre(neighbours_of(edges, count)) == found
 
 
 @pytest.mark.parametrize(("options", "words"), [
@@ -241,6 +241,15 @@ def test_sizes_follow_the_table() -> None:
     assert len(more.history_.validation) == 1
     pixels = fgrn.HiddenTreeModel(n_epochs=1, max_levels=64, n_bins=64).fit(rng.integers(0, 40, (200, 2)).astype(str))
     assert (pixels.n_hidden_, pixels.n_trees_) == (8, 1)
+    words = fgrn.HiddenTreeModel(n_epochs=1).fit(rng.integers(0, 5, (1600, 3)))
+    assert (words.n_hidden_, words.n_trees_) == (20, 3)
+
+
+def test_the_root_is_in_the_largest_tree() -> None:
+    rows = tree_rows(300)
+    net = hidden_tree({"same": ["x"] * 300, **rows}, hidden=2)
+    assert net._spec.layout.prior_names[0] == "S:b"
+    assert frozenset({"same", "b"}) in neighbours(net)
 
 
 def test_rows_are_drawn_given_what_is_known() -> None:

@@ -19,6 +19,7 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import WiringError, unknown_name
 from ..core.settings import Name
+from ..core.tree_centre import in_largest_tree, neighbours_of, tree_centre
 from ..core.variable import Variable
 from ..graph.blocks import SISO, Block, Diverter, Source
 from ..graph.network import Network
@@ -55,7 +56,7 @@ def hidden_tree(
     seed: int = 0,
     name: str = "S",
 ) -> Network:
-    """A hidden Chow-Liu tree over the columns of a table, whose tables are still to be learnt.
+    """Return a hidden Chow-Liu tree over the columns of a table, whose tables are still to be learnt.
 
     The tree is that of `chow_liu`: of the largest sum of mutual information between neighbours, each pair counted in
     the rows where both values are known. Columns of more than 32 levels are counted in 32 bins of neighbouring levels;
@@ -67,7 +68,8 @@ def hidden_tree(
             table, whose columns `states` describes.
         hidden: the states of each hidden variable: one number for all, or one by column.
         root: the column whose hidden variable is the root of the tree; unless given, the one in the middle, from which
-            the others are the fewest steps away. The likelihood does not depend on it.
+            the others are the fewest steps away, of the largest tree if some columns are independent of the others.
+            The likelihood does not depend on it, if all columns are joined.
         penalty: what an edge must gain in log-likelihood for each parameter that it would add between the columns
             themselves: a number, "aic" or "bic". Unless given, 0. Columns that gain by no edge are joined to the root.
         trees: for more than one, a mixture of so many trees that join the columns alike. Each hidden variable then has
@@ -94,7 +96,8 @@ def hidden_tree(
     pairs = ColumnPairs(coarse, [(_coarse(evidence.codes, sizes), evidence.row_weights)])
     rate = penalty_rate(0.0 if penalty is None else penalty, evidence.weight)
     edges = heaviest_forest(score_of_edges(pairs, rate))
-    start = centre(edges, len(sizes)) if top is None else names.index(top)
+    near = neighbours_of(edges, len(sizes))
+    start = tree_centre(near, in_largest_tree(near)) if top is None else names.index(top)
     parents = parents_from(edges, len(sizes), start)
     parents = [start if parent < 0 and node != start else parent for node, parent in enumerate(parents)]
     starts = _starts(evidence, sizes, count, parents, np.random.default_rng(seed), trees)
@@ -113,7 +116,7 @@ def _columns_and_rows(
 
 
 def _coarse(codes: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """Codes with the levels of large columns joined in bins."""
+    """Return the codes with the levels of large columns joined in bins."""
     out = np.asfortranarray(codes)
     for column, size in enumerate(sizes):
         if size > COARSE:
@@ -124,7 +127,7 @@ def _coarse(codes: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
 
 
 def _states_of_hidden(hidden: int | Mapping[str, int], names: Sequence[str]) -> list[int]:
-    """The states of the hidden variable of each column."""
+    """Return the number of states of the hidden variable of each column."""
     if not isinstance(hidden, Mapping):
         settings.whole("hidden", hidden, 1, WiringError)
         return [int(hidden)] * len(names)
@@ -142,30 +145,6 @@ def _states_of_hidden(hidden: int | Mapping[str, int], names: Sequence[str]) -> 
     return [int(named[name]) for name in names]
 
 
-def centre(edges: Sequence[tuple[int, int]], count: int) -> int:
-    """The node of the first tree from which its farthest node is nearest."""
-    near: list[list[int]] = [[] for _ in range(count)]
-    for one, other in edges:
-        near[one].append(other)
-        near[other].append(one)
-
-    def distances(first: int) -> dict[int, int]:
-        found = {first: 0}
-        line = [first]
-        for here in line:
-            for other in near[here]:
-                if other not in found:
-                    found[other] = found[here] + 1
-                    line.append(other)
-        return found
-
-    one = max(distances(0).items(), key=lambda item: item[1])[0]
-    from_one = distances(one)
-    other = max(from_one.items(), key=lambda item: item[1])[0]
-    from_other = distances(other)
-    return min(from_one, key=lambda node: (max(from_one[node], from_other[node]), node))
-
-
 def _starts(
     evidence: Evidence,
     sizes: Sequence[int],
@@ -174,7 +153,7 @@ def _starts(
     draw: np.random.Generator,
     trees: int,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Of each column, where learning starts: P(column | hidden), and P(hidden | that of the parent) or its prior."""
+    """Return the initial tables of each column: P(column | hidden), and P(hidden | parent's hidden) or its prior."""
     codes, weights = evidence.codes, evidence.row_weights
     shares = []
     for column, (size, states) in enumerate(zip(sizes, hidden, strict=True)):
@@ -213,7 +192,7 @@ def _side_by_side(tables: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _shares(marginal: np.ndarray, states: int) -> np.ndarray:
-    """P(state, level), where each state has an equal share of the probability, in the order of the levels."""
+    """Return P(state, level), where each state has an equal share of the probability, in the order of the levels."""
     ends = np.cumsum(marginal)
     begins = ends - marginal
     low, high = np.arange(states)[:, None] / states, np.arange(1, states + 1)[:, None] / states

@@ -114,7 +114,7 @@ def _encode_stage(stage: Stage, name: str, tensors: dict[str, np.ndarray]) -> di
     starts = []
     for number, start in enumerate(stage.starts):
         key = f"{name}/{number}"
-        tensors[f"{key}/values"] = start.parameters.values
+        tensors[f"{key}/values"] = np.asarray(start.parameters.values)
         tensors[f"{key}/rest"] = np.array([start.weight, nan if start.final is None else start.final])
         if start.epochs:
             tensors[f"{key}/history"] = np.array([start.likelihoods, start.objectives])

@@ -71,7 +71,6 @@ def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstim
     from .. import estimators
     from ..estimators._class_labels import LatentClassifierBase
     from ..estimators._state_count import Choosing
-    from ..estimators.trees import HiddenTreeModel
 
     record = value_of(dict, document, "estimator", "its description")
     name = value_of(str, record, "class", "its estimator")
@@ -101,9 +100,9 @@ def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstim
     estimator.history_ = _restore_history(value_of(dict, record, "history", "its estimator"))
     if "structure" in record:
         estimator.structure_ = value_of(str, record, "structure", "its estimator")
-    if isinstance(estimator, HiddenTreeModel):
+    if "n_trees" in known:
         estimator.n_trees_ = value_of(int, record, "n_trees", "its estimator")
-    if isinstance(estimator, (Choosing, HiddenTreeModel)):
+    if isinstance(estimator, Choosing) or "n_trees" in known:
         estimator.n_hidden_ = value_of(int, record, "n_hidden", "its estimator")
     if "selection" in record:
         estimator.selection_ = _restore_selection(value_of(dict, record, "selection", "its estimator"))

@@ -1,4 +1,4 @@
-"""The one learning loop. Batch, incremental, held or recomputed messages differ in their E-step alone.
+"""The EM loop of all models; ways of learning differ in their E-step alone.
 
 epoch:  Counts = E-step(parameters)        every block from the messages at its two ends
         parameters = update(Counts)        cycle 1
@@ -33,17 +33,17 @@ __all__ = ["EStep", "ESteps", "Explained", "History", "Keeper", "Outcome", "Rule
 
 
 class EStep(Protocol):
-    """What turns parameters into the expected counts of the rows."""
+    """An E-step: computes the expected counts of the rows under given parameters."""
 
     @property
     def method(self) -> CountingMethod:
-        """How it goes about it."""
+        """How the expected counts are computed."""
 
     def count(self, values: np.ndarray) -> Counts:
-        """The expected counts under these parameters."""
+        """Return the expected counts under these parameters."""
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """A function from tables to counts, with the messages as they are under `values`."""
+        """Return a function from tables to expected counts, with the messages held as they are under `values`."""
 
     def batches(self, size: int, seed: int) -> Sequence[EStep]:
         """E-steps over parts of the rows, of at most `size` rows drawn at random; this one itself if that is all."""
@@ -81,7 +81,7 @@ class ESteps:
 
 @dataclass(frozen=True)
 class Explained:
-    """An E-step whose errors say why a row is impossible: `explain` makes them, given the parameters it is so under."""
+    """An E-step whose errors explain why a row is impossible; `explain` makes the error, given the parameters."""
 
     estep: EStep
     explain: Callable[[ImpossibleEvidence, np.ndarray], ImpossibleEvidence]
@@ -109,7 +109,7 @@ class Explained:
         try:
             return count(tables)
         except ImpossibleEvidence as error:
-            raise self.explain(error, values) from None
+            raise self.explain(error, np.asarray(values)) from None
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ What it watches is the likelihood the epoch began with. If it returns True the e
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """How far one start has come: all that is needed to go on with it.
+    """The state of one random start: everything that is needed to continue it.
 
     parameters    as they are after its epochs
     likelihoods   and `objectives`, one for each epoch, as in `History`
@@ -188,7 +188,7 @@ class Start:
 
     @property
     def kept(self) -> list[Parameters]:
-        """All parameters that it holds: as they are, the best, and those of a round of accelerated EM."""
+        """All parameters of the state: the current ones, the best, and those of a round of accelerated EM."""
         others = (self.best, self.extrapolation.first, self.extrapolation.ahead)
         return [self.parameters, *(replace(self.parameters, values=one) for one in others if one is not None)]
 
@@ -198,7 +198,7 @@ class Start:
         return self.parameters if self.best is None else replace(self.parameters, values=self.best)
 
     def has_ended(self, rule: Rule) -> bool:
-        """Whether there is nothing left to learn by this rule."""
+        """Return whether learning has ended by this rule."""
         return self.converged or self.stopped or self.epochs >= rule.epochs or self._is_impatient(rule)
 
     def _is_impatient(self, rule: Rule) -> bool:
@@ -209,16 +209,16 @@ class Start:
 
 
 class Keeper(Protocol):
-    """Who keeps how far learning has come, so that it can go on after an interruption."""
+    """Stores the state of learning (a checkpoint), so that it can continue after an interruption."""
 
     def begun(self, spec: Specification, parameters: Parameters, rule: Rule) -> tuple[Parameters, list[Start]]:
-        """What learning began with, and the starts so far: none, and the parameters given, if this is the first time.
+        """Return the initial parameters and the starts so far; the given parameters and none at the first time.
 
         The parameters of the keeper take the place of those given.
         """
 
     def keep(self, starts: Sequence[Start], ended: bool = False) -> None:
-        """Called after every epoch, and when a start has `ended`."""
+        """Store the state of a start: called after every epoch, and when the start has `ended`."""
 
 
 def learn(
@@ -231,7 +231,7 @@ def learn(
     keeper: Keeper | None = None,
     starts_at_once: int = 1,
 ) -> tuple[Parameters, History]:
-    """Several starts, the best kept. The first goes on from the parameters as they are.
+    """Run EM from several starts and return the best; the first start continues from the given parameters.
 
     Some may be run at once, on threads; the results are the same, and the calls of `watch` and `keeper` mixed.
     """
@@ -282,9 +282,9 @@ def learn(
 
 
 def outcome(starts: Sequence[Start], best: int, finals: Sequence[float | None], layout: Layout) -> Outcome:
-    """What learning comes to if one of the starts is the best, and these are their final objectives."""
+    """Return the parameters and history of learning, given the best start and the final objectives of all."""
     kept = starts[best]
-    return kept.result, History(
+    return kept.result.handed_over(), History(
         np.array(kept.likelihoods), np.array(kept.objectives), kept.weight, kept.converged, best,
         np.array(finals, dtype=np.float64), named_lines(layout, kept.uncounted), validation=np.array(kept.validations),
     )  # fmt: skip
@@ -310,7 +310,7 @@ def _epochs(
     number: int,
     watch: Watcher | None,
 ) -> Iterator[Start]:
-    """The start after each epoch that is left of it; its `origin` are the parameters before and after it was drawn."""
+    """Yield the start after each remaining epoch; `origin` are the parameters before and after the random draw."""
     (before, begun), resumed = origin, start
     while not start.has_ended(rule):
         epoch = _epoch(esteps, spec, before, start, rule, smoothing, number)
@@ -386,7 +386,7 @@ def _ended(
     before: Parameters,
     earlier: tuple[Parameters, Start],
 ) -> Start:
-    """A start at its end: lines that the data say nothing of are as they were before learning, and noted.
+    """Return a start at its end: rows of tables without data are as before learning, and recorded.
 
     These are lines without counts, and those that learning has not moved from where they were drawn, since all that is
     counted for them are values the model itself expects in place of missing ones.
@@ -406,7 +406,7 @@ def _ended(
 
 
 def _has_converged(start: Start, objective: float, weight: float, rule: Rule) -> bool:
-    """Whether the last epoch, or the last round of accelerated EM, gained no more than the tolerance."""
+    """Return whether the last epoch, or the last round of accelerated EM, gained no more than the tolerance."""
     if not rule.tolerance or not start.epochs:
         return False
     if rule.accelerate and start.extrapolation.ahead is None:  # in the middle of a round, which has to gain something
@@ -424,7 +424,8 @@ def _more_cycles(
     rule: Rule,
     smoothing: Smoothing,
 ) -> Parameters:
-    """Cycles 2 to K: each table from the messages the epoch began with, until it comes to rest."""
+    """Run cycles 2 to K: update the tables from the messages that the epoch began with, until they converge."""
+    began_with, parameters = began_with.handed_over(), parameters.handed_over()
     recount = estep.cycles(began_with.values)
     moving = {number for number, learnt in enumerate(spec.learnt_tables) if learnt}
     before = began_with

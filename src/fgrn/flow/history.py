@@ -15,7 +15,7 @@ from .rule import Rule
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """What happened in learning, of the start that was kept.
+    """The course of learning, of the random start that was kept: log-likelihood per epoch, convergence, execution.
 
     log_likelihood  (epochs,): total over rows, of the parameters each epoch began with
     objective       (epochs,): the same with the logarithm of the smoothing's Dirichlet prior; never falls at K = 1
@@ -74,7 +74,7 @@ class History:
 
     @property
     def told_not_estimated(self) -> str:
-        """What was not estimated, in words; empty if everything was."""
+        """Return a text that lists the tables that the data did not determine; empty if there are none."""
         if not self.not_estimated:
             return ""
         rows = sum(map(len, self.not_estimated.values()))
@@ -88,7 +88,7 @@ class History:
 def training_record(
     history: History, rows: int, rule: Rule, smoothing: float | Mapping[str, Any], holes: str, run: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What is worth knowing of one time of learning, as JSON can say it."""
+    """Return a JSON-compatible record of one call of learn."""
     return {
         "rows": rows,
         "weight": float(history.weight),

@@ -1,4 +1,4 @@
-"""Network: the wired blocks together with their parameters, and what people do with them.
+"""Network: blocks joined to a graph, with their parameters: inference, learning, sampling.
 
 Thin on purpose: wiring is checked in `wiring`, planned in `supervisor`, and every computation is a call into the
 flow (evidence -> messages -> marginals -> counts -> parameters).
@@ -60,11 +60,10 @@ class Network(WiredModel, Queries):
         save(self, path)
 
     def _repr_html_(self) -> str:
-        """The network as notebooks show it: drawn, with its beliefs."""
-        from ..plots import network
-        from ..plots.style import as_svg
+        """The network as notebooks show it: drawn, with its beliefs, and a button that opens its page."""
+        from ..page.notebook import notebook_html
 
-        return as_svg(network(self))
+        return notebook_html(self)
 
     # Messages
 
@@ -83,7 +82,7 @@ class Network(WiredModel, Queries):
         engine: str = "auto",
         threads: int | None = None,
     ) -> Messages:
-        """All forward and backward messages, marginals and the log-likelihood of every row of evidence.
+        """Return all forward and backward messages, marginals and the log-likelihood of every row of evidence.
 
         Args:
             evidence: a mapping of columns or a dataframe; a variable that is not named is unknown.
@@ -147,7 +146,7 @@ class Network(WiredModel, Queries):
         paused: Collection[Name] = (),
         engine: str = "reference",
     ) -> Iterator[Round]:
-        """Parallel rounds one by one: after each, all messages and which of them changed. Round 0 is the boundary.
+        """Yield parallel rounds one by one: all messages, and which of them changed; round 0 is the boundary.
 
         It ends when nothing has changed, or after the most rounds, which are those of `propagate`.
         """
@@ -196,7 +195,7 @@ class Network(WiredModel, Queries):
         resume: bool = False,
         executor: Any = None,
     ) -> em.History:
-        """Maximum likelihood by T epochs of K cycles, from the messages at the two ends of every block.
+        """Learn tables and priors by maximum likelihood (EM): `epochs` T, with `cycles` K updates of tables in each.
 
         Learning goes on from the parameters as they are; a table that was not given is drawn from `seed` first.
 
@@ -264,7 +263,7 @@ class Network(WiredModel, Queries):
                 "Join the variables on the loop in a product-space Diverter, which makes a tree of it."
             )
         if holes == "ignore" and plan.is_factor.any():
-            raise LearningError('Only the leaves of a Network can ignore their holes; with Factors use holes="expect".')
+            raise LearningError('Missing values can be ignored only in a network without Factors; use holes="expect".')
         table = self._table(plan, data, weights, executor)
         if online is not None and (
             rule.starts > 1 or rule.accelerate or checkpoint is not None or rule.batch_size or validation is not None
@@ -307,7 +306,7 @@ class Network(WiredModel, Queries):
         return history
 
     def online(self, weight: float = 0.0, power: float = POWER, effective_size: float | None = None) -> Online:
-        """What to pass to `learn` with every batch of rows that are seen once; see `Online` for the rule.
+        """Return the state of online learning, to pass to `learn` with every batch of rows that are seen once.
 
         To go on where the last batch ended, also after `fgrn.load`, pass `online_state` instead.
 
@@ -359,7 +358,7 @@ class Network(WiredModel, Queries):
     # Joint assignments: see `Queries` for all other questions
 
     def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
-        """The states of all variables that are likeliest together, given what is known, and their log-probability.
+        """Return the most probable joint states of all variables given evidence (MPE), and their log-probability.
 
         For one row of plain values the answer has plain labels, for a table it has a column of each.
 
@@ -377,7 +376,7 @@ class Network(WiredModel, Queries):
         return most_probable(*found, self._decided(given.plan), known_names(given.evidence), otherwise)
 
     def _decided(self, plan: Plan) -> list[str]:
-        """The variables that an assignment decides: those of Sources and tables, and not the copies at Diverters."""
+        """Return the variables of a joint assignment: those of Sources and tables, without the copies at Diverters."""
         layout = self._spec.layout
         named = (*layout.prior_names, *(name for group in layout.table_names for name in group), *self.observed)
         return [name for name in named if name in plan.index]
@@ -385,7 +384,7 @@ class Network(WiredModel, Queries):
     def max_marginals(
         self, evidence: frames.Data = None, *, names: Collection[Name] | None = None
     ) -> dict[str, np.ndarray]:
-        """For each state of a variable, how probable the likeliest states of everything are that it goes with.
+        """Return, for each state of a variable, the probability of the most probable joint states that contain it.
 
         Logarithms, (rows, states), by variable; -inf for a state that cannot be. The largest of each row is the
         log-probability of `most_probable`.
@@ -408,7 +407,7 @@ class Network(WiredModel, Queries):
         *,
         names: Collection[Name] | None = None,
     ) -> dict[str, np.ndarray]:
-        """New rows: the labels of some variables, those observed unless named.
+        """Draw rows: the labels of the observed variables, or of those named.
 
         Without evidence they are drawn along the blocks, causes first; with it, given what is known: `rows`
         for each row of the evidence, one after the other.
@@ -427,7 +426,7 @@ class Network(WiredModel, Queries):
         }
 
     def multiplications(self, data: frames.Data, *, direct: bool = False) -> int:
-        """The multiplications all messages of these rows take, with the linear cascade or by the bare product rule."""
+        """Return the number of multiplications for all messages of these rows, by the cascade or the product rule."""
         return self._assignments(data).multiplications(direct)
 
     # Behind the scenes: what a network of another kind does in its own way
@@ -464,7 +463,7 @@ class Network(WiredModel, Queries):
     # Behind the scenes
 
     def _assignments(self, evidence: frames.Data) -> Assignments:
-        """Joint states of all variables given evidence, if two sweeps are exact."""
+        """Return the joint assignments given evidence; an error on graphs with loops, where sweeps are not exact."""
         plan = self._plan()
         if not plan.is_tree:
             raise FgrnError("This network has loops, on which only sums of messages are approximated.")

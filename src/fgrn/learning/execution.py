@@ -1,4 +1,4 @@
-"""How a thing is run: which engine, whether equal rows are merged, threads, blocks. It is decided here.
+"""Decides how learning and inference are executed: the engine, merging of equal rows, threads, blocks.
 
 The decision follows from the plan, the rows and the settings, never from what ran before in the process: the same call
 gives the same bits. What was decided in learning is kept with its history, as a line that people can read.
@@ -31,7 +31,7 @@ EPOCHS_TO_MERGE = 5
 
 @dataclass(frozen=True)
 class Execution:
-    """How learning was run.
+    """The record of how learning was executed.
 
     engine         its name; None where rows are only counted, since all their values are known
     kernel         which of its ways to compute the engine took
@@ -55,7 +55,7 @@ class Execution:
     def of(
         cls, engine: str | None, method: CountingMethod, rows: int, starts_at_once: int = 1, batches: int = 1
     ) -> Execution:
-        """As an E-step goes about so many rows, or about each batch of them."""
+        """Make the record from the method of an E-step and the number of rows, or of each batch of them."""
         blocks = -(-method.rows // max(method.rows_at_once, 1))
         threads = max(1, min(method.threads, blocks))
         return cls(
@@ -75,14 +75,14 @@ class Execution:
 
 
 def engine_for(name: str, plan: Plan, rows: int) -> engines.Engine:
-    """The engine of that name; "auto" is decided by the work of so many rows."""
+    """Return the engine of that name; "auto" is decided by the work of so many rows."""
     if name == "auto":
         name = "cpu" if rows * plan.work >= SMALL_WORK else "reference"
     return engines.get(name)
 
 
 def starts_at_once(method: CountingMethod, rule: Rule, watch: object) -> int:
-    """How many random starts are run at the same time: as many as there are threads, if one leaves the others idle.
+    """Return how many random starts are run at the same time: one per thread, if one start uses one thread.
 
     A function of the user's is told of one start after the other.
     """
@@ -92,7 +92,7 @@ def starts_at_once(method: CountingMethod, rule: Rule, watch: object) -> int:
 
 
 def merging(merge: bool | None, rule: Rule, table: EncodedTable) -> bool | None:
-    """Whether equal rows are to be merged, if that can be told before looking at them.
+    """Return whether to merge equal rows; None if that depends on the rows.
 
     A few epochs are over before equal rows are found, and merging takes memory. In batches rows are drawn one by one.
     """

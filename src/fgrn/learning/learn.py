@@ -1,4 +1,4 @@
-"""What every `learn` has in common: the E-step over a table, the learning loop, its checkpoint and its record."""
+"""Training: what every `learn` does: the E-step over a table, the EM loop, its checkpoint and its record."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Training:
         held_out: em.EStep | None = None,
         **others: Any,
     ) -> tuple[Parameters, em.History, dict[str, Any]]:
-        """The parameters that are learnt, what happened, and what is recorded of it.
+        """Learn; returns the new parameters, the history, and the training record.
 
         Args:
             estep: over the rows of the table.
@@ -89,7 +89,7 @@ def estep_over(
     evidence: Evidence,
     among: str,
 ) -> em.EStep:
-    """The E-step over rows in one place, whose errors explain an impossible row and tell where it comes from."""
+    """Return the E-step over rows, whose errors explain an impossible row and name its file and line."""
 
     def told(error: ImpossibleEvidence, values: np.ndarray) -> ImpossibleEvidence:
         return evidence.located(error if explain is None else explain(error, values=values, evidence=evidence), among)

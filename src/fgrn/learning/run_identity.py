@@ -1,4 +1,4 @@
-"""What a run of learning is about, and how another run differs from it and so cannot go on from its checkpoint."""
+"""The identity of a run of learning: what has to be the same for another run to continue from its checkpoint."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def about(
     rule: Rule,
     others: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What a stage is about, as JSON can say it: what has to be the same for learning to go on.
+    """Return the identity of a stage as JSON values: what has to be the same for learning to continue.
 
     Args:
         model: what learns.
@@ -60,7 +60,7 @@ def about(
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """In which ways a run is another than it was; none if one can go on as the other."""
+    """Return the differences between two runs, in words; none if one can continue the other."""
     found = []
     apart = before.get("pieces") != now.get("pieces")  # then digests of values differ, whether values do or not
     may_grow = MAY_GROW if now.get("batch_size") is None else ("starts",)  # steps of batches depend on all epochs
@@ -77,7 +77,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def _as_json(value: Any) -> Any:
-    """A setting as JSON can say it."""
+    """Return a setting as a JSON value."""
     if isinstance(value, Mapping):
         return {str(key): _as_json(one) for key, one in value.items()}
     if isinstance(value, np.ndarray):
@@ -88,7 +88,7 @@ def _as_json(value: Any) -> Any:
 
 
 def is_possible(parameters: Parameters, spec: Specification) -> bool:
-    """Whether what is learnt are distributions, and nothing is where nothing may be."""
+    """Return whether learnt parameters are distributions, with zeros outside their support."""
     values, layout = parameters.values, spec.layout
     if len(values) != layout.size:
         return False

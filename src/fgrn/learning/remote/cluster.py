@@ -1,4 +1,4 @@
-"""Learning on a cluster: rows stay on the workers of dask.distributed, tables go there, and Counts come back added up.
+"""Learning on a cluster: rows stay on the workers of dask.distributed, tables are sent there, sums of counts come back.
 
     part of the table  -->  Piece: its codes, on the disk of a worker  -->  PieceEStep: the E-step over it
                                                                               |  tables, once an epoch

@@ -19,8 +19,8 @@ from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
 from .latent import LatentTransformer
 
-MANY_LEVELS = 32
-"""Columns of more levels, such as pixels, have more hidden states and fewer trees."""
+STATES_PER_LEVEL, FEWEST_STATES, MOST_STATES, ALL_STATES = 4, 8, 128, 64
+"""Unless given, hidden states for each level of a column, their bounds, and states of all trees."""
 
 ROWS_OF_A_STATE = 25
 """Unless given, there are no more hidden states in all than one for so many rows."""
@@ -36,10 +36,10 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     Broeck, 2021). Learnt by mini-batch EM; some rows are kept back to tell when to stop.
 
     Args:
-        n_hidden: the states of each hidden variable in each tree, or "auto": 8, or 64 where a column has more than 32
-            levels, and fewer in small tables.
-        n_trees: how many trees are mixed, or "auto": 8, or 4 where a column has more than 32 levels, and fewer in small
-            tables. They join the columns alike, and differ in their tables.
+        n_hidden: the states of each hidden variable in each tree, or "auto": four times the levels of a column in the
+            mean, from 8 to 128, and fewer in small tables.
+        n_trees: how many trees are mixed, or "auto": as many as have 64 states in all, and fewer in small tables. They
+            join the columns alike, and differ in their tables.
         n_epochs: the most epochs of EM.
         batch_size: rows between two updates of the tables, or "auto": a 32nd of the rows, from 50 to 2,000; None for
             all rows at once.
@@ -164,11 +164,11 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
 
     def _sizes(self, rows: int) -> tuple[int, int]:
         """The states of hidden variables in each tree, and the number of trees."""
-        many = max(map(len, self.schema_.states.values()), default=0) > MANY_LEVELS
-        states, trees = (64, 4) if many else (8, 8)
-        most = rows // ROWS_OF_A_STATE
+        levels = np.mean([len(levels) for levels in self.schema_.states.values()])
+        states, most = int(np.clip(STATES_PER_LEVEL * levels, FEWEST_STATES, MOST_STATES)), rows // ROWS_OF_A_STATE
         states = max(1, min(states, most)) if self.n_hidden == "auto" else int(self.n_hidden)
-        return states, max(1, min(trees, most // states)) if self.n_trees == "auto" else int(self.n_trees)
+        trees = min(ALL_STATES, most) // states
+        return states, max(1, trees) if self.n_trees == "auto" else int(self.n_trees)
 
     def _options(self, what: str = "") -> dict[str, Any]:
         size = self.batch_size
