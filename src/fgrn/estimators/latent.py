@@ -18,6 +18,7 @@ from ..queries.prototypes import Prototypes
 from ..tables import frames, outputs
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
+from ._class_analysis import ClassAnalysis
 from ._state_count import Choosing
 
 
@@ -103,7 +104,7 @@ class ChoosingTransformer(Choosing, LatentTransformer):
         return self._compared(X, sizes, sample_weight)
 
 
-class LatentClassModel(DensityMixin, ChoosingTransformer):  # type: ignore[misc]
+class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # type: ignore[misc]
     """Latent class analysis: one hidden variable explains all columns; its states are the clusters.
 
     Args:
