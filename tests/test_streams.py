@@ -186,6 +186,9 @@ def test_other_estimators_take_streams(tmp_path: Path) -> None:
     whole = read(place)
     for model in (
         fgrn.LatentImputer(2, n_epochs=3, random_state=0, engine="reference"),
+        fgrn.HiddenTreeModel(
+            2, n_trees=2, n_epochs=3, batch_size=None, validation=None, random_state=0, engine="reference"
+        ),
         fgrn.DiscreteICA((2, 2), n_epochs=3, random_state=0, engine="reference"),
     ):
         parts = np.concatenate([np.asarray(model.fit(place).transform(batch)) for batch in Stream(place, rows=100)])

@@ -221,7 +221,7 @@ class BayesianNetwork(FactoredModel):
         data: frames.Data,
         epochs: int = 20,
         cycles: int = 1,
-        smoothing: float | Mapping[str, float] = 0.0,
+        smoothing: float | Mapping[str, Any] = 0.0,
         weights: Any = None,
         holes: str = "expect",
         seed: int = 0,

@@ -48,7 +48,10 @@ def predict(
     common.check_other(output, {"DATA": data, "MODEL": model})
     estimator = common.estimator(model, unseen)
     if not hasattr(estimator, "predict_proba"):
-        raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes to predict.")
+        raise FgrnError(
+            f"{model!r} is a {type(estimator).__name__}, which has no classes to predict.",
+            remedies="use `fgrn complete`, which fills in any column",
+        )
     classes = estimator.classes_ if hasattr(estimator, "classes_") else np.arange(estimator.n_hidden_)
     if as_json:
         found = estimator.predict_proba(model_rows.matching(estimator, common.read_for(estimator, data, **options)))

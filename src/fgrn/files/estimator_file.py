@@ -32,6 +32,8 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
     params = estimator.get_params(deep=False)
     params["schema"] = params["schema"] is not None
     del params["checkpoint"]  # belongs to one run on one machine
+    if not isinstance(params.get("validation", 0), (int, float)):
+        params["validation"] = None  # a table belongs to one run, too
     random = params["random_state"]
     params["random_state"] = int(random) if isinstance(random, (int, np.integer)) else None
     record: dict[str, Any] = {
@@ -49,6 +51,8 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
     }
     if hasattr(estimator, "n_hidden_"):
         record["n_hidden"] = int(estimator.n_hidden_)
+    if hasattr(estimator, "n_trees_"):
+        record["n_trees"] = int(estimator.n_trees_)
     if hasattr(estimator, "structure_"):
         record["structure"] = estimator.structure_
     if hasattr(estimator, "classes_"):
@@ -101,7 +105,9 @@ def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstim
     estimator.history_ = _restore_history(value_of(dict, record, "history", "its estimator"))
     if "structure" in record:
         estimator.structure_ = value_of(str, record, "structure", "its estimator")
-    if isinstance(estimator, Choosing):
+    if "n_trees" in known:
+        estimator.n_trees_ = value_of(int, record, "n_trees", "its estimator")
+    if isinstance(estimator, Choosing) or "n_trees" in known:
         estimator.n_hidden_ = value_of(int, record, "n_hidden", "its estimator")
     if "selection" in record:
         estimator.selection_ = _restore_selection(value_of(dict, record, "selection", "its estimator"))
@@ -122,6 +128,7 @@ def _check_against_network(estimator: LatentEstimator) -> None:
             raise Refused(f"the column {short_repr(name)} of its schema is not what its network knows.")
     variables = {variable.name: variable for variable in estimator.network_.variables}
     states = getattr(estimator, "n_hidden_", None)
+    states = None if states is None else states * getattr(estimator, "n_trees_", 1)
     for name in estimator._hidden():
         if name not in variables:
             raise Refused(f"its network has no hidden variable {short_repr(name)}.")

@@ -169,7 +169,7 @@ class Network(WiredModel, Queries):
         data: frames.Data,
         epochs: int = 20,
         cycles: int = 1,
-        smoothing: float | Mapping[str, float] = 0.0,
+        smoothing: float | Mapping[str, Any] = 0.0,
         weights: Any = None,
         holes: str = "expect",
         seed: int = 0,
@@ -204,8 +204,8 @@ class Network(WiredModel, Queries):
                 is not in memory: a path, a glob, a dataset of Arrow, batches of rows, or a `Stream`.
             epochs: how often the evidence is presented (T).
             cycles: how often each table is updated on the messages of one epoch (K); 1 is the incremental algorithm.
-            smoothing: a Dirichlet count per cell of every table, or a mapping from tables and priors to counts; priors
-                are smoothed only if named.
+            smoothing: a Dirichlet count per cell of every table, or a mapping from tables and priors to counts, each a
+                number or an array with one for each cell; priors are smoothed only if named.
             weights: one weight per row; the name of a column where `data` is not in memory.
             holes: "expect" counts an unknown leaf as the model expects it (the paper); "ignore" leaves it out. Both
                 lead to the same tables; the second in fewer epochs where much is missing.

@@ -33,7 +33,7 @@ class Training:
     spec: Specification
     table: EncodedTable
     rule: em.Rule
-    smoothing: float | Mapping[str, float]
+    smoothing: float | Mapping[str, Any]
     holes: str
     watch: em.Watcher | None
 
