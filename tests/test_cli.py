@@ -132,7 +132,7 @@ def test_clusters_and_how_many(people: Path, tmp_path: Path, capsys: Any) -> Non
     said(capsys, "fit", people, "-o", path, "--hidden", "2")
     out = said(capsys, "predict", path, people, "--no-keep")
     assert out.splitlines()[0] == '"predicted cluster","P(cluster = 0)","P(cluster = 1)"'
-    for kind, hidden in (("naive-bayes", []), ("deep", ["--hidden", "2,3"])):
+    for kind, hidden in (("naive-bayes", []), ("deep", ["--hidden", "2,3"]), ("tan", ["--hidden", "1"])):
         said(capsys, "fit", people, "--target", "buys", "--model", kind, *hidden, "-o", path)
         said(capsys, "predict", path, people)
     said(capsys, "fit", people, "--model", "ica", "--hidden", "2,2", "-o", path)

@@ -105,6 +105,40 @@ def test_the_drawing_is_moved_and_zoomed(page: Open) -> None:
     assert place()[2] == pytest.approx(scale)
 
 
+def test_what_depends_on_a_variable_alone_is_folded_into_it(page: Open) -> None:
+    model = chest()
+    opened, names = page(model), list(model.names)
+    smoke, bronc = names.index("smoke"), names.index("bronc")
+
+    def cards() -> set[str]:
+        found = opened.tab.locator(".card").evaluate_all("all => all.map(one => Number(one.dataset.variable))")
+        return {names[number] for number in found}
+
+    opened.click(bronc, 0)
+    handle = opened.tab.get_by_role("button", name=re.compile("Fold 2 variables into smoke"))
+    handle.click()
+    assert cards() == set(names) - {"lung", "bronc"}
+    assert opened.tab.locator(".arc.through").count() == 2, "arcs of lung and bronc to their other children"
+    assert opened.tab.locator(f'[data-variable="{smoke}"] .fold text').text_content() == "2 • ▸"
+    assert opened.evidence == {bronc: [1, 0]}
+    again = page(model, opened.tab.evaluate("location.hash"))
+    assert again.tab.locator(".card").count() == 6
+    assert again.tab.locator("[tabindex='0'][data-state]").count() == 1
+    again.press("/")
+    again.tab.keyboard.type("lung")
+    again.press("Enter")
+    assert again.tab.locator(".card").count() == 8, "what is searched for is unfolded"
+    opened.state(smoke, 0).focus()
+    opened.press("g")
+    assert cards() == set(names)
+    opened.state(names.index("travel"), 0).focus()
+    opened.press("g")
+    assert cards() == set(names) - {"tub"}
+    opened.tab.get_by_role("button", name="Unfold all").click()
+    assert cards() == set(names)
+    assert opened.tab.locator(".zoom button").count() == 3
+
+
 def test_not_this_state_undo_redo_and_clear(page: Open, shared_data: Path) -> None:
     model = fgrn.read(shared_data / "bif" / "survey.bif")
     opened, age = page(model), list(model.names).index("A")
@@ -379,6 +413,30 @@ def test_the_rows_of_a_file_are_walked_through(page: Open, survey: tuple[Any, An
             assert chosen.startswith(f"? {filled[name].iloc[0]} (")
 
 
+def test_the_nearest_profiles_of_a_row_are_named(page: Open, survey: tuple[Any, Any]) -> None:
+    model, _ = survey
+    opened, names = page(model), shown(model)
+    row = {"cars": "none", "residence": "centre", "bicycle": "yes"}
+    for name, value in row.items():
+        state = list(model.network_.variable(name).labels).index(value)
+        opened.tab.evaluate(
+            "([one, state]) => fgrn.store.toggle(fgrn.store.variables[one], state)", [names.index(name), state]
+        )
+        opened.wait()
+    opened.tab.evaluate(STUDIED)
+    nearest = []
+    for label in model.classes_:
+        profile = model.network_.prototype("travels_by", label)
+        shares = [dict(zip(model.network_.variable(name).labels, profile[name], strict=True)) for name in row]
+        likeliest = sum(max(one, key=one.__getitem__) == value for one, value in zip(shares, row.values(), strict=True))
+        bits = -np.mean([np.log2(one[value]) for one, value in zip(shares, row.values(), strict=True)])
+        nearest.append((bits, f"{label}: {bits:.3f}, {likeliest} of 3 likeliest"))
+    told = opened.tab.locator(".profile summary").all_inner_texts()
+    assert told == [line for _, line in sorted(nearest)][:5]
+    opened.tab.locator(".profile summary").first.click()
+    assert opened.tab.locator(".profile[open] .states span").count() == 9
+
+
 def test_a_dropped_file_is_read_and_what_is_strange_is_told(page: Open, survey: tuple[Any, Any]) -> None:
     model, _ = survey
     opened, names = page(model), shown(model)
@@ -415,6 +473,16 @@ def test_the_form_sets_values(page: Open, survey: tuple[Any, Any]) -> None:
     field.select_option("-1")
     opened.wait()
     assert opened.evidence == {}
+
+
+def test_the_row_of_a_network_is_a_form_when_it_is_opened(page: Open) -> None:
+    model = chest()
+    opened, names = page(model), list(model.names)
+    assert opened.tab.locator(".form").count() == 0
+    opened.tab.locator(".row summary").click()
+    opened.tab.get_by_role("combobox", name="smoke", exact=True).select_option("yes")
+    opened.wait()
+    assert opened.evidence == {names.index("smoke"): [1, 0]}
 
 
 # Share

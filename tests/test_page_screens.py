@@ -82,10 +82,14 @@ def test_nothing_overlaps_and_everything_is_in_reach(page: Open, options: dict[s
         for button in opened.tab.locator("header button, .zoom button").all():
             box = button.bounding_box()
             assert box and box["x"] >= 0 and box["x"] + box["width"] <= opened.tab.viewport_size["width"]
-    paper, ink = (opened.tab.evaluate(f"getComputedStyle(document.body).{one}") for one in ("backgroundColor", "color"))
     dark = options.get("color_scheme") == "dark"
-    assert (sum(map(int, paper[4:-1].split(", "))) < 200) == dark
-    assert (sum(map(int, ink[4:-1].split(", "))) > 400) == dark
+    for turned in (dark, not dark):  # as the system has it, then by the button
+        colours = (
+            opened.tab.evaluate(f"getComputedStyle(document.body).{one}") for one in ("backgroundColor", "color")
+        )
+        paper, ink = (sum(map(int, colour[4:-1].split(", "))) for colour in colours)
+        assert (paper < 200, ink > 400) == (turned, turned)
+        opened.tab.get_by_role("button", name="Light or dark").click()
 
 
 def test_a_finger_sets_evidence_on_a_phone(page: Open) -> None:
@@ -115,6 +119,19 @@ def test_a_notebook_shows_the_page_in_a_frame(tab: Opened, tmp_path: Path) -> No
     frame.locator(".known li").wait_for()
     assert frame.locator(".known li").inner_text().startswith("travel = yes")
     assert frame.locator("output.probability b").inner_text() == "0.02"
+    tab.assert_quiet()
+
+
+def test_a_model_in_a_notebook_opens_its_page_by_a_button(tab: Opened, tmp_path: Path) -> None:
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!DOCTYPE html><p>cell</p>{chest()._repr_html_()}", encoding="utf-8")
+    tab.tab.goto(path.as_uri())
+    assert tab.tab.locator("svg").first.is_visible()
+    frame = tab.tab.frame_locator("iframe")
+    assert frame.locator(".card").count() == 0, "it does not work before it is wanted"
+    tab.tab.get_by_text("Explore", exact=True).click()
+    frame.locator('[data-variable="0"] [data-state="0"]').click()
+    frame.locator(".known li").wait_for()
     tab.assert_quiet()
 
 

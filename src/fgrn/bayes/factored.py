@@ -158,6 +158,12 @@ class FactoredModel(Queries):
 
         save(self, path)
 
+    def _repr_html_(self) -> str:
+        """The model as notebooks show it: drawn, with its beliefs, and a button that opens its page."""
+        from ..page.notebook import notebook_html
+
+        return notebook_html(self)
+
     def to_document(self) -> Document:
         """Return the model as the content of a network file."""
         states = {name: tuple(str(label) for label in variable.labels) for name, variable in self._variables.items()}

@@ -251,20 +251,39 @@ class _Search:
 
     def arcs(self) -> dict[str, tuple[str, ...]]:
         """Return the parents of every column: the class, if there is one, and the neighbour nearer to the root."""
-        names, sizes = self.table.names, [variable.cardinality for variable in self.table.blank.variables]
-        members = [number for number in range(len(names)) if number != self.given]
-        pairs = ColumnPairs(
-            [sizes[number] for number in members],
-            rows_by_class(self.table.evidence.codes, self.table.weights, self.given, members),
-        )
-        score = score_of_edges(pairs, self.rate, 1 if self.given is None else sizes[self.given])
-        start = 0 if self.root is None else members.index(names.index(self.root))
-        parents = parents_from(heaviest_forest(score), len(members), start)
-        above = () if self.given is None else (names[self.given],)
-        return {
-            names[member]: above if parent < 0 else (*above, names[members[parent]])
-            for member, parent in zip(members, parents, strict=True)
-        }
+        sizes = {variable.name: variable.cardinality for variable in self.table.blank.variables}
+        return arcs_of_tree(sizes, self.table.evidence.codes, self.table.weights, self.given, self.root, self.rate)
+
+
+def arcs_of_tree(
+    sizes: Mapping[str, int],
+    codes: np.ndarray,
+    weights: np.ndarray,
+    given: int | None,
+    root: str | None = None,
+    rate: float = 0.0,
+) -> dict[str, tuple[str, ...]]:
+    """Return the parents of every column in the best tree: the class, if any, and the neighbour nearer to the root.
+
+    Args:
+        sizes: the levels of each column.
+        codes: (rows, columns), -1 where a value is missing.
+        weights: of the rows.
+        given: the number of the column that is the class, if there is one.
+        root: the column that has no other parent; the first unless given.
+        rate: what an edge must gain in log-likelihood for each parameter.
+    """
+    names = list(sizes)
+    members = [number for number in range(len(names)) if number != given]
+    pairs = ColumnPairs([sizes[names[number]] for number in members], rows_by_class(codes, weights, given, members))
+    score = score_of_edges(pairs, rate, 1 if given is None else sizes[names[given]])
+    start = 0 if root is None else members.index(names.index(root))
+    parents = parents_from(heaviest_forest(score), len(members), start)
+    above = () if given is None else (names[given],)
+    return {
+        names[member]: above if parent < 0 else (*above, names[members[parent]])
+        for member, parent in zip(members, parents, strict=True)
+    }
 
 
 def score_of_edges(pairs: ColumnPairs, rate: float, classes: int = 1) -> np.ndarray:

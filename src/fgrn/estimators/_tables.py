@@ -55,6 +55,15 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
         tags.input_tags.string = True
         return tags
 
+    def _html_repr(self) -> str:
+        """The estimator as notebooks show it: its settings, and once fitted its network and a button for its page."""
+        settings: str = super()._html_repr()
+        if not hasattr(self, "network_"):
+            return settings
+        from ..page.notebook import notebook_html
+
+        return f"{notebook_html(self)}{settings}"
+
     @contextmanager
     def _or_as_before(self) -> Iterator[None]:
         """Restore the estimator, with the model it had, if learning fails or is interrupted."""

@@ -60,11 +60,10 @@ class Network(WiredModel, Queries):
         save(self, path)
 
     def _repr_html_(self) -> str:
-        """Return the drawing of the network, with its beliefs, for notebooks."""
-        from ..plots import network
-        from ..plots.style import as_svg
+        """The network as notebooks show it: drawn, with its beliefs, and a button that opens its page."""
+        from ..page.notebook import notebook_html
 
-        return as_svg(network(self))
+        return notebook_html(self)
 
     # Messages
 

@@ -100,14 +100,22 @@ def class_mixture(
             state; at random unless given.
     """
     label = _class_among(observed, class_variable)
+    labels, support = states_of_classes(observed, class_variable, hidden)
+    return _tied_to_class(observed, label, Variable(name, labels), support, tables)
+
+
+def states_of_classes(
+    observed: Mapping[str, States], class_variable: str, hidden: int | Sequence[int]
+) -> tuple[list[str], np.ndarray]:
+    """The names "a.1", "a.2", ... of the hidden states of every class, and the table from them to the class."""
+    label = _class_among(observed, class_variable)
     sizes = [hidden] * label.cardinality if isinstance(hidden, int) else list(hidden)
     for size in sizes:
         settings.whole("hidden", size, 1, WiringError)
     if len(sizes) != label.cardinality:
         raise WiringError(f"'hidden' is one number for each of the {label.cardinality} classes. Got {len(sizes)}.")
     labels = [f"{state}.{number}" for state, size in zip(label.labels, sizes, strict=True) for number in _up_to(size)]
-    support = np.repeat(np.eye(label.cardinality), sizes, axis=0)
-    return _tied_to_class(observed, label, Variable(name, labels), support, tables)
+    return labels, np.repeat(np.eye(label.cardinality), sizes, axis=0)
 
 
 def _up_to(size: int) -> range:
