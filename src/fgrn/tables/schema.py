@@ -41,7 +41,7 @@ from .columns import (
     numeric,
     plain_value,
 )
-from .distinct import Distinct
+from .distinct_values import Distinct
 from .frames import Coded
 from .missing import is_missing_word
 
