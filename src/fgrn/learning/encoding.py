@@ -103,8 +103,8 @@ def rows_of_source(
         data: the source.
         executor: the client of a cluster, whose workers read Parquet files and frames; or None.
         again: whether they are read more than once.
-        told: who is told how far reading has come.
-        missing: what stands for unknown in text files, see `stream_of`.
+        told: receives the progress of reading.
+        missing: the values that mean a missing one in text files, see `stream_of`.
     """
     if executor is None:
         from ..tables.stream import stream_of

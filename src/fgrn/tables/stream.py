@@ -60,7 +60,7 @@ class Stream:
             dataset; an iterator of frames; a function that returns one, which can be read repeatedly.
         columns: the columns to read; None for all of the first file or frame.
         drop: columns to leave out.
-        rows: the most rows of a batch.
+        rows: the maximum number of rows of a batch.
         cache: the folder for temporary data; None for that of the environment variable TMPDIR, /var/tmp, or the
             system's. It needs two to four bytes for each value, and at most the size of the text files. Its files have
             no name, so none is left behind.
