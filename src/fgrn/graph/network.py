@@ -93,7 +93,7 @@ class Network(WiredModel, Queries):
             parts: which of "forward", "backward" and "marginal" to keep of each, and whether the "likelihood".
             impossible: "raise" an error that names the rows of probability zero, or "mark" them in `.impossible`.
             paused: outputs of SISO blocks that let no message through.
-            rounds: the most parallel rounds; unless given, the diameter of a tree, 500 on a loop.
+            rounds: the maximum number of parallel rounds; unless given, the diameter of a tree, 500 on a loop.
             damping: how much of the old message stays in a new one; unless given, 0 on a tree and 0.5 on a loop.
             tolerance: on a loop, messages that move by no more than this have converged.
             engine: "reference", "cpu" (compiled; see `fgrn.warm`), or "auto": the first for a little work, the second
@@ -207,7 +207,7 @@ class Network(WiredModel, Queries):
             smoothing: a Dirichlet count per cell of every table, or a mapping from tables and priors to counts, each a
                 number or an array with one for each cell; priors are smoothed only if named.
             weights: one weight per row; the name of a column where `data` is not in memory.
-            holes: "expect" counts an unknown leaf as the model expects it (the paper); "ignore" leaves it out. Both
+            holes: "expect" counts a missing value as the model expects it (the paper); "ignore" leaves it out. Both
                 lead to the same tables; the second in fewer epochs where much is missing.
             seed: for the random starts.
             starts: how many starts; the best is kept. The first goes on from the tables as they are; for the others
@@ -230,10 +230,10 @@ class Network(WiredModel, Queries):
             paused: outputs of SISO blocks that let no message through.
             engine: "reference", "cpu", or "auto".
             threads: how many threads; all processors unless given. The result does not depend on it.
-            merge: count equal rows once, with their weight (True) or one by one (False); unless given, what pays.
+            merge: count equal rows once, with their weight (True), or one by one (False); unless given, the faster.
             watch: called after every epoch with (start, epoch, log-likelihood per row); learning ends, and keeps what
                 it has, when it returns True.
-            online: what was counted in earlier batches, see `Network.online`; these rows are the next batch.
+            online: the running counts of earlier batches, see `Network.online`; these rows are the next batch.
             checkpoint: a file to keep how far learning has come in, see `Checkpoint`.
             every: how many epochs are between two checkpoints.
             resume: go on from the checkpoint, if it is there, to the same tables, bit for bit, as without interruption.
