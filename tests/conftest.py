@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from pages import interpreter, page, tab, tabs  # noqa: F401
 
 from fgrn.engines.cpu import Cpu
 

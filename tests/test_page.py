@@ -1,4 +1,4 @@
-"""Pages of `fgrn.explore`: what is written, and what is refused. See test_page_browser for what they do."""
+"""Pages of `fgrn.explore`: what is written, and what is refused. What they do is in the other test_page files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from models import chest, circle
 
 import fgrn
 from fgrn.cli import main
-from fgrn.page import export, page
+from fgrn.page import export, notebook, page
 from fgrn.page.server import server_of
 from fgrn.page.widget import given_of
 
@@ -328,6 +328,26 @@ def test_a_widget_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "anywidget", None)
     with pytest.raises(fgrn.FgrnError, match=r"A widget needs anywidget: pip install 'fgrn\[notebook\]'"):
         fgrn.explore(chest()).widget()
+
+
+def test_models_are_shown_as_a_picture_with_a_button_that_opens_the_page() -> None:
+    table = {"age": [20 + 1.7 * k for k in range(24)], "cars": ["none", "one"] * 12}
+    estimator = fgrn.LatentClassModel(n_hidden=2, n_epochs=2, tol=0)
+    assert "<svg" not in estimator._repr_mimebundle_()["text/html"].split("</style>")[-1]
+    estimator.fit(table)
+    for model in (chest(), circle(), fgrn.lvm({"a": 2}, hidden=2), estimator):
+        shown = model._repr_html_()
+        assert shown.startswith("<div><svg")
+        inside = re.search('>Explore</summary><iframe srcdoc="([^"]*)" .*? name="fgrn-when-seen"', shown)
+        assert inside and unescape(inside[1]) == fgrn.explore(model).html
+    assert "sk-container" in shown, "the settings are there, too"
+    assert "Explore" in estimator._repr_mimebundle_()["text/html"]
+
+
+def test_a_model_without_a_page_or_with_a_large_one_is_shown_without_a_button(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "<details>" not in fgrn.hmm({"Y": 2}, hidden=2)._repr_html_()
+    monkeypatch.setattr(notebook, "MOST_BYTES", 10_000)
+    assert "<details>" not in chest()._repr_html_()
 
 
 def test_notebooks_show_a_page_in_a_frame() -> None:

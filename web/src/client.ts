@@ -71,8 +71,8 @@ export class Client {
   }
 
   /** What speaks for a target, and what to ask next. */
-  study(given: Given, target: number): Promise<Studied | null> {
-    return this.put({ kind: "study", given, target }) as Promise<Studied | null>;
+  study(given: Given, target: number, profiles = false): Promise<Studied | null> {
+    return this.put({ kind: "study", given, target, profiles }) as Promise<Studied | null>;
   }
 
   private put(text: object): Promise<Answer | Studied | null> {

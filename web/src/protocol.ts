@@ -137,6 +137,8 @@ export interface Study {
   id: number;
   given: Given;
   target: number; // an edge
+  /** Whether the profiles of the target are wanted, too. */
+  profiles: boolean;
 }
 
 export interface Studied {
@@ -149,7 +151,11 @@ export interface Studied {
   /** The state of every variable of the document in the likeliest assignment, and its log-probability. */
   assignment: number[];
   logProbability: number;
+  /** If wanted: by state of the target, the distribution of every variable of the document given that state alone. */
+  profiles?: Profiles;
 }
+
+export type Profiles = ArrayLike<number>[][];
 
 /** What speaks for the likeliest state of the target, in nats of log-odds: prior + contributions = logOdds. */
 export interface Explanation {

@@ -3,6 +3,7 @@
 import { kindOf, observed } from "./evidence";
 import type { Label } from "./protocol";
 import type { Store } from "./store";
+import type { Box } from "./viewport";
 
 function literal(label: Label): string {
   if (typeof label === "boolean") return label ? "True" : "False";
@@ -56,7 +57,7 @@ const DRAWN = [
 ];
 
 /** The drawing as a picture of its own: styles are written into it, and all of it is in sight. */
-export function svgOf(drawing: SVGSVGElement, width: number, height: number): string {
+export function svgOf(drawing: SVGSVGElement, { x, y, width, height }: Box): string {
   const copy = drawing.cloneNode(true) as SVGSVGElement;
   const [from, to] = [drawing, copy].map((one) => [...one.querySelectorAll("*")]);
   to.forEach((element, at) => {
@@ -66,12 +67,12 @@ export function svgOf(drawing: SVGSVGElement, width: number, height: number): st
   });
   copy.removeAttribute("class");
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  copy.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  copy.setAttribute("viewBox", `${x} ${y} ${width} ${height}`);
   copy.setAttribute("width", String(width));
   copy.setAttribute("height", String(height));
   copy.querySelector("g")?.removeAttribute("transform");
   const paper = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  for (const [name, value] of Object.entries({ width, height, fill: getComputedStyle(document.body).backgroundColor }))
+  for (const [name, value] of Object.entries({ x, y, width, height, fill: getComputedStyle(document.body).backgroundColor }))
     paper.setAttribute(name, String(value));
   copy.prepend(paper);
   return new XMLSerializer().serializeToString(copy);

@@ -13,7 +13,7 @@ from ..core.exceptions import Remedy, SchemaError, counted
 from ..learning.checkpoints import EVERY, Checkpoint
 from ..tables.stream import BATCH, is_many
 from . import common
-from .rows import matched
+from .model_rows import matched
 from .signals import stoppable
 from .wording import say, tell
 
@@ -35,14 +35,14 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
             raise click.UsageError(
                 f"--model {model} takes numbers with commas, such as --hidden 4,8; 'auto' it cannot."
             )
-        sizes = [common.whole(part) for part in hidden.split(",")]
+        sizes = [common.state_count_of(part) for part in hidden.split(",")]
         kind = estimators.DeepLatentClassifier if model == "deep" else estimators.DiscreteICA
         return kind(n_hidden=sizes, **settings)
     if "," in hidden:
         raise click.UsageError(
             f"--hidden {hidden} is for --model deep or ica; --model {model} takes one number, or 'auto'."
         )
-    states = "auto" if hidden == "auto" else common.whole(hidden)
+    states = "auto" if hidden == "auto" else common.state_count_of(hidden)
     if model == "clusters":
         return estimators.LatentClassModel(states, **settings)
     return estimators.LatentClassifier(states, structure="tan" if model == "tan" else "auto", **settings)
@@ -225,7 +225,7 @@ def _show(estimator: Any, report: dict[str, Any], as_json: bool) -> None:
     if as_json:
         common.as_json(report)
     else:
-        say(_told(estimator, report))
+        say(_report_text(estimator, report))
 
 
 def _check_classes(name: str, classes: list[Any], most: int) -> None:
@@ -316,7 +316,7 @@ def _accuracy(estimator: Any, rows: Any, target: str | None) -> dict[str, Any]:
     return {"accuracy": right / total, "largest_class": max(counts.values()) / total}
 
 
-def _told(estimator: Any, report: dict[str, Any]) -> str:
+def _report_text(estimator: Any, report: dict[str, Any]) -> str:
     codes = None if estimator.missing_values is None else [str(code) for code in estimator.missing_values]
     lines = [repr(estimator.schema_), common.missing_told(codes), ""]
     if hasattr(estimator, "selection_"):

@@ -43,44 +43,44 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             number.
         refine: whether tables that tell the class are made beside those that describe the rows: "auto", if the log-loss
             of rows kept back is better for it; never with structure="shared".
-        n_epochs: the most epochs of EM.
+        n_epochs: the maximum number of epochs of EM.
         cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
-        smoothing: a Dirichlet count for every cell of every table; priors are as counted. "auto": 1 / levels of the
-            column, so that each row of a table gets one count in all, however many levels there are.
-        n_init: random starts, of which the best is kept.
-        tol: learning has converged when a round of accelerated EM (three epochs; one if cycles > 1) gains no more
-            log-likelihood per row. A ConvergenceWarning tells if n_epochs end it before.
+        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed. "auto": 1 /
+            levels of the column, so that each row of a table gets one count in all, however many levels there are.
+        n_init: the number of random starts (initialisations), of which the best is kept.
+        tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
+            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
         learn_prior: whether the prior of the hidden variable is learnt.
         criterion: for n_hidden="auto": "log_loss" of the class in rows that were kept back; or, for shared states,
             "bic", "aic" or "held_out", which judge how well all columns are described.
-        max_hidden: for n_hidden="auto": the most states to try.
+        max_hidden: for n_hidden="auto": the largest number of states to try.
         max_seconds: after so many no other candidate is begun, whatever has been found until then. Unless given there
             is a limit that does not depend on the clock, of about 7 s on two cores.
-        n_bins: bins of a column with many different numbers; "auto": 10, or 5 of fewer than 100 rows.
-        max_levels: the most levels of a column of words or categories.
-        missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
+        n_bins: the number of bins of a column with many distinct numbers; "auto": 10, or 5 with fewer than 100 rows.
+        max_levels: the maximum number of levels of a column of words or categories.
+        missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
             such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: what the columns mean, if that is not to be found in the table.
-        unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
-            an "error".
-        effective_size: for `partial_fit`, how many rows of today those before stand for, at most, where what is learnt
-            changes with time; None if it does not.
+        schema: the levels and bins of the columns; inferred from the table unless given.
+        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
+            missing value with a warning, or "error".
+        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
+            follows data that change with time; None for no limit.
         engine: "auto", "cpu" or "reference".
-        random_state: for the random starts.
-        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
+        random_state: the seed or generator of the random starts.
+        checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
         verbose: whether to show progress.
 
     Attributes:
         network_: the Network.
-        schema_: what the columns mean.
+        schema_: the levels and bins of the columns.
         classes_: the classes.
         prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
-        history_: what happened in learning.
+        history_: the course of learning: log-likelihood per epoch, convergence, execution.
         n_hidden_: the states of the hidden variable, of all classes together.
         structure_: "shared", "per_class" or "tan".
         decision_network_: the Network that is asked for the class: `network_` with tables that were refined for that,
             where this helped. All else (class profiles, completed rows, likelihoods) is asked of `network_`.
-        selection_: what was tried, if something was chosen.
+        selection_: the candidates that were compared, if something was chosen.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -184,7 +184,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             self.decision_network_ = refined(family, self.network_, here, penalties, stopped)
 
     def _search(self, table: Evidence) -> ClassSearch:
-        """What tries candidates on a table; none of them yet."""
+        """Return the search over candidates on a table, before its first trial."""
         seed = self._seed()
         rows = PartedRows.of(table, self._class_name(), seed)
         # with a checkpoint it is chosen to the end, so that the same model goes on when it is resumed
@@ -259,33 +259,33 @@ class LatentClassifier(Choosing, LatentClassifierBase):
 
 
 class NaiveBayesClassifier(LatentClassifierBase):
-    """The hidden variable is the class: naive Bayes, with holes, unknown classes, and any columns.
+    """Naive Bayes (the hidden variable is the class), with missing values, unknown classes, and columns of any kind.
 
     Args:
-        smoothing: a Dirichlet count for every cell of every table; priors are as counted.
+        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed.
         n_epochs: the most epochs of EM, which matter only where classes or values are unknown.
-        tol: learning has converged when a round of accelerated EM (three epochs; one if cycles > 1) gains no more
-            log-likelihood per row. A ConvergenceWarning tells if n_epochs end it before.
-        n_bins: bins of a column with many different numbers.
-        max_levels: the most levels of a column of words or categories.
-        missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
+        tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
+            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
+        n_bins: the number of bins of a column with many distinct numbers.
+        max_levels: the maximum number of levels of a column of words or categories.
+        missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
             such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: what the columns mean, if that is not to be found in the table.
-        unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
-            an "error".
-        effective_size: for `partial_fit`, how many rows of today those before stand for, at most, where what is learnt
-            changes with time; None if it does not.
+        schema: the levels and bins of the columns; inferred from the table unless given.
+        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
+            missing value with a warning, or "error".
+        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
+            follows data that change with time; None for no limit.
         engine: "auto", "cpu" or "reference".
         random_state: for the start where classes are unknown.
-        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
+        checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
         verbose: whether to show progress.
 
     Attributes:
         network_: the Network.
-        schema_: what the columns mean.
+        schema_: the levels and bins of the columns.
         classes_: the classes.
         prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
-        history_: what happened in learning.
+        history_: the course of learning: log-likelihood per epoch, convergence, execution.
     """
 
     cycles = 1
@@ -343,27 +343,27 @@ class DeepLatentClassifier(LatentClassifierBase):
         groups: how many columns, or hidden variables, share one above them.
         n_epochs: the most epochs of EM for each layer, and then for all together.
         cycles: updates of each table per epoch.
-        smoothing: a Dirichlet count for every cell of every table; priors are as counted.
+        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed.
         n_init: random starts of each layer, of which the best is kept.
-        tol: learning has converged when a round of accelerated EM (three epochs; one if cycles > 1) gains no more
-            log-likelihood per row. A ConvergenceWarning tells if n_epochs end it before.
-        n_bins: bins of a column with many different numbers.
-        max_levels: the most levels of a column of words or categories.
-        missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
+        tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
+            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
+        n_bins: the number of bins of a column with many distinct numbers.
+        max_levels: the maximum number of levels of a column of words or categories.
+        missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
             such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: what the columns mean, if that is not to be found in the table.
-        unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
-            an "error".
-        effective_size: for `partial_fit`, how many rows of today those before stand for, at most, where what is learnt
-            changes with time; None if it does not.
+        schema: the levels and bins of the columns; inferred from the table unless given.
+        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
+            missing value with a warning, or "error".
+        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
+            follows data that change with time; None for no limit.
         engine: "auto", "cpu" or "reference".
-        random_state: for the random starts.
-        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
+        random_state: the seed or generator of the random starts.
+        checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
         verbose: whether to show progress.
 
     Attributes:
         network_: the Network.
-        schema_: what the columns mean.
+        schema_: the levels and bins of the columns.
         classes_: the classes.
         prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
         history_: what happened in learning all layers together.

@@ -1,4 +1,4 @@
-"""Maximum conditional likelihood: the tables that best tell one variable, the target, from the others.
+"""Maximum conditional likelihood: the tables that best predict one variable, the target, from the others.
 
 EM makes whole rows likely, all columns alike. Where it is the target that is asked for, better tables maximise
 
@@ -84,7 +84,7 @@ class Conditional:
         return found
 
     def values(self, z: np.ndarray) -> np.ndarray:
-        """Tables and priors: the softmax of z in every line, over the cells that may be filled."""
+        """Return tables and priors: the softmax of z in every line, over the cells that may be positive."""
         lines = self._spec.layout.lines
         top = np.maximum.reduceat(np.where(self._free, z, -np.inf), lines)
         top[~np.isfinite(top)] = 0.0
@@ -93,13 +93,13 @@ class Conditional:
         return np.where(self._free, cells / np.where(total > 0, total, 1.0), self._values)
 
     def log_likelihood(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        """The sum over rows of weight * log P(target | others), and its gradient."""
+        """Return the sum over rows of weight * log P(target | others), and its gradient."""
         self.evaluations += 1
         values = self.values(z)
         seen = np.where(self._free, np.maximum(values, 1e-30), values)
         known, unknown = self._known.count(seen), self._unknown.count(seen)
         self.weight = known.weight
-        more = np.where(self._free, known.values - unknown.values, 0.0)
+        more = np.where(self._free, np.asarray(known.values) - np.asarray(unknown.values), 0.0)
         slope = more - values * np.add.reduceat(more, self._spec.layout.lines)[self._line]
         return known.log_likelihood - unknown.log_likelihood, np.where(self._free, slope, 0.0)
 

@@ -82,11 +82,16 @@ class Page:
     def __repr__(self) -> str:
         return f"Page of {self.size / 1000:,.0f} kB; page.save('page.html') writes it"
 
-    def _repr_html_(self) -> str:
-        """The page in a frame of a notebook."""
+    def frame(self, when_seen: bool = False) -> str:
+        """The page as an HTML element of another one; `when_seen`: it begins to work when it comes into sight."""
         allowed = "allow-scripts allow-downloads"
         style = "width: 100%; height: 640px; border: 1px solid #9aa4b1; border-radius: 8px"
-        return f'<iframe srcdoc="{escape(self.html)}" sandbox="{allowed}" style="{style}"></iframe>'
+        name = ' name="fgrn-when-seen"' if when_seen else ""
+        return f'<iframe srcdoc="{escape(self.html)}" sandbox="{allowed}"{name} style="{style}"></iframe>'
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of a notebook."""
+        return self.frame()
 
 
 def explore(

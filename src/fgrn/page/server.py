@@ -49,8 +49,8 @@ class Answers:
             "conflict": self._conflict(given) if np.isneginf(likelihood) else [],
         }
 
-    def study(self, given: Given, target: int) -> dict[str, Any]:
-        """What speaks for the target, what to ask next, and the most probable states together."""
+    def study(self, given: Given, target: int, profiles: bool = False) -> dict[str, Any]:
+        """What speaks for the target, what to ask next, the most probable states together, and if wanted profiles."""
         known = [one for one in given if one[0] != target]
         size = self.variables[target].cardinality
         rows: list[Given] = [known, *([*known, (target, unit.tolist())] for unit in np.eye(size))]
@@ -78,7 +78,16 @@ class Answers:
                 for name, variable in zip(self.names, self.variables, strict=True)
             ],
             "logProbability": float(np.ravel(best.log_probability)[0]),
+            **({"profiles": self._profiles(target)} if profiles else {}),
         }
+
+    def _profiles(self, target: int) -> list[list[list[float]]]:
+        """By state of the target: the distribution of every variable given that state alone."""
+        units = np.eye(self.variables[target].cardinality)
+        rows: list[Given] = [[(target, unit.tolist())] for unit in units]
+        seen = self.network.propagate(self._columns(rows), keep=self.names, impossible="mark", parts=PARTS)
+        beliefs = [seen.marginal(name) for name in self.names]
+        return [[belief[state].tolist() for belief in beliefs] for state in range(len(units))]
 
     def _row(self, given: Given) -> dict[str, Any]:
         return {self.names[number]: [list(weights)] for number, weights in given}
@@ -122,7 +131,7 @@ def server_of(model: Any, title: str, source: str = "", port: int = 0) -> tuple[
     answers, lock = Answers(model), Lock()
     asked: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
         f"/{token}/ask": lambda said: answers.ask(_given(said)),
-        f"/{token}/study": lambda said: answers.study(_given(said), int(said["target"])),
+        f"/{token}/study": lambda said: answers.study(_given(said), int(said["target"]), bool(said.get("profiles"))),
     }
 
     class Handler(BaseHTTPRequestHandler):
