@@ -68,6 +68,7 @@ def _sampled(network: str, target: str) -> tuple[pd.DataFrame, pd.Series]:
 
     rows = pd.DataFrame(fgrn.read(shared() / "bif" / f"{network}.bif").sample(2_000, seed=7))
     classes = rows.pop(target)
+    rows = rows.replace("None", "none")  # a level, not a missing value
     return rows.mask(np.random.default_rng(7).random(rows.shape) < 0.1), classes
 
 
@@ -177,6 +178,11 @@ def difference(one: dict[str, Any], other: dict[str, Any], what: str) -> tuple[f
     return float(apart.mean()), float(np.std(apart, ddof=1) / np.sqrt(len(apart)))
 
 
+def is_behind(gain: float, error: float) -> bool:
+    """Whether one model is behind another by more than one standard error of the difference."""
+    return gain < -error - 1e-9
+
+
 def measured(name: str, most: int) -> list[dict[str, Any]]:
     """A record for each model on a table."""
     from sklearn.base import clone
@@ -260,7 +266,7 @@ def _differences(by_table: dict[str, dict[str, Any]]) -> str:
             for what, sign in (("accuracy", 1), ("log_loss", -1)):
                 mean, error = difference(found[OURS], found[peer], what)
                 text = f"{mean:+.3f} ± {error:.3f}"
-                cells.append(f"**{text}**" if sign * mean < -error else text)
+                cells.append(f"**{text}**" if is_behind(sign * mean, error) else text)
         lines.append(f"| {table}{'*' if table in APART else ''} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -273,7 +279,7 @@ def _counts(by_table: dict[str, dict[str, Any]]) -> str:
             behind = []
             for table, found in by_table.items():
                 mean, error = difference(found[OURS], found[peer], what)
-                if sign * mean < -error:
+                if is_behind(sign * mean, error):
                     behind.append(table)
             less = f"; not on {', '.join(behind)}" if behind else ""
             count = len(by_table) - len(behind)

@@ -196,10 +196,12 @@ class ClassSearch:
         return min((one.log_loss for one in self.tried if one.structure == family.structure), default=np.inf)
 
     def _try_size(self, family: Family, size: int, patient: bool) -> bool:
-        """Try a size with all that may refine it; False if the budget does not allow it."""
+        """Try a size with all that may refine it; False if the budget does not allow it, or its states were tried."""
         parts = list(self.rows.parts())
         first = _Trial(self, family, size, parts[0])
         cost = len(parts) * first.work
+        if any((one.structure, one.n_hidden) == (family.structure, first.states) for one in self.tried):
+            return False  # no class has rows enough for more of them
         if patient and self.tried and not self.budget.allows(USUAL_EPOCHS * cost):
             return False
         trials = [first, *(_Trial(self, family, size, part) for part in parts[1:])]
@@ -226,7 +228,7 @@ class ClassSearch:
 
     def _judge(self, trials: Sequence[_Trial], how: Refinement, always: bool = False) -> float:
         """Note the log-loss of a candidate, unless it is clearly worse than another on the first rows."""
-        states, parameters, _ = trials[0].family.size_of(trials[0].model)
+        states, parameters = trials[0].states, trials[0].parameters
         self.told(f"candidates tried; now {states} states{', refined' if how.towards else ''}", len(self.tried), 0)
         self._begun.append(how)
         losses, weights = np.zeros(0), np.zeros(0)
@@ -272,7 +274,8 @@ class _Trial:
         self.family, self._search = family, search
         self._rows, self._asked = part
         self.model = family.untaught(size, self._rows)
-        self.work = CALL + self._rows.rows * family.size_of(self.model)[2]
+        self.states, self.parameters, cells = family.size_of(self.model)
+        self.work = CALL + self._rows.rows * cells
         self._z: dict[str, np.ndarray] = {}
 
     @cached_property
