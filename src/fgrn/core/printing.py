@@ -76,9 +76,13 @@ def html_table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 def bar(share: float, width: int = 10) -> str:
-    """Return a bar of block characters, as long as a share of `width` cells; in text and HTML alike."""
-    eighths = round(8 * width * min(max(share, 0.0), 1.0))
-    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+    """Return a bar as long as a share of `width` cells; only that of zero is empty."""
+    try:
+        block = "█"
+        block.encode(sys.stdout.encoding or "ascii")
+    except (LookupError, UnicodeEncodeError):
+        block = "#"
+    return block * round(share * width) or ("|" if share > 0 else "")
 
 
 def _limit(wide: Sequence[int], most: int) -> int:
