@@ -448,6 +448,15 @@ def test_no_size_is_tried_twice_where_classes_have_no_rows_for_more_states() -> 
     assert {one.size for one in model.selection_.candidates} <= {1, 2, 4, 8}
 
 
+def test_a_tree_without_edges_is_not_tried() -> None:
+    """Columns that are independent given the class."""
+    states, data = three_classes(200)
+    table = {name: [f"{name}{code}" for code in data[name].codes] for name in "ab"}
+    model = LatentClassifier(**QUICK).fit(table, data["y"].codes)
+    assert {one.structure for one in model.selection_.candidates} == {"per_class"}
+    assert LatentClassifier(structure="tan", **QUICK).fit(table, data["y"].codes).structure_ == "tan"
+
+
 def test_a_budget_of_seconds_ends_the_choice() -> None:
     X, y = exclusive(200)
     model = LatentClassifier(random_state=0, engine="cpu", max_seconds=1e-9).fit(X, y)

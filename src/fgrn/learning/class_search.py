@@ -196,12 +196,15 @@ class ClassSearch:
         return min((one.log_loss for one in self.tried if one.structure == family.structure), default=np.inf)
 
     def _try_size(self, family: Family, size: int, patient: bool) -> bool:
-        """Try a size with all that may refine it; False if the budget does not allow it, or its states were tried."""
+        """Try a size with all that may refine it; False if the budget does not allow it, or it is the same as another.
+
+        It is where no class has rows enough for more states, or a tree has no edges.
+        """
         parts = list(self.rows.parts())
         first = _Trial(self, family, size, parts[0])
         cost = len(parts) * first.work
-        if any((one.structure, one.n_hidden) == (family.structure, first.states) for one in self.tried):
-            return False  # no class has rows enough for more of them
+        if any((one.n_hidden, one.n_parameters) == (first.states, first.parameters) for one in self.tried):
+            return False
         if patient and self.tried and not self.budget.allows(USUAL_EPOCHS * cost):
             return False
         trials = [first, *(_Trial(self, family, size, part) for part in parts[1:])]
