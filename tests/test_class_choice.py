@@ -450,7 +450,7 @@ def test_no_size_is_tried_twice_where_classes_have_no_rows_for_more_states() -> 
 
 def test_a_tree_without_edges_is_not_tried() -> None:
     """Columns that are independent given the class."""
-    states, data = three_classes(200)
+    _, data = three_classes(200)
     table = {name: [f"{name}{code}" for code in data[name].codes] for name in "ab"}
     model = LatentClassifier(**QUICK).fit(table, data["y"].codes)
     assert {one.structure for one in model.selection_.candidates} == {"per_class"}
