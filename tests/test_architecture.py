@@ -62,7 +62,7 @@ BACKWARDS = {
 BESIDE_FOLDERS = {"", "__main__", "_moved", "_version", "warming"}
 """The modules beside the folders, which may import all of them."""
 
-FLOW_MAY_KNOW = ("core.", "plan.", "flow.", "tables.encoded", "tables.frames", "tables.missing")
+FLOW_MAY_KNOW = ("core.", "plan.", "flow.", "tables.encoded", "tables.frames", "tables.missing", "tables.outputs")
 
 SAME_NAME = {
     "Loaded": "the Engine protocol and its implementations",

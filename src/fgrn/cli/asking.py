@@ -17,9 +17,6 @@ from ..tables.writer import table_writer
 from . import common, model_rows
 from .wording import say
 
-LEAST_SEEN = 0.9
-"""Rows that a value of a class stands for at least where it is shown as typical: smoothing alone is no row."""
-
 BESIDE = 32
 """Width of the columns with frequencies in the table of a prototype, in characters."""
 
@@ -310,21 +307,14 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
     if as_json:
         common.as_json({str(state): columns for state, columns in found.items()})
         return
-    for state, columns in found.items():
+    for state in found:
         say(f"{visible(str(state))}  ({found.shares[state]:.1%})")
-        lines = []
-        for name, beliefs in columns.items():
-            for level, belief in beliefs.items():
-                base = found.baseline[name][level]
-                lift = belief / base if base else 1.0
-                seen = belief * found.shares[state] * estimator.weight_ >= LEAST_SEEN
-                if lift > 1 and seen:
-                    telling = belief * np.log(lift)  # what the value adds to the divergence from the baseline
-                    lines.append((telling, (name, str(level)), [f"{belief:.1%}", f"{lift:.2f}"]))
-        lines.sort(key=lambda line: -line[0])
+        values = found.typical(state, most)
         room = printing.terminal_width()
-        names = printing.equations([pair for _, pair, _ in lines[:most]], None if room is None else room - BESIDE)
-        shown = [[name, *cells] for name, (_, _, cells) in zip(names, lines[:most], strict=True)]
+        pairs = [(one.column, str(one.level)) for one in values]
+        names = printing.equations(pairs, None if room is None else room - BESIDE)
+        told = zip(names, values, strict=True)
+        shown = [[name, f"{one.probability:.1%}", f"{one.lift:.2f}"] for name, one in told]
         say(common.aligned(["value", "here", "times the baseline"], shown, indent=2) + "\n")
 
 

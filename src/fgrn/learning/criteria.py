@@ -201,6 +201,14 @@ class ClassSelection:
         """The candidates as a pandas data frame, a row for each."""
         return frame_of_records(self.as_dicts())
 
+    def _shown(self) -> list[ClassCandidate]:
+        """Of every structure and number of states the best candidate, in the order in which they were tried."""
+        found: dict[tuple[str, int], ClassCandidate] = {}
+        for one in self.candidates:
+            key = one.structure, one.size
+            found[key] = min(found.get(key, one), one, key=lambda one: one.log_loss)
+        return list(found.values())
+
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         heads = ["structure", "states", "refined towards", "strength", "parameters", "log-loss", "+/-", ""]
         rows = [
@@ -209,18 +217,21 @@ class ClassSelection:
                 f"{one.n_parameters:,}", f"{one.log_loss:.4f}", f"{one.error:.4f}",
                 "<- best" if one is self.best else "",
             ]
-            for one in self.candidates
+            for one in self._shown()
         ]  # fmt: skip
         return heads, rows
 
+    @property
+    def _note(self) -> str:
+        count, shown = len(self.candidates), len(self._shown())
+        some = f"; the best of each structure and size, of {count} that were tried" if count > shown else ""
+        return f"log-loss of the class of rows that were kept back, and its standard error; smaller is better{some}"
+
     def __str__(self) -> str:
-        heads, rows = self._rows()
-        note = "log-loss of the class of rows that were kept back, and its standard error; smaller is better"
-        return f"{_text_table(heads, rows)}\n{note}"
+        return f"{_text_table(*self._rows())}\n{self._note}"
 
     def _repr_html_(self) -> str:
-        heads, rows = self._rows()
-        return html_table("Classifiers that were tried", heads, rows)
+        return html_table(f"Classifiers that were tried: {self._note}", *self._rows())
 
 
 def _text_table(heads: list[str], rows: list[list[str]]) -> str:
