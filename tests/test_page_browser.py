@@ -14,7 +14,7 @@ from xml.dom.minidom import parseString
 import numpy as np
 import pytest
 from models import chest
-from pages import STUDIED, Open, Opened, assert_messages, shown
+from pages import MESSAGES, STUDIED, Open, Opened, assert_messages, shown
 from random_models import random_tree
 
 import fgrn
@@ -252,9 +252,6 @@ def test_the_panel_has_all_states_and_weights(page: Open) -> None:
 
 
 # The factor graph
-
-MESSAGES = """() => { const { forward, backward } = fgrn.store.messages;
-    return [forward, backward].map(one => one.map(each => [...each])); }"""
 
 
 @pytest.mark.parametrize("kind", ["product space", "stack", "junction tree"])

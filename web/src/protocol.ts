@@ -73,6 +73,8 @@ export interface Document {
   /** Of an estimator: the variable it predicts, and how the values of its columns become states. */
   target?: string | null;
   columns?: ColumnText[];
+  /** A table that is with the server. */
+  table?: { name: string; columns: string[]; count: number } | null;
 }
 
 export interface ColumnText {

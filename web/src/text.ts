@@ -111,6 +111,7 @@ export const text = {
   row: "Row",
   rowHint: "Choose values, or drop a CSV file here. It is read in this browser and goes nowhere else.",
   openFile: "Open a CSV file",
+  goToRow: "Go to row",
   rowOf: (row: number, rows: number): string => `Row ${row} of ${rows}`,
   inFile: (value: string): string => `The file says ${value}; it is not used.`,
   previous: "Previous row",
