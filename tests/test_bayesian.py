@@ -481,7 +481,7 @@ def test_evidence_that_cannot_be_is_explained() -> None:
 def test_a_network_that_is_too_wide_is_refused_with_its_size() -> None:
     draw = np.random.default_rng(0)
     names = [f"x{k}" for k in range(40)]
-    factors = [((a, b), draw.random((4, 4)) + 0.5) for a, b in product(names[:20], names[20:])]
+    factors = [((a, b), draw.random((4, 4)) + 40) for a, b in product(names[:20], names[20:])]
     model = MarkovNetwork(dict.fromkeys(names, 4), factors)
     with pytest.raises(WiringError, match=r"join 2\d variables .* joint states, .* in all; .* method='loopy'"):
         model.propagate()

@@ -132,7 +132,7 @@ def test_clusters_and_how_many(people: Path, tmp_path: Path, capsys: Any) -> Non
     said(capsys, "fit", people, "-o", path, "--hidden", "2")
     out = said(capsys, "predict", path, people, "--no-keep")
     assert out.splitlines()[0] == '"predicted cluster","P(cluster = 0)","P(cluster = 1)"'
-    for kind, hidden in (("naive-bayes", []), ("deep", ["--hidden", "2,3"])):
+    for kind, hidden in (("naive-bayes", []), ("deep", ["--hidden", "2,3"]), ("tan", ["--hidden", "1"])):
         said(capsys, "fit", people, "--target", "buys", "--model", kind, *hidden, "-o", path)
         said(capsys, "predict", path, people)
     said(capsys, "fit", people, "--model", "ica", "--hidden", "2,2", "-o", path)
@@ -303,7 +303,8 @@ def test_a_table_is_read_as_the_model_learnt_it(tmp_path: Path, capsys: Any) -> 
 
 @pytest.mark.parametrize(("share", "kept"), [(0.25, 50), (0.4, 80), (0.9, 180)])
 def test_so_many_rows_are_kept_back(share: float, kept: int, people: Path, tmp_path: Path, capsys: Any) -> None:
-    text = said(capsys, "fit", people, "--target", "buys", "-o", tmp_path / "m.fgrn", "--test", str(share), "--json")
+    fit = ("fit", people, "--target", "buys", "--hidden", "2", "-o", tmp_path / "m.fgrn")
+    text = said(capsys, *fit, "--test", str(share), "--json")
     assert json.loads(text)["rows"] == 200 - kept
 
 
@@ -404,7 +405,7 @@ def test_unseen_levels_are_told_with_the_option(model: Path, tmp_path: Path, cap
 
 def test_a_model_remembers_what_an_unseen_level_is(people: Path, tmp_path: Path, capsys: Any) -> None:
     model, path = tmp_path / "strict.fgrn", columns_of(tmp_path, colour=["green"], age=[30])
-    said(capsys, "fit", people, "--target", "buys", "--unseen", "error", "-o", model)
+    said(capsys, "fit", people, "--target", "buys", "--hidden", "2", "--unseen", "error", "-o", model)
     for command in ("predict", "complete", "explain"):
         said(capsys, command, model, path, status=1)
         said(capsys, command, model, path, "--unseen", "unknown")

@@ -10,7 +10,7 @@ import pytest
 
 import fgrn
 from fgrn import hidden_tree
-from fgrn.bayes.hidden_trees import centre
+from fgrn.core.tree_centre import neighbours_of, tree_centre
 
 
 def tree_rows(rows: int = 600, seed: int = 0, missing: float = 0.0) -> dict[str, list[Any]]:
@@ -117,7 +117,7 @@ def test_one_column() -> None:
     ([(0, 1), (0, 2), (0, 3)], 4, 0),
 ])  # fmt: skip
 def test_the_root_is_in_the_middle(edges: list[tuple[int, int]], count: int, found: int) -> None:
-    assert centre(edges, count) == found
+    assert tree_centre(neighbours_of(edges, count)) == found
 
 
 @pytest.mark.parametrize(("options", "words"), [

@@ -59,6 +59,7 @@ def bayesian() -> fgrn.BayesianNetwork:
 
 MODELS: dict[str, Callable[[], Any]] = {
     "LatentClassifier": lambda: estimator(fgrn.LatentClassifier("auto", max_hidden=2, n_init=2, **SETTINGS), True),
+    "tan": lambda: estimator(fgrn.LatentClassifier(1, structure="tan", refine=False, **SETTINGS), True),
     "LatentClassModel": lambda: estimator(fgrn.LatentClassModel("auto", max_hidden=2, n_init=1, **SETTINGS)),
     "NaiveBayesClassifier": lambda: estimator(fgrn.NaiveBayesClassifier(**SETTINGS), True),
     "DeepLatentClassifier": lambda: estimator(fgrn.DeepLatentClassifier((2, 2), n_init=1, **SETTINGS), True),
@@ -70,6 +71,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "naive Bayes": lambda: fgrn.naive_bayes(STATES, class_variable="b"),
     "chain": lambda: taught(fgrn.hmm({"a": 2}, hidden=2, sequence="run"), "a", run=[0] * 6 + [1] * 6),
     "bayesian": bayesian,
+    "junction tree": lambda: bayesian().to_network(),
     "markov": lambda: fgrn.MarkovNetwork({"a": 2, "b": 3}, [(("a", "b"), np.ones((2, 3))), (("b",), [1.0, 2, 3])]),
 }
 

@@ -27,11 +27,11 @@ from hypothesis import strategies as st
 import fgrn
 import fgrn.cli
 from fgrn import Schema, Stream
-from fgrn.core.labels import MISSING
 from fgrn.engines import installed_engines
 from fgrn.tables import table_file
 from fgrn.tables.disk import Disk
 from fgrn.tables.distinct import Distinct
+from fgrn.tables.missing import MISSING
 
 ENGINES = installed_engines()
 
@@ -961,7 +961,7 @@ def test_prediction_takes_no_more_memory_for_more_rows(model: Path, tmp_path: Pa
     code = """
 import sys
 from fgrn.cli import main
-from fgrn.core.labels import MISSING
+from fgrn.tables.missing import MISSING
 def memory(kind):
     lines = open("/proc/self/status").read().splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith(kind))) / 1024

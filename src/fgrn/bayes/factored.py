@@ -1,4 +1,4 @@
-"""Models given by tables over a few variables each, and what people do with them: thin calls to the Network they are.
+"""FactoredModel: models given by tables over a few variables each; questions are answered by their Network.
 
 `to_network` realises a model in reduced normal form; all inference and learning happens there, with the same Plan,
 engines and Counts as for any other Network.
@@ -43,7 +43,7 @@ FEW_ROWS = 16
 
 
 class FactoredModel(Queries):
-    """Variables and tables over them. See `BayesianNetwork` and `MarkovNetwork`."""
+    """Base class of models given by tables over a few variables each: `BayesianNetwork` and `MarkovNetwork`."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class FactoredModel(Queries):
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """The number of every variable."""
+        """The position of every variable, by name."""
         return {name: number for number, name in enumerate(self._variables)}
 
     def variable(self, name: Name) -> Variable:
@@ -118,7 +118,7 @@ class FactoredModel(Queries):
 
     @property
     def trained(self) -> tuple[dict[str, Any], ...]:
-        """How it was taught: one mapping for each time, with rows, settings, likelihood, and how it was run.
+        """The record of learning: one mapping for each call, with rows, settings, likelihood, and execution.
 
         "engine" and "merge" are those that were chosen where they were not given. A merge of None found out whether it
         pays to count equal rows once; an engine of None is that of a table without missing values, whose rows are
@@ -128,7 +128,7 @@ class FactoredModel(Queries):
 
     @cached_property
     def tree(self) -> JunctionTree:
-        """The cliques of variables that exact inference joins; an error if they are too large."""
+        """The junction tree for exact inference; an error if its cliques are too large."""
         return tree_of(self._variables, [part.scope for part in self._parts])
 
     def __eq__(self, other: object) -> bool:
@@ -144,13 +144,13 @@ class FactoredModel(Queries):
         return {**self.__dict__, "_networks": {}, "properties": properties}
 
     def copy(self) -> Self:
-        """The same model, to be taught something else."""
+        """Return a copy of the model, to be learnt further."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__getstate__())
         return other
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a model file (`.fgrn`), with what learning knows; `fgrn.load` reads it back.
+        """Write the model to a model file (`.fgrn`); `fgrn.load` reads it back.
 
         For other programs there is `fgrn.write`.
         """
@@ -165,7 +165,7 @@ class FactoredModel(Queries):
         return notebook_html(self)
 
     def to_document(self) -> Document:
-        """The model as the content of a file."""
+        """Return the model as the content of a network file."""
         states = {name: tuple(str(label) for label in variable.labels) for name, variable in self._variables.items()}
         factors = tuple(WrittenTable(scope, values) for scope, values in self._written())
         return Document(states, factors, self._directed, self.name, self.properties)
@@ -173,7 +173,7 @@ class FactoredModel(Queries):
     _directed = False
 
     def _written(self) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
-        """The variables and numbers of every table, one axis for each variable."""
+        """Return the variables and numbers of every table, one axis for each variable."""
         raise NotImplementedError
 
     # As a Network
@@ -192,7 +192,7 @@ class FactoredModel(Queries):
         return Network(exact(self._variables, parts, self.tree))
 
     def _start(self, part: ScopedTable) -> np.ndarray | None:
-        """A table as it is now; None if it still waits for a random start."""
+        """Return the current values of a table; None if it still needs a random start."""
         number = self._spec.layout.table_number(part.name)
         return None if number in self._parameters.undrawn_tables else self.table(part.name)
 
@@ -240,7 +240,7 @@ class FactoredModel(Queries):
         return found.reshape(len(found), *sizes)
 
     def embed(self, data: frames.Data, name: Name, *, engine: str = "auto") -> np.ndarray:
-        """What a row's known values say of a variable, whatever was believed of it before: (rows, states).
+        """Return the likelihood of a row's known values for each state of a variable, normalised: (rows, states).
 
         Proportional to the probability of the values given each state; zero for a state that cannot be.
         """
@@ -294,7 +294,7 @@ class FactoredModel(Queries):
         return asked
 
     def _checked(self, evidence: frames.Data) -> frames.Data:
-        """The evidence, if all of it is on variables of the model, and not on those between cliques.
+        """Return the evidence; an error if it is on variables that the model does not have.
 
         A few rows have a column for every variable, known or not: all such questions are then alike to an engine.
         """
@@ -310,14 +310,14 @@ class FactoredModel(Queries):
         return {name: columns.get(name) for name in self._variables}
 
     def _joint_name(self) -> str:
-        """A name for the table of ones over variables that are joined, which no other table has."""
+        """Return an unused name for a table of ones over variables whose joint distribution is wanted."""
         name = "joint"
         while any(part.name == name for part in self._parts):
             name += "*"
         return name
 
     def _tree_network(self, together: tuple[str, ...] = ()) -> Network:
-        """The junction tree with the tables as they are now, made once.
+        """Return the Network of the junction tree with the current tables; cached.
 
         Variables `together` are joined in one clique, by a table of ones over them.
         """
@@ -341,7 +341,7 @@ class FactoredModel(Queries):
 
 
 def variables_of(document: Document) -> list[Variable]:
-    """The variables of a document; where neither they nor their states have names, the states are numbers."""
+    """Return the variables of a document; without names of variables and states, states are numbers."""
     numbered = all(
         name == f"x{number}" and labels == tuple(map(str, range(len(labels))))
         for number, (name, labels) in enumerate(document.states.items())
@@ -350,7 +350,7 @@ def variables_of(document: Document) -> list[Variable]:
 
 
 def checked_variables(variables: Any) -> dict[str, Variable]:
-    """Variables by name, from a mapping to their states or a list of them."""
+    """Return variables by name, from a mapping to their states or a list of variables."""
     if isinstance(variables, Mapping):
         variables = [Variable(name, states) for name, states in variables.items()]
     known: dict[str, Variable] = {}

@@ -17,6 +17,7 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import WiringError, unknown_name
 from ..core.settings import Name
+from ..core.tree_centre import neighbours_of, tree_centre
 from ..core.variable import Variable
 from ..graph.blocks import SISO, Block, Diverter, Source
 from ..graph.network import Network
@@ -47,7 +48,7 @@ def hidden_tree(
     weights: Any = None,
     seed: int = 0,
 ) -> Network:
-    """A hidden Chow-Liu tree over the columns of a table, whose tables are still to be learnt.
+    """Return a hidden Chow-Liu tree over the columns of a table, whose tables are still to be learnt.
 
     The tree is that of `chow_liu`: of the largest sum of mutual information between neighbours, each pair counted in
     the rows where both values are known. Columns of more than 32 levels are counted in 32 bins of neighbouring levels;
@@ -79,14 +80,14 @@ def hidden_tree(
     )
     rate = penalty_rate(0.0 if penalty is None else penalty, table.evidence.weight)
     edges = heaviest_forest(score_of_edges(pairs, rate))
-    start = centre(edges, len(sizes)) if top is None else table.names.index(top)
+    start = tree_centre(neighbours_of(edges, len(sizes))) if top is None else table.names.index(top)
     parents = parents_from(edges, len(sizes), start)
     parents = [start if parent < 0 and node != start else parent for node, parent in enumerate(parents)]
     return _network(table.blank.variables, count, parents, _starts(table, sizes, count, parents, seed))
 
 
 def _coarse(codes: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """Codes with the levels of large columns joined in bins."""
+    """Return the codes with the levels of large columns joined in bins."""
     out = np.asfortranarray(codes)
     for column, size in enumerate(sizes):
         if size > COARSE:
@@ -97,7 +98,7 @@ def _coarse(codes: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
 
 
 def _states_of_hidden(hidden: int | Mapping[str, int], names: Sequence[str]) -> list[int]:
-    """The states of the hidden variable of each column."""
+    """Return the number of states of the hidden variable of each column."""
     if not isinstance(hidden, Mapping):
         settings.whole("hidden", hidden, 1, WiringError)
         return [int(hidden)] * len(names)
@@ -115,34 +116,10 @@ def _states_of_hidden(hidden: int | Mapping[str, int], names: Sequence[str]) -> 
     return [int(named[name]) for name in names]
 
 
-def centre(edges: Sequence[tuple[int, int]], count: int) -> int:
-    """The node of the first tree from which its farthest node is nearest."""
-    near: list[list[int]] = [[] for _ in range(count)]
-    for one, other in edges:
-        near[one].append(other)
-        near[other].append(one)
-
-    def distances(first: int) -> dict[int, int]:
-        found = {first: 0}
-        line = [first]
-        for here in line:
-            for other in near[here]:
-                if other not in found:
-                    found[other] = found[here] + 1
-                    line.append(other)
-        return found
-
-    one = max(distances(0).items(), key=lambda item: item[1])[0]
-    from_one = distances(one)
-    other = max(from_one.items(), key=lambda item: item[1])[0]
-    from_other = distances(other)
-    return min(from_one, key=lambda node: (max(from_one[node], from_other[node]), node))
-
-
 def _starts(
     table: TreeTable, sizes: Sequence[int], hidden: Sequence[int], parents: Sequence[int], seed: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Of each column, where learning starts: P(column | hidden), and P(hidden | that of the parent) or its prior."""
+    """Return the initial tables of each column: P(column | hidden), and P(hidden | parent's hidden) or its prior."""
     draw = np.random.default_rng(seed)
     codes, weights = table.evidence.codes, table.evidence.row_weights
     shares = []
@@ -170,7 +147,7 @@ def _starts(
 
 
 def _shares(marginal: np.ndarray, states: int) -> np.ndarray:
-    """P(state, level), where each state has an equal share of the probability, in the order of the levels."""
+    """Return P(state, level), where each state has an equal share of the probability, in the order of the levels."""
     ends = np.cumsum(marginal)
     begins = ends - marginal
     low, high = np.arange(states)[:, None] / states, np.arange(1, states + 1)[:, None] / states

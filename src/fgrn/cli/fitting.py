@@ -13,11 +13,13 @@ from ..core.exceptions import Remedy, SchemaError, counted
 from ..learning.checkpoints import EVERY, Checkpoint
 from ..tables.stream import BATCH, is_many
 from . import common
-from .rows import matched
+from .model_rows import matched
 from .signals import stoppable
 from .wording import say, tell
 
-MODELS = ("latent", "naive-bayes", "deep", "clusters", "ica")
+MODELS = ("latent", "tan", "naive-bayes", "deep", "clusters", "ica")
+
+CLASSIFIERS = ("latent", "tan", "naive-bayes", "deep")
 
 
 def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
@@ -33,15 +35,17 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
             raise click.UsageError(
                 f"--model {model} takes numbers with commas, such as --hidden 4,8; 'auto' it cannot."
             )
-        sizes = [common.whole(part) for part in hidden.split(",")]
+        sizes = [common.state_count_of(part) for part in hidden.split(",")]
         kind = estimators.DeepLatentClassifier if model == "deep" else estimators.DiscreteICA
         return kind(n_hidden=sizes, **settings)
     if "," in hidden:
         raise click.UsageError(
             f"--hidden {hidden} is for --model deep or ica; --model {model} takes one number, or 'auto'."
         )
-    kind = estimators.LatentClassifier if model == "latent" else estimators.LatentClassModel
-    return kind(n_hidden="auto" if hidden == "auto" else common.whole(hidden), **settings)
+    states = "auto" if hidden == "auto" else common.state_count_of(hidden)
+    if model == "clusters":
+        return estimators.LatentClassModel(states, **settings)
+    return estimators.LatentClassifier(states, structure="tan" if model == "tan" else "auto", **settings)
 
 
 @click.command(epilog="\b\nExamples\n  fgrn fit people.csv --target buys -o people.fgrn\n"
@@ -124,13 +128,13 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     kind = model or ("latent" if target else "clusters")
     if kind == "naive-bayes" and hidden is not None:
         raise click.UsageError("--model naive-bayes has no hidden states; leave out --hidden.")
-    if (kind in ("latent", "naive-bayes", "deep")) != (target is not None):
+    if (kind in CLASSIFIERS) != (target is not None):
         raise click.UsageError(f"--model {kind} {'needs' if target is None else 'takes no'} --target.")
     settings: dict[str, Any] = {
         "cycles": cycles, "max_levels": max_levels, "random_state": seed, "unseen": unseen,
         "verbose": 0 if as_json else 1,
     }  # fmt: skip
-    if kind != "latent" or common.is_given("bins"):  # a classifier finds out how many it wants
+    if kind not in ("latent", "tan") or common.is_given("bins"):  # a classifier finds out how many it wants
         settings["n_bins"] = bins
     settings |= common.those_given(
         n_epochs=epochs, n_init=starts, tol=tolerance, smoothing=smoothing, effective_size=effective_size
@@ -221,7 +225,7 @@ def _show(estimator: Any, report: dict[str, Any], as_json: bool) -> None:
     if as_json:
         common.as_json(report)
     else:
-        say(_told(estimator, report))
+        say(_report_text(estimator, report))
 
 
 def _check_classes(name: str, classes: list[Any], most: int) -> None:
@@ -312,7 +316,7 @@ def _accuracy(estimator: Any, rows: Any, target: str | None) -> dict[str, Any]:
     return {"accuracy": right / total, "largest_class": max(counts.values()) / total}
 
 
-def _told(estimator: Any, report: dict[str, Any]) -> str:
+def _report_text(estimator: Any, report: dict[str, Any]) -> str:
     codes = None if estimator.missing_values is None else [str(code) for code in estimator.missing_values]
     lines = [repr(estimator.schema_), common.missing_told(codes), ""]
     if hasattr(estimator, "selection_"):

@@ -159,13 +159,14 @@ def _history_record(history: History) -> dict[str, Any]:
         "starts": [_to_json(value) for value in history.starts.tolist()],
         "not_estimated": {name: list(rows) for name, rows in history.not_estimated.items()},
         "execution": history.execution,
+        "validation": [_to_json(value) for value in history.validation.tolist()],
     }
 
 
 def _restore_history(record: dict[str, Any]) -> History:
     numbers = {
-        name: [_float(value) for value in value_of(list, record, name, "its history")]
-        for name in ("log_likelihood", "objective", "starts")
+        name: [_float(value) for value in value_of(list, {"validation": [], **record}, name, "its history")]
+        for name in ("log_likelihood", "objective", "starts", "validation")
     }
     return History(
         np.array(numbers["log_likelihood"]),
@@ -176,6 +177,7 @@ def _restore_history(record: dict[str, Any]) -> History:
         np.array(numbers["starts"]),
         not_estimated=_not_estimated(record),
         execution=value_of(str, {"execution": "", **record}, "execution", "its history"),
+        validation=np.array(numbers["validation"]),
     )
 
 

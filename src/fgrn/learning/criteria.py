@@ -16,17 +16,17 @@ PATIENCE = 3
 
 
 def aic(log_likelihood: float, parameters: int) -> float:
-    """Akaike's criterion, 2 k - 2 log L; smaller is better."""
+    """Return Akaike's criterion (AIC), 2 k - 2 log L; smaller is better."""
     return 2 * parameters - 2 * log_likelihood
 
 
 def bic(log_likelihood: float, parameters: int, rows: float) -> float:
-    """The Bayesian criterion of Schwarz, k log n - 2 log L; smaller is better."""
+    """Return the Bayesian criterion of Schwarz (BIC), k log n - 2 log L; smaller is better."""
     return parameters * float(np.log(max(rows, 1))) - 2 * log_likelihood
 
 
 def relative_entropy(posterior: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """How clearly rows belong to one state: 1 if each does, 0 if nothing is known; 1 - entropy / log(states)."""
+    """Return 1 - entropy / log(states): 1 if each row belongs to one state for certain, 0 if nothing is known."""
     rows = len(posterior)
     return Fit.of(np.zeros(rows), posterior, np.ones(rows) if weights is None else weights).relative_entropy
 
@@ -44,7 +44,7 @@ class Fit:
 
     @classmethod
     def of(cls, log_likelihood: np.ndarray, posterior: np.ndarray, weights: np.ndarray) -> Fit:
-        """From each row's log-likelihood, hidden states, (rows, states), and weight."""
+        """Make the fit from each row's log-likelihood, posterior of the hidden states, (rows, states), and weight."""
         with np.errstate(divide="ignore", invalid="ignore"):
             terms = np.where(posterior > 0, -posterior * np.log(posterior), 0.0).sum(axis=1)
         return cls(float(weights @ log_likelihood), float(weights.sum()), float(weights @ terms), weights @ posterior)
@@ -211,14 +211,14 @@ class ClassSelection:
 
 
 def _text_table(heads: list[str], rows: list[list[str]]) -> str:
-    """Columns set to the right under their heads."""
+    """Return a text table with columns aligned to the right."""
     wide = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
     lines = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, wide, strict=True)) for row in [heads, *rows]]
     return "\n".join(line.rstrip() for line in lines)
 
 
 def _html_table(caption: str, heads: list[str], rows: list[list[str]]) -> str:
-    """A table as notebooks show it."""
+    """Return an HTML table for notebooks."""
     from html import escape
 
     head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
@@ -227,7 +227,7 @@ def _html_table(caption: str, heads: list[str], rows: list[list[str]]) -> str:
 
 
 def _frame(records: list[dict[str, object]]) -> Any:
-    """Records as a pandas data frame."""
+    """Return records as a pandas data frame."""
     from ..tables.outputs import table_like
 
     names = list(records[0]) if records else []
@@ -235,7 +235,7 @@ def _frame(records: list[dict[str, object]]) -> Any:
 
 
 def sizes(most: int) -> Iterator[int]:
-    """Numbers of hidden states worth trying: all small ones, then in steps of about a quarter."""
+    """Return the numbers of hidden states to try: all small ones, then in steps of about a quarter."""
     size = 1
     while size <= most:
         yield size
@@ -249,7 +249,7 @@ def select(
     patient: bool = True,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Selection:
-    """Try one size after the other; if `patient` only until the criterion has not improved for a while.
+    """Try one size after the other; if `patient`, only until the criterion has not improved several times in a row.
 
     The one in which it was stopped has not learnt as much as the others, and counts only where there is no other.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.labels import MISSING
+from ..tables.missing import MISSING
 
 
 def predicted_variable(model: Any) -> str | None:

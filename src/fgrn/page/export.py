@@ -12,12 +12,13 @@ from ..core.exceptions import FgrnError
 from ..core.variable import Variable
 from ..graph.chain import Chain
 from ..graph.network import Network
-from ..plan.plan import Message, Plan
+from ..plan.block_kinds import Message
+from ..plan.plan import Plan
 from ..plan.schedule import Programs
-from .arrays import Packed, pack_orders, pack_plan, pack_program
+from .card_layout import CARD, graph_view, shown_variables, states_as_json
 from .estimator_view import estimator_text
 from .factor_layout import factor_view
-from .layout import CARD, graph_view, shown_variables, states_as_json
+from .plan_bytes import Packed, pack_orders, pack_plan, pack_program
 
 FORMAT = 1
 """Of the data in a page; its script reads this one."""

@@ -12,7 +12,7 @@ from ..graph.network import Network
 from ..plan.plan import Plan
 from ..plots.folding import Widths, network_layers
 from ..plots.placement import Node, is_straight, place_nodes, port
-from .layout import CARD, PIXELS, card_pixels, states_as_json
+from .card_layout import CARD, PIXELS, card_pixels, states_as_json
 
 MOST_BLOCKS = 200
 """Of a factor graph that is drawn."""

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..core.exceptions import Remedy, SchemaError, counted
-from ..core.labels import Label, is_missing_word, is_number, plain_number
+from ..core.labels import Label, is_number, plain_number
 from . import frames
+from .missing import is_missing_value, is_missing_word
 
 REPLACE = ("replace it", "leave it unknown")
 """What to do about a value that cannot be one of a column."""
@@ -118,7 +119,7 @@ class Column:
 
     def is_missing(self, value: Any) -> bool:
         """Return whether a value means a missing value: None, NaN, one of `missing`, or a missing word."""
-        if frames.is_unknown(value) or value in self.missing:
+        if is_missing_value(value) or value in self.missing:
             return True
         return self.missing_words and is_missing_word(value) and value.strip() not in self.levels
 
@@ -230,7 +231,7 @@ def _gaps(edges: Sequence[float]) -> list[float]:
 
 def plain_value(value: Any, name: str) -> Any:
     """Return a value as a label: None if it is missing, and an integer for any number that is whole."""
-    if frames.is_unknown(value):
+    if is_missing_value(value):
         return None
     if isinstance(value, np.generic):
         value = value.item()

@@ -27,7 +27,7 @@ from ..core.exceptions import (
     visible,
     warn,
 )
-from ..core.labels import Label, is_missing_word, is_number
+from ..core.labels import Label, is_number
 from . import frames, table_warnings
 from .bins import binned_column
 from .columns import (
@@ -43,6 +43,7 @@ from .columns import (
 )
 from .distinct import Distinct
 from .frames import Coded
+from .missing import is_missing_word
 
 MOST_LEVELS = 50
 """The most distinct words of a column by default: with more it looks like a name or an identifier."""

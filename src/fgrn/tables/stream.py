@@ -68,7 +68,7 @@ class Stream:
             rows out and count them in `left_out`.
         format: "csv", "tsv" or "parquet"; None for the one that the extensions of the names indicate.
         missing: words or numbers that mean a missing value in text files; () for none; None for the empty cell, ?, NA,
-            NaN and others (`fgrn.core.labels.MISSING`), with a warning when learning meets them.
+            NaN and others (`fgrn.tables.missing.MISSING`), with a warning when learning meets them.
         header: whether the first line of a text file has the names of the columns; otherwise they are x0, x1, ...
         delimiter: the character between values of text files; None to find it in the first lines.
         encoding: the encoding of text files; None for that of the byte order mark, or UTF-8.
