@@ -19,6 +19,7 @@ from random_models import random_tree
 
 import fgrn
 from fgrn import datasets
+from fgrn.cli import main
 
 pytestmark = pytest.mark.slow
 
@@ -519,6 +520,26 @@ def test_the_evidence_as_python_and_as_a_command(page: Open, tmp_path: Path) -> 
     )
     answer = json.loads(done.stdout)
     assert answer["log_probability"] == pytest.approx(opened.log_likelihood, abs=1e-9)
+
+
+def test_the_lines_of_an_estimator_run(
+    page: Open, survey: tuple[Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, _ = survey
+    model.save(tmp_path / "people.fgrn")
+    opened, names = page(model, "#e=cars,0&e=age,2&e=travels_by,1", about={"source": "people.fgrn"}), shown(model)
+    opened.tab.locator(".share summary").click()
+    python, command = opened.tab.locator(".share code").all_inner_texts()
+    seen = eval(python, {"model": model})
+    for name, belief in zip(names, opened.beliefs, strict=True):
+        np.testing.assert_allclose(belief, seen.marginal(name)[0], rtol=0, atol=1e-9)
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(command)
+    assert words[0] == "fgrn"
+    assert main(words[1:]) == 0
+    assert (tmp_path / "beliefs.svg").stat().st_size > 10_000
+    opened.click(names.index("S"), 0)
+    assert opened.tab.locator(".share code").count() == 1, "there is no command for evidence on a hidden variable"
 
 
 def test_pictures_are_exported(page: Open) -> None:
