@@ -294,6 +294,16 @@ def test_a_wire_shows_its_messages_and_a_block_its_table(page: Open) -> None:
     assert "Diverter" in opened.tab.locator(".detail h2").inner_text()
 
 
+def test_a_factor_of_a_junction_tree_shows_its_conditional_table(page: Open) -> None:
+    model = chest()
+    opened = page(model, "#v=factor")
+    opened.tab.locator(".block", has_text="P(dysp | bronc, either)").click()
+    np.testing.assert_allclose(heat(opened), model.table("dysp"), atol=0.0051)
+    assert opened.tab.locator(".heat tbody th").all_inner_texts() == ["yes, yes", "yes, no", "no, yes", "no, no"]
+    opened.tab.locator(".block", has_text="P(smoke)").click()
+    assert opened.tab.locator(".heat tbody th").all_inner_texts() == ["yes", "no"]
+
+
 def test_messages_are_sent_one_by_one(page: Open) -> None:
     net = fgrn.hmm({"Y": 2}, hidden=2, length=3)
     opened = page(net, "#v=factor")

@@ -43,6 +43,7 @@ export interface BlockPlace {
   width: number;
   height: number;
   from?: number; // the bar above that this one goes on with
+  scope?: number[]; // of a factor: the edges of its variables, the last one fastest
 }
 
 export interface FactorText {

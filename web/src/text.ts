@@ -62,6 +62,7 @@ export const text = {
     siso: "A SISO block: rows are states of the input, columns of the output.",
     diverter: "A Diverter: on each wire it sends the product of what comes in on all others.",
   },
+  rowsAre: (names: string): string => `Rows are states of ${names}.`,
   joint: (states: number, legs: number): string => `${states} joint states, ${legs} wires.`,
   tooLarge: (rows: number, columns: number): string => `Its table of ${rows} × ${columns} is too large to show.`,
   sorted: "Sorted",
