@@ -116,7 +116,7 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         tol: learning has converged when a round of accelerated EM (three epochs; one if cycles > 1) gains no more
             log-likelihood per row. A ConvergenceWarning tells if n_epochs end it before.
         learn_prior: whether the prior of the hidden variable is learnt.
-        criterion: for n_hidden="auto": "bic", "aic" or "held_out".
+        criterion: for n_hidden="auto": "bic", "aic", "caic", "sabic" or "held_out".
         max_hidden: for n_hidden="auto": the most states to try.
         n_bins: bins of a column with many different numbers.
         max_levels: the most levels of a column of words or categories.
