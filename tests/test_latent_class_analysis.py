@@ -13,8 +13,10 @@ import pytest
 import fgrn
 from fgrn.cli import main
 from fgrn.learning.criteria import aic, bic, caic, sabic
+from fgrn.statistics.bootstrap import drawn_from_model
 from fgrn.statistics.information import information
-from fgrn.statistics.latent_classes import LatentClasses, Patterns
+from fgrn.statistics.latent_classes import LatentClasses, Patterns, distinct_rows
+from fgrn.statistics.vuong import tail_of_squares
 from fgrn.tables import table_file
 
 
@@ -290,7 +292,112 @@ def test_stepmix_has_the_same_estimates_and_criteria() -> None:
     theirs = other.sabic(codes) - report.n_parameters * np.log(600)  # it has n (n + 2) / 24 for Sclove's (n + 2) / 24
     assert report.criteria["SABIC"] == pytest.approx(theirs, abs=1e-5)
     assert report.relative_entropy == pytest.approx(other.relative_entropy(codes), abs=1e-6)
-    np.testing.assert_allclose(np.sort(model.weights_), np.sort(np.exp(other.log_weights_)), atol=1e-6)
+    np.testing.assert_allclose(np.sort(model.weights_), np.sort(other.weights_), atol=1e-6)
+
+
+# Other orders, other solutions
+
+
+def test_classes_are_put_in_order(table: dict[str, list[Any]], tmp_path: Path) -> None:
+    model = fgrn.LatentClassModel(3, random_state=1).fit(table)
+    before, shares = model.predict_proba(table), model.weights_
+    errors = model.standard_errors().of_item("q2")
+    model.relabel("size")
+    order = np.argsort(-shares)
+    np.testing.assert_allclose(model.weights_, shares[order])
+    np.testing.assert_allclose(model.predict_proba(table), before[:, order])
+    np.testing.assert_allclose(model.standard_errors().of_item("q2"), errors[order])
+    np.testing.assert_allclose(list(model.prototypes_.shares.values()), shares[order])
+    model.relabel([2, 0, 1])
+    np.testing.assert_allclose(model.weights_, shares[order][[2, 0, 1]])
+    model.relabel(("q0", "l1"))
+    assert (np.diff(model.network_.table("q0")[:, 1]) <= 0).all()
+    model.save(tmp_path / "m.fgrn")
+    np.testing.assert_array_equal(fgrn.load(tmp_path / "m.fgrn").predict(table), model.predict(table))
+    for wrong in ("weight", [0, 0, 1], ("q9", "l1"), ("q0", "l9"), 3):
+        with pytest.raises(fgrn.FgrnError):
+            model.relabel(wrong)
+
+
+def test_two_solutions_are_compared(table: dict[str, list[Any]], model: fgrn.LatentClassModel) -> None:
+    from sklearn.metrics import adjusted_rand_score
+
+    other = fgrn.LatentClassModel(3, random_state=1).fit(table)
+    found = model.agreement(other)
+    assert found.adjusted_rand == pytest.approx(adjusted_rand_score(model.predict(table), other.predict(table)))
+    assert found.table.sum() == 800
+    turned = fgrn.LatentClassModel(2, tol=1e-12, random_state=0).fit(table).relabel([1, 0])
+    same = model.agreement(turned)
+    assert (same.matching, same.agreement, same.adjusted_rand) == ((1, 0), 1.0, 1.0)
+    assert "adjusted Rand" in str(same)
+    with pytest.raises(fgrn.LearningError, match="same columns"):
+        model.agreement(fgrn.LatentClassModel(2, n_epochs=3).fit({"a": ["x", "y"]}))
+
+
+@pytest.mark.parametrize("kind", ["parametric", "non-parametric"])
+def test_a_bootstrap_has_the_standard_errors_of_the_information(table: dict[str, list[Any]], kind: str) -> None:
+    model = fgrn.LatentClassModel(2, random_state=0).fit(table)
+    found = model.bootstrap(n_bootstrap=150, kind=kind, n_init=1)
+    ratio = found.errors / model.standard_errors().errors
+    assert 0.9 < np.median(ratio) < 1.15
+    assert 0.6 < ratio.min() < ratio.max() < 1.6
+    assert ((found.low < found.estimates) & (found.estimates < found.high)).all()
+    assert "150 replicates" in str(found)
+    assert len(found.to_frame()) == 24
+
+
+def test_drawn_rows_have_the_missing_values_of_the_table(model: fgrn.LatentClassModel) -> None:
+    classes, rows = model._analysed(None, None)
+    drawn = drawn_from_model(classes, rows, np.random.default_rng(0))
+    assert drawn.weight == rows.weight
+    np.testing.assert_allclose(drawn.weights @ (drawn.codes < 0), rows.weights @ (rows.codes < 0))
+    many = Patterns(np.full((1, 5), 0), np.array([1e6]), np.array([1e6]), 10**6)
+    counts = drawn_from_model(classes, many, np.random.default_rng(0))
+    shares = counts.weights / 1e6
+    np.testing.assert_allclose(np.exp(classes.posterior(counts.codes)[1]), shares, atol=2e-3)
+
+
+def test_the_bootstrap_test_finds_the_number_of_classes() -> None:
+    rows = simulated(500, PRIOR, TABLES, seed=8)
+    model = fgrn.LatentClassModel(2, random_state=0, tol=1e-6, n_init=2).fit(rows)
+    found = model.bootstrap_lrt(n_bootstrap=24, sizes=[1, 2, 3])
+    assert [one.classes for one in found.tests] == [1, 2]
+    assert found.tests[0].p == 1 / 25
+    assert found.chosen == 2
+    assert found.tests[0].ratio > 5 * found.tests[0].mean_ratio
+    assert found.tests[1].p > 0.05
+    assert 0 < found.tests[1].ratio < 4 * found.tests[1].mean_ratio
+    assert "2 against 3" in str(found)
+    test = model.vuong_lrt()
+    assert test.p > 0.05
+    assert test.adjusted < test.ratio
+    assert fgrn.LatentClassModel(1).fit(rows).vuong_lrt().p < 1e-6
+
+
+def test_distinct_rows_are_those_of_numpy() -> None:
+    codes = np.random.default_rng(0).integers(-1, 2, size=(300, 70))
+    codes[150:] = codes[:150]
+    distinct, number = distinct_rows(codes)
+    np.testing.assert_array_equal(distinct, np.unique(codes, axis=0))
+    np.testing.assert_array_equal(distinct[number], codes)
+
+
+def test_sums_of_squares_with_weights() -> None:
+    from scipy.stats import chi2
+
+    assert tail_of_squares(np.ones(3), 5.0) == pytest.approx(chi2.sf(5, 3), abs=1e-6)
+    weights = np.array([2.0, 1.0, 0.5, -0.3])
+    drawn = np.random.default_rng(0).standard_normal((400_000, 4)) ** 2 @ weights
+    assert tail_of_squares(weights, 6.0) == pytest.approx((drawn > 6).mean(), abs=3e-3)
+
+
+def test_all_criteria_are_in_the_sweep(table: dict[str, list[Any]]) -> None:
+    found = fgrn.LatentClassModel(random_state=0, n_init=1, criterion="sabic").compare(table, sizes=[1, 2])
+    frame = found.to_frame()
+    two = found.candidates[1]
+    assert frame["caic"][1] == pytest.approx(caic(two.log_likelihood, two.n_parameters, 800))
+    assert frame["sabic"][1] == pytest.approx(sabic(two.log_likelihood, two.n_parameters, 800))
+    assert found.best.n_hidden == 2
 
 
 # What can go wrong

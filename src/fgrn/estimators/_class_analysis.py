@@ -1,4 +1,4 @@
-"""What is asked of a latent class model after it was fitted: report, standard errors, fit.
+"""What is asked of a latent class model after it was fitted: report, errors, fit, tests.
 
 The rows it was fitted on are kept as codes, so that nothing has to be given again; of a table that is too large for
 that, or of a model from a file, the table is given.
@@ -6,21 +6,29 @@ that, or of a model from a file, the table is given.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.exceptions import LearningError
+from ..graph.relabelled import with_states_ordered
+from ..statistics.alignment import SolutionComparison, class_order
+from ..statistics.bootstrap import Bootstrap, BootstrapTest, Refit, bootstrap, bootstrap_test
 from ..statistics.fit import BivariateResiduals, GoodnessOfFit, bivariate_residuals, goodness_of_fit
 from ..statistics.latent_classes import LatentClasses, Patterns
 from ..statistics.report import LatentClassReport, latent_class_report
 from ..statistics.standard_errors import Design, StandardErrors, standard_errors
+from ..statistics.vuong import VuongTest, vuong_test
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
 from ._state_count import Choosing
 
 MOST_KEPT_CELLS = 2**24
 """Cells of a table that are kept with the model, a byte each."""
+
+REFIT_TOLERANCE = 1e-7
+"""Gain per row below which a fit to drawn rows has converged: far less than what differs between draws."""
 
 MOST_SAVED_WORK = 4e9
 """Multiplications of a report that is made for the model file: about a second."""
@@ -119,6 +127,113 @@ class ClassAnalysis(Choosing):
             sample_weight: one weight per row of X.
         """
         return bivariate_residuals(*self._analysed(X, sample_weight))
+
+    def bootstrap(
+        self,
+        X: Any = None,
+        sample_weight: Any = None,
+        *,
+        n_bootstrap: int = 200,
+        kind: str = "non-parametric",
+        n_init: int | None = None,
+        level: float = 0.95,
+    ) -> Bootstrap:
+        """Standard errors and percentile intervals from tables that are drawn anew, with classes in the same order.
+
+        Args:
+            X: the table it was fitted on; not needed right after `fit`.
+            sample_weight: one weight per row of X.
+            n_bootstrap: how many tables are drawn.
+            kind: "non-parametric", from the rows with replacement; or "parametric", from the model.
+            n_init: starts for each, the first from the estimate; those of the model unless given.
+            level: of the intervals.
+        """
+        model, rows = self._analysed(X, sample_weight)
+        return bootstrap(model, rows, self._refit(n_init), n_bootstrap, kind, level, self._seed())
+
+    def bootstrap_lrt(
+        self,
+        X: Any = None,
+        sample_weight: Any = None,
+        *,
+        n_bootstrap: int = 100,
+        n_init: int | None = None,
+        sizes: Any = None,
+    ) -> BootstrapTest:
+        """Test by a parametric bootstrap of the likelihood ratio whether one class more is better.
+
+        Args:
+            X: the table it was fitted on; not needed right after `fit`.
+            sample_weight: one weight per row of X.
+            n_bootstrap: how many tables are drawn from the model with fewer classes.
+            n_init: starts for each fit; those of the model unless given.
+            sizes: numbers of classes to test against one more, in this order, until one is not significantly worse;
+                that of this model alone unless given.
+        """
+        _, rows = self._analysed(X, sample_weight)
+        tried = [self.n_hidden_] if sizes is None else list(sizes)
+        return bootstrap_test(rows, self._refit(n_init), tried, n_bootstrap, self._seed())
+
+    def vuong_lrt(self, X: Any = None, sample_weight: Any = None, *, n_init: int | None = None) -> VuongTest:
+        """Test of Vuong, Lo, Mendell and Rubin whether one class more is better; `bootstrap_lrt` is more reliable.
+
+        Args:
+            X: the table it was fitted on; not needed right after `fit`.
+            sample_weight: one weight per row of X.
+            n_init: starts of the fit with one class more; those of the model unless given.
+        """
+        model, rows = self._analysed(X, sample_weight)
+        more = self._refit(n_init)(rows, model.n_classes + 1, self._seed())
+        extra = self._network(model.n_classes + 1).free_parameters - self.network_.free_parameters
+        return vuong_test(model, more, rows, extra)
+
+    def relabel(self, by: Any = "size") -> Self:
+        """Put the classes in another order, the same in all that is asked afterwards.
+
+        Args:
+            by: "size", the largest first; a pair (column, level), the class that has the level most often first; or a
+                list of the present numbers of the classes in their new order.
+        """
+        model = self._estimates()
+        order = class_order(model, by)
+        self.network_ = with_states_ordered(self.network_, order)
+        place = {int(old): new for new, old in enumerate(order)}
+        lost = {
+            name: tuple(sorted(place[row] for row in some)) if name in model.names else some
+            for name, some in self.history_.not_estimated.items()
+        }
+        self.history_ = replace(self.history_, not_estimated=lost)
+        self._saved_report = None
+        return self
+
+    def agreement(self, other: ClassAnalysis, X: Any = None, sample_weight: Any = None) -> SolutionComparison:
+        """How this solution and another one assign rows to classes: matching, agreement table, adjusted Rand index.
+
+        Args:
+            other: another model of the same columns.
+            X: the table to assign; the one this model was fitted on unless given.
+            sample_weight: one weight per row of X.
+        """
+        model, rows = self._analysed(X, sample_weight)
+        theirs = other._estimates()
+        if theirs.names != model.names or theirs.levels != model.levels:
+            raise LearningError("Two solutions are compared that have the same columns with the same levels.")
+        first, second = (one.posterior(rows.codes)[0].argmax(axis=1) for one in (model, theirs))
+        return SolutionComparison.of(first, second, rows.weights, (model.n_classes, theirs.n_classes))
+
+    def _refit(self, n_init: int | None) -> Refit:
+        """A function that fits so many classes to other rows; with the same number it starts from the estimate, too."""
+        options = self._options() | {"checkpoint": None, "watch": None, "starts": n_init or self.n_init}
+        options["tolerance"] = max(self.tol, REFIT_TOLERANCE)
+        own = self._estimates()
+
+        def refit(rows: Patterns, size: int, seed: int) -> LatentClasses:
+            net = self.network_.copy() if size == own.n_classes else self._network(size)
+            net.learn(Evidence.of_codes(own.names, rows.codes, rows.weights), **(options | {"seed": seed}))
+            tables = tuple(net.table(name) for name in own.names)
+            return replace(own, prior=net.prior(self._hidden_name()), tables=tables)
+
+        return refit
 
     def _estimates(self) -> LatentClasses:
         """The estimates as arrays."""

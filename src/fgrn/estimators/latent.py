@@ -116,12 +116,12 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
             accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
         learn_prior: whether the prior of the hidden variable is learnt.
-        criterion: for n_hidden="auto": "bic", "aic" or "held_out".
+            criterion: for n_hidden="auto": "bic", "aic", "caic", "sabic" or "held_out".
         max_hidden: for n_hidden="auto": the largest number of states to try.
         n_bins: the number of bins of a column with many distinct numbers.
         max_levels: the maximum number of levels of a column of words or categories.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
-            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
+                such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
         schema: the levels and bins of the columns; inferred from the table unless given.
         unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
             missing value with a warning, or "error".

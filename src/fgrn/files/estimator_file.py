@@ -227,7 +227,7 @@ def _restore_selection(record: dict[str, Any]) -> Selection | ClassSelection:
         numbers = {name: _float(one[name]) for name in fields - {"class_sizes", "n_hidden", "n_parameters"}}
         counts = {name: value_of(int, one, name, "its selection") for name in ("n_hidden", "n_parameters")}
         candidates.append(Candidate(class_sizes=sizes, **numbers, **counts))  # type: ignore[arg-type]
-    if criterion not in ("aic", "bic", "held_out") or not candidates:
+    if criterion not in ("aic", "bic", "caic", "sabic", "held_out") or not candidates:
         raise Refused(f"its hidden states were chosen by {short_repr(criterion)}.")
     return Selection(criterion, tuple(candidates))
 

@@ -91,6 +91,19 @@ class Candidate:
     relative_entropy: float
     class_sizes: tuple[float, ...]
 
+    @property
+    def caic(self) -> float:
+        """The consistent AIC of Bozdogan (1987): BIC with one more for every parameter."""
+        return self.bic + self.n_parameters
+
+    @property
+    def sabic(self) -> float:
+        """The sample-size-adjusted BIC of Sclove (1987)."""
+        rows = float(
+            np.exp((self.bic + 2 * self.log_likelihood) / max(self.n_parameters, 1))
+        )  # bic = k log n - 2 log L
+        return sabic(self.log_likelihood, self.n_parameters, rows)
+
     @classmethod
     def of(cls, fit: Fit, parameters: int, held_out: float = np.nan) -> Candidate:
         """A candidate from its fit to the rows it was learnt from."""
@@ -126,8 +139,9 @@ class Selection:
         return [record | ({"held_out": None} if np.isnan(record["held_out"]) else {}) for record in records]
 
     def to_frame(self) -> Any:
-        """The candidates as a pandas data frame, a row for each."""
-        return frame_of_records(self.as_dicts())
+        """The candidates as a pandas data frame, a row for each, with CAIC and SABIC, too."""
+        more = [{"caic": one.caic, "sabic": one.sabic} for one in self.candidates]
+        return frame_of_records([one | other for one, other in zip(self.as_dicts(), more, strict=True)])
 
     @property
     def _held(self) -> bool:

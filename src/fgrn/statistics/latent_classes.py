@@ -120,8 +120,7 @@ class Patterns:
             raise LearningError("There is no row with a positive weight.")
         if not merge:
             return cls(codes, weights, weights**2, table.rows)
-        distinct, number = np.unique(codes, axis=0, return_inverse=True)
-        number = number.reshape(-1)
+        distinct, number = distinct_rows(codes)
         return cls(
             distinct,
             np.bincount(number, weights, minlength=len(distinct)),
@@ -139,3 +138,16 @@ class Patterns:
         step = max(1, CELLS_AT_ONCE // max(width, 1))
         for first in range(0, len(self.codes), step):
             yield slice(first, min(first + step, len(self.codes)))
+
+
+def distinct_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct rows of a table of codes, sorted, and the number of each row among them."""
+    keys, space = np.zeros(len(codes), dtype=np.int64), 1
+    for column in codes.T:
+        width = int(column.max(initial=0)) + 2  # UNKNOWN is -1
+        if space * width >= 2**62:
+            different, keys = np.unique(keys, return_inverse=True)
+            keys, space = keys.reshape(-1), len(different)
+        keys, space = keys * width + (column + 1), space * width
+    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+    return codes[first], number.reshape(-1)
