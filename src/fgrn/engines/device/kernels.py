@@ -5,7 +5,7 @@ states of one clique; it reads each message once, and writes each result once. N
 result is the same every time.
 """
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc"
+# mypy: ignore-errors
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -182,7 +182,7 @@ class Group:
     @property
     def count(self) -> int:
         """The number of cliques."""
-        return self.cliques.stop - self.cliques.start
+        return int(self.cliques.stop - self.cliques.start)
 
 
 class DeviceLayout:

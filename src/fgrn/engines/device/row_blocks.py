@@ -75,7 +75,7 @@ class RowBlocks:
         """Of the codes, weight and distributions of a row on the device."""
         columns = self.evidence.codes.shape[1]
         soft = self.evidence.soft.shape[1] * self.summed.itemsize + columns if self.is_soft else 0
-        return columns * self.kind.itemsize + self.summed.itemsize + soft
+        return int(columns * self.kind.itemsize + self.summed.itemsize + soft)
 
     @property
     def are_resident(self) -> bool:

@@ -68,8 +68,8 @@ class DeviceTables:
         self.leaves: dict[LeafStack, torch.Tensor] = {}
         for leaves in layout.leaf_stacks:
             if leaves.columns is not None:
-                shape = (len(leaves.leaves), leaves.values + 1, leaves.states)
-                self.leaves[leaves] = self.leaf_logs[leaves.begin : leaves.begin + int(np.prod(shape))].view(shape)
+                room = (len(leaves.leaves), leaves.values + 1, leaves.states)
+                self.leaves[leaves] = self.leaf_logs[leaves.begin : leaves.begin + int(np.prod(room))].view(room)
         self.sources = {
             source: torch.empty(int(layout.plan.cardinality[edge]), dtype=kind, device=device)
             for source, edge in enumerate(layout.plan.source_edge.tolist())
