@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         NaiveBayesClassifier,
     )
     from .page.page import explore
+    from .statistics.pooling import pool
     from .warming import warm
 
 __all__ = [
@@ -114,6 +115,7 @@ __all__ = [
     "load",
     "lvm",
     "naive_bayes",
+    "pool",
     "read",
     "read_evidence",
     "sequences",
@@ -132,6 +134,7 @@ _MODELS = {
     "chow_liu": "bayes.tree_learning",
     "explore": "page.page",
     "hidden_tree": "bayes.hidden_trees",
+    "pool": "statistics.pooling",
     "tan": "bayes.tree_learning",
     "warm": "warming",
 }
