@@ -167,7 +167,7 @@ def _write_draws(estimator: Any, table: Any, draws: int, output: str, as_json: b
 
     if not hasattr(estimator, "draws"):
         raise FgrnError(f"A {type(estimator).__name__} draws no values; clusters do: fgrn fit without --target.")
-    known = rows.matching(estimator, table)
+    known = model_rows.matching(estimator, table)
     tables = [_replaced(table, one, _words(table, known)) for one in estimator.draws(known, draws)]
     if as_json:
         common.as_json([pa.table(columns).to_pylist() for columns in tables])
