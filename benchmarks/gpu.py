@@ -259,20 +259,20 @@ def measure_memory(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def measure_streaming(arguments: argparse.Namespace) -> dict[str, Any]:
     """An epoch of rows that stay on the device beside one of rows that are copied there every time."""
-    from fgrn.engines.device import row_blocks
+    from fgrn.engines.device import device_rows
 
     hidden, rows = arguments.sizes[0], 2 * arguments.rows
     net, told = hidden_tree_of(grid_tree(SIDE), hidden, LEVELS), {}
     data = random_rows(SIDE * SIDE, LEVELS, rows)
-    share = row_blocks.RESIDENT_SHARE
+    share = device_rows.RESIDENT_SHARE
     for precision in arguments.precisions:
         seconds = {}
         for name, part in (("resident", share), ("streamed", 0.0)):
-            row_blocks.RESIDENT_SHARE = part
+            device_rows.RESIDENT_SHARE = part
             seconds[name] = epoch_seconds(net, data, 5, device=arguments.device, precision=precision)[1]
         told[precision] = {**seconds, "ratio": seconds["resident"] / seconds["streamed"]}
         print(f"  {precision}: {told[precision]}", flush=True)
-    row_blocks.RESIDENT_SHARE = share
+    device_rows.RESIDENT_SHARE = share
     return told
 
 

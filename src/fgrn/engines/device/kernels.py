@@ -148,7 +148,6 @@ def _add_by_value(
 def combine(sweep: Sweep, group: Group, known: Any) -> None:
     """See `Sweep._combine`."""
     size, lists = group.size, group.lists
-    assert lists is not None
     states, rows = _extent(size)
     message = sweep.message.get(size, sweep.up[size])
     _combine[(triton.cdiv(sweep.rows, rows), group.count)](
@@ -163,7 +162,6 @@ def combine(sweep: Sweep, group: Group, known: Any) -> None:
 def finish(sweep: Sweep, group: Group) -> None:
     """See `Sweep._finish`."""
     size, lists = group.size, group.lists
-    assert lists is not None
     states, rows = _extent(size)
     message = sweep.message.get(size, sweep.up[size])
     _finish[(triton.cdiv(sweep.rows, rows), group.count)](
@@ -175,7 +173,7 @@ def finish(sweep: Sweep, group: Group) -> None:
 
 def add_by_value(sweep: Sweep, stack: LeafStack, totals: torch.Tensor) -> bool:
     """Add the posteriors of leaves by value; False if these are not done here."""
-    if stack.columns is None or not stack.spread.is_whole:
+    if not stack.is_known or not stack.spread.is_whole:
         return False
     most_values, most_states, rows, warps = TILES[sweep.precision.stored]
     values = min(most_values, max(16, triton.next_power_of_2(stack.values)))

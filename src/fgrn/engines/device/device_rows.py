@@ -39,7 +39,7 @@ class RowBlock(NamedTuple):
     rows: DeviceRows
 
 
-def code_type(plan: Plan, evidence: Evidence) -> torch.dtype:
+def type_on_device(plan: Plan, evidence: Evidence) -> torch.dtype:
     """Of the codes of a table on the device."""
     codes = evidence.codes
     for edge in evidence.edges():
