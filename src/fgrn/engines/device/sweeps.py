@@ -388,18 +388,18 @@ class Sums:
     def in_vector(self, vector: DeviceVector, expect: bool) -> DeviceVector:
         """All counts, given the parameters they were counted with."""
         vectors = self.tables.vectors
-        out = vectors.zeros()
+        out: list[torch.Tensor | None] = [None] * len(vectors.blocks)
         for stack, counts in self.links.items():
             tables = vectors.taken(vector.blocks, stack.tables, turned=False)
-            vectors.add(out, stack.tables, counts * tables, turned=False)
+            vectors.add(out, stack.tables, (counts * tables).to(vectors.kind), turned=False)
         for leaves, counts in self.leaves.items():
             tables = vectors.taken(vector.blocks, leaves.tables, turned=True)
             found = counts[:, :-1] + counts[:, -1:] * tables if expect else counts[:, :-1]
-            vectors.add(out, leaves.tables, found, turned=True)
+            vectors.add(out, leaves.tables, found.to(vectors.kind), turned=True)
         for source, counts in self.sources.items():
             item = _item_at(vectors, int(self.layout.plan.source_at[source]))
-            vectors.add(out, [item], counts.view(1, *vectors.shapes[item]), turned=False)
-        return DeviceVector(vectors, out)
+            vectors.add(out, [item], counts.view(1, *vectors.shapes[item]).to(vectors.kind), turned=False)
+        return DeviceVector(vectors, [vectors.zeros(n) if one is None else one for n, one in enumerate(out)])
 
 
 def _product(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
