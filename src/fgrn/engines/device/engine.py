@@ -24,10 +24,10 @@ from ..protocol import Buffers, Loaded, Prepared, RowCounts, Scanner
 from ..registry import get
 from .block_run import BlockRun
 from .clique_tree import clique_tree
+from .device_rows import RowBlocks, type_on_device
+from .device_vectors import DeviceVector, VectorLayout
 from .layout import DeviceLayout
 from .library import device_of, precision_of, torch
-from .row_blocks import RowBlocks, code_type
-from .vectors import DeviceVector, VectorLayout
 
 if TYPE_CHECKING:
     from ...plan.plan import Plan, Program
@@ -197,7 +197,7 @@ class TorchPrepared:
 
     @cached_property
     def _codes(self) -> torch.dtype:
-        return code_type(self.plan, self.evidence)
+        return type_on_device(self.plan, self.evidence)
 
     def blocks(self, weighted: bool) -> RowBlocks:
         """All rows in blocks, with their weights or each with the weight 1."""
