@@ -20,6 +20,8 @@ import fgrn
 from fgrn.cli import COMMANDS, SUMMARIES, main
 from fgrn.tables import table_file
 
+pytestmark = pytest.mark.usefixtures("quick_choice")
+
 
 def rows(count: int = 200, seed: int = 0) -> dict[str, list[Any]]:
     """Return people who buy or not, which depends on colour and age; with missing values."""

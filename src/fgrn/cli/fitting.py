@@ -11,7 +11,8 @@ import numpy as np
 
 from ..core.exceptions import Remedy, SchemaError, counted
 from ..learning.checkpoints import EVERY, Checkpoint
-from ..tables.stream import BATCH, is_many
+from ..tables.stream import BATCH
+from ..tables.stream_source import is_many
 from . import common
 from .model_rows import matched
 from .signals import stoppable

@@ -1,6 +1,6 @@
 """Estimators in model files: the record of an estimator beside its network, and how it is restored.
 
-    "estimator": class, params, schema, features, classes, rows, weight, history, selection
+    "estimator": class, params, schema, features, classes, rows, weight, history, selection, report
 
 A model file never names code to run: the class is looked up among the estimators of this package, and every part is
 checked against the network in the file.
@@ -19,6 +19,7 @@ from ..graph.network import Network
 from ..learning.criteria import Candidate, ClassCandidate, ClassSelection, Selection
 from ..tables.schema import Schema
 from .container import Refused, short_repr, value_of
+from .report_record import report_record, restore_report
 
 if TYPE_CHECKING:
     from ..estimators._base import LatentEstimator
@@ -63,12 +64,16 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
             "criterion": estimator.selection_.criterion,
             "candidates": [_to_json(one) for one in estimator.selection_.as_dicts()],
         }
+    report = estimator._report_to_save() if hasattr(estimator, "_report_to_save") else None
+    if report is not None:
+        record["report"] = report_record(report)
     return record
 
 
 def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstimator:
     """Return the estimator described in a document, with its network."""
     from .. import estimators
+    from ..estimators._class_analysis import ClassAnalysis
     from ..estimators._class_labels import LatentClassifierBase
     from ..estimators._state_count import Choosing
 
@@ -107,6 +112,10 @@ def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstim
     if "selection" in record:
         estimator.selection_ = _restore_selection(value_of(dict, record, "selection", "its estimator"))
     _check_against_network(estimator)
+    if "report" in record and isinstance(estimator, ClassAnalysis):
+        parts = value_of(dict, record, "report", "its estimator")
+        model = estimator._estimates()
+        estimator._saved_report = restore_report(parts, model, estimator.history_, network.free_parameters)
     return estimator
 
 
@@ -218,7 +227,7 @@ def _restore_selection(record: dict[str, Any]) -> Selection | ClassSelection:
         numbers = {name: _float(one[name]) for name in fields - {"class_sizes", "n_hidden", "n_parameters"}}
         counts = {name: value_of(int, one, name, "its selection") for name in ("n_hidden", "n_parameters")}
         candidates.append(Candidate(class_sizes=sizes, **numbers, **counts))  # type: ignore[arg-type]
-    if criterion not in ("aic", "bic", "held_out") or not candidates:
+    if criterion not in ("aic", "bic", "caic", "sabic", "held_out") or not candidates:
         raise Refused(f"its hidden states were chosen by {short_repr(criterion)}.")
     return Selection(criterion, tuple(candidates))
 
