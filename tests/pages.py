@@ -34,6 +34,8 @@ READY = """async () => {  // a policy that forbids eval forbids waiting for an e
         await new Promise(done => setTimeout(done, 5));
     } return false; }"""
 Open = Callable[..., "Opened"]
+MESSAGES = """() => { const { forward, backward } = fgrn.store.messages;
+    return [forward, backward].map(one => one.map(each => [...each])); }"""
 STUDIED = """async () => {
     for (let left = 2000; left && !fgrn.store.seen.studied; left--) await new Promise(done => setTimeout(done, 5));
     return fgrn.store.seen.studied; }"""

@@ -14,11 +14,12 @@ from xml.dom.minidom import parseString
 import numpy as np
 import pytest
 from models import chest
-from pages import STUDIED, Open, Opened, assert_messages, shown
+from pages import MESSAGES, STUDIED, Open, Opened, assert_messages, shown
 from random_models import random_tree
 
 import fgrn
 from fgrn import datasets
+from fgrn.cli import main
 
 pytestmark = pytest.mark.slow
 
@@ -253,9 +254,6 @@ def test_the_panel_has_all_states_and_weights(page: Open) -> None:
 
 # The factor graph
 
-MESSAGES = """() => { const { forward, backward } = fgrn.store.messages;
-    return [forward, backward].map(one => one.map(each => [...each])); }"""
-
 
 @pytest.mark.parametrize("kind", ["product space", "stack", "junction tree"])
 def test_factor_graphs_of_all_kinds_are_drawn(page: Open, kind: str) -> None:
@@ -294,6 +292,16 @@ def test_a_wire_shows_its_messages_and_a_block_its_table(page: Open) -> None:
     assert peaks == sorted(peaks)
     opened.tab.locator('[data-block="diverter 0"]').first.click()
     assert "Diverter" in opened.tab.locator(".detail h2").inner_text()
+
+
+def test_a_factor_of_a_junction_tree_shows_its_conditional_table(page: Open) -> None:
+    model = chest()
+    opened = page(model, "#v=factor")
+    opened.tab.locator(".block", has_text="P(dysp | bronc, either)").click()
+    np.testing.assert_allclose(heat(opened), model.table("dysp"), atol=0.0051)
+    assert opened.tab.locator(".heat tbody th").all_inner_texts() == ["yes, yes", "yes, no", "no, yes", "no, no"]
+    opened.tab.locator(".block", has_text="P(smoke)").click()
+    assert opened.tab.locator(".heat tbody th").all_inner_texts() == ["yes", "no"]
 
 
 def test_messages_are_sent_one_by_one(page: Open) -> None:
@@ -522,6 +530,26 @@ def test_the_evidence_as_python_and_as_a_command(page: Open, tmp_path: Path) -> 
     )
     answer = json.loads(done.stdout)
     assert answer["log_probability"] == pytest.approx(opened.log_likelihood, abs=1e-9)
+
+
+def test_the_lines_of_an_estimator_run(
+    page: Open, survey: tuple[Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, _ = survey
+    model.save(tmp_path / "people.fgrn")
+    opened, names = page(model, "#e=cars,0&e=age,2&e=travels_by,1", about={"source": "people.fgrn"}), shown(model)
+    opened.tab.locator(".share summary").click()
+    python, command = opened.tab.locator(".share code").all_inner_texts()
+    seen = eval(python, {"model": model})
+    for name, belief in zip(names, opened.beliefs, strict=True):
+        np.testing.assert_allclose(belief, seen.marginal(name)[0], rtol=0, atol=1e-9)
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(command)
+    assert words[0] == "fgrn"
+    assert main(words[1:]) == 0
+    assert (tmp_path / "beliefs.svg").stat().st_size > 10_000
+    opened.click(names.index("S"), 0)
+    assert opened.tab.locator(".share code").count() == 1, "there is no command for evidence on a hidden variable"
 
 
 def test_pictures_are_exported(page: Open) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
@@ -11,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 from models import chest, circle
-from pages import STUDIED, Open, Opened, absent, assert_same, random_rows
+from pages import MESSAGES, STUDIED, Open, Opened, absent, assert_messages, assert_same, random_rows
 
 import fgrn
+from fgrn.page.disk_rows import RowsOnDisk
 from fgrn.page.server import server_of
 from fgrn.page.widget import SCRIPT
 
@@ -179,26 +182,71 @@ def test_a_widget_carries_evidence_and_beliefs_both_ways(tab: Opened, tmp_path: 
     tab.assert_quiet()
 
 
+@contextmanager
+def served(model: Any, **options: Any) -> Iterator[str]:
+    """The address of a page whose model stays in Python."""
+    server, address = server_of(model, "served", **options)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield address
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 def test_a_page_that_is_served_does_the_same(tab: Opened) -> None:
     model = chest()
     names = list(model.names)
-    server, address = server_of(model, "chest")
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with served(model) as address:
         opened = tab.open(address, "#t=lung&e=dysp,0.2:1")
         opened.click(names.index("xray"), 0)
         seen = model.propagate({"xray": ["yes"], "dysp": [[0.2, 1]]})
         for name, belief in zip(names, opened.beliefs, strict=True):
             np.testing.assert_allclose(belief, seen.marginal(name)[0], rtol=0, atol=1e-9)
         assert opened.tab.evaluate(STUDIED)["entropy"] > 0
+        opened.tab.locator(".target .fall").first.get_by_text("xray = yes").wait_for()
+        opened.tab.get_by_role("button", name="Factor graph").click()
+        opened.wait()
+        network = model._tree_network()
+        assert_messages(network.propagate({"xray": ["yes"], "dysp": [[0.2, 1]]}), *opened.tab.evaluate(MESSAGES))
+        opened.press(",", "v")
         opened.click(names.index("tub"), 0)
         opened.click(names.index("either"), 1)
         assert "tub = yes" in opened.tab.locator(".impossible p").inner_text()
         assert opened.complaints == []
         assert all(url.startswith(address) for url in opened.requests)
-    finally:
-        server.shutdown()
-        server.server_close()
+
+
+def test_rounds_of_a_served_page_are_stepped_through(tab: Opened) -> None:
+    net = chest().to_network("loopy")
+    with served(net) as address:
+        opened = tab.open(address, "#v=factor&e=dysp,0")
+        steps = list(net.steps({"dysp": ["yes"]}, tolerance=1e-9))
+        assert opened.tab.locator(".loops").inner_text().endswith(f"after {steps[-1].number} rounds.")
+        opened.tab.get_by_role("slider", name="Step through the messages").fill("2")
+        opened.wait()
+        assert_messages(steps[2].messages, *opened.tab.evaluate(MESSAGES))
+        assert opened.complaints == []
+
+
+def test_the_rows_of_a_table_on_disk_are_walked_through(tab: Opened, tmp_path: Path) -> None:
+    model = chest()
+    names = list(model.names)
+    lines = [f"{'yes' if k % 2 else 'no'},{'' if k % 3 else 'yes'}" for k in range(500)]
+    (tmp_path / "many.csv").write_text("\n".join(["smoke,xray", *lines]))
+    with served(model, rows=RowsOnDisk(str(tmp_path / "many.csv"))) as address:
+        opened = tab.open(address)
+        opened.tab.get_by_text("Row 1 of 500").wait_for()
+        opened.wait()
+        assert opened.evidence == {names.index("smoke"): [0, 1], names.index("xray"): [1, 0]}
+        field = opened.tab.get_by_label("Go to row")
+        field.fill("450")
+        field.press("Enter")
+        opened.tab.get_by_text("Row 450 of 500").wait_for()
+        opened.tab.locator(".known li", has_text="smoke = yes").wait_for()
+        opened.wait()
+        assert opened.evidence == {names.index("smoke"): [1, 0]}
+        assert opened.complaints == []
 
 
 def test_the_policy_forbids_requests(page: Open) -> None:

@@ -193,7 +193,7 @@ class StateRow extends Component<RowProps> {
         {label !== name && <title>{name}</title>}
         <rect class="track" y="1" width={full} height={size.row - 2} rx="4" />
         <rect class="bar" y="1" width={bar} height={size.row - 2} rx={bar ? 4 : 0} />
-        {ghost >= 0 && <path class="ghost" d={`M${ghost} ${size.row - 7}v6`} />}
+        {ghost >= 0 && <path class="ghost" d={`M${ghost} ${size.row - 5}v4`} />}
         <text class="label" x="6" y={size.row / 2 + 4}>
           {label}
         </text>

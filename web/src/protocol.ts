@@ -43,6 +43,7 @@ export interface BlockPlace {
   width: number;
   height: number;
   from?: number; // the bar above that this one goes on with
+  scope?: number[]; // of a factor: the edges of its variables, the last one fastest
 }
 
 export interface FactorText {
@@ -73,6 +74,8 @@ export interface Document {
   /** Of an estimator: the variable it predicts, and how the values of its columns become states. */
   target?: string | null;
   columns?: ColumnText[];
+  /** A table that is with the server. */
+  table?: { name: string; columns: string[]; count: number } | null;
 }
 
 export interface ColumnText {

@@ -11,7 +11,7 @@ export async function openFile(store: Store, file: File | null | undefined): Pro
 }
 
 export class Row extends Component<{ store: Store }, { open: boolean }> {
-  override state = { open: this.props.store.document.kind === "estimator" };
+  override state = { open: this.props.store.document.kind === "estimator" || !!this.props.store.document.table };
 
   override render({ store }: { store: Store }) {
     const { table, row } = store.seen;
@@ -26,12 +26,18 @@ export class Row extends Component<{ store: Store }, { open: boolean }> {
           </label>
           {table && (
             <>
-              <button aria-label={text.previous} disabled={row === 0} onClick={() => store.take(row - 1)}>‹</button>
-              <span>{text.rowOf(row + 1, table.rows.length)}</span>
-              <button aria-label={text.next} disabled={row + 1 >= table.rows.length} onClick={() => store.take(row + 1)}>›</button>
+              <button aria-label={text.previous} disabled={row === 0} onClick={() => void store.take(row - 1)}>‹</button>
+              <span>{text.rowOf(row + 1, table.count)}</span>
+              <button aria-label={text.next} disabled={row + 1 >= table.count} onClick={() => void store.take(row + 1)}>›</button>
             </>
           )}
         </div>
+        {table && table.count > 10 && (
+          <label class="jump">
+            {text.goToRow}
+            <input type="number" min="1" max={table.count} value={row + 1} onChange={(event) => void store.take(Math.round(Number(event.currentTarget.value)) - 1)} />
+          </label>
+        )}
         {store.truth && <p class="note" dir="auto">{text.inFile(store.truth)}</p>}
         {this.state.open && <Form store={store} />}
       </details>

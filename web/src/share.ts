@@ -2,7 +2,7 @@
 
 import { kindOf, observed } from "./evidence";
 import type { Label } from "./protocol";
-import type { Store } from "./store";
+import type { Store, Variable } from "./store";
 import type { Box } from "./viewport";
 
 function literal(label: Label): string {
@@ -24,7 +24,7 @@ function shell(value: string): string {
   return /^[\w@%+=:,./-]+$/.test(value) ? value : `'${value.replaceAll("'", `'\\''`)}'`;
 }
 
-/** `model.propagate({...})`, with the evidence of the page. */
+/** `model.propagate({...})`, with the evidence of the page; an estimator has a network that does it. */
 export function pythonLine(store: Store): string {
   const known = store.variables.flatMap((variable) => {
     const weights = store.weights(variable);
@@ -33,22 +33,32 @@ export function pythonLine(store: Store): string {
     const value = state >= 0 ? literal(variable.labels[state]) : `[${weights.join(", ")}]`;
     return [`${quoted(variable.name)}: [${value}]`];
   });
-  return `model.propagate({${known.join(", ")}})`;
+  const model = store.document.kind === "estimator" ? "model.network_" : "model";
+  return `${model}.propagate({${known.join(", ")}})`;
 }
 
-/** The question to `fgrn query`; null for a model that it does not answer for. */
+/** A number in a bin of a column of an estimator; null for a column without bins. */
+function inBin(store: Store, variable: Variable, state: number): number | null {
+  const edges = store.document.columns?.find((one) => one.name === variable.name)?.edges;
+  return edges ? (state > 0 ? edges[state - 1] : (edges[0] ?? 1) - 1) : null;
+}
+
+/** The question to `fgrn query`, or to `fgrn draw` for a model that was learnt; null for evidence that cannot be written so. */
 export function commandLine(store: Store): string | null {
   const { kind, source } = store.document;
-  if (kind !== "bayesian" && kind !== "markov") return null;
-  const known = store.variables.flatMap((variable) => {
-    const weights = store.weights(variable);
-    if (!weights) return [];
+  const asked = kind === "bayesian" || kind === "markov";
+  const given = store.variables.filter((variable) => store.weights(variable));
+  const unsayable = (one: Variable): boolean => observed(store.weights(one)) < 0 || (kind === "estimator" && one.hidden);
+  if (!asked && given.some(unsayable)) return null;
+  const known = given.flatMap((variable) => {
+    const weights = store.weights(variable)!;
     const state = observed(weights);
-    if (state >= 0) return [`${variable.name}=${variable.labels[state]}`];
+    if (state >= 0) return [`${variable.name}=${inBin(store, variable, state) ?? variable.labels[state]}`];
     if (kindOf(weights) !== "not") return [`${variable.name}=[${weights.join(",")}]`];
     return weights.flatMap((weight, other) => (weight ? [] : [`${variable.name}!=${variable.labels[other]}`]));
   });
-  return ["fgrn query", shell(source || "MODEL"), ...known.map((one) => `--given ${shell(one)}`)].join(" ");
+  const words = [asked ? "fgrn query" : "fgrn draw", shell(source || "MODEL"), ...known.map((one) => `--given ${shell(one)}`)];
+  return [...words, ...(asked ? [] : ["-o beliefs.svg"])].join(" ");
 }
 
 const DRAWN = [

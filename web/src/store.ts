@@ -1,6 +1,6 @@
 // What the page knows and shows: the evidence with its history, the answer of the worker, and what is selected.
 
-import { Client } from "./client";
+import { Client, servedRow } from "./client";
 import { type Evidence, kindOf, observed, oneState, toggledNot, weightsFor, withWeights } from "./evidence";
 import { readable } from "./format";
 import { addressOf, readAddress } from "./address";
@@ -47,6 +47,8 @@ export interface Seen {
   studied: Studied | null;
   table: Table | null;
   row: number;
+  /** The values of that row, as they are in the table. */
+  values: string[];
   /** The edges of cards into which others are folded. */
   folded: ReadonlySet<number>;
 }
@@ -80,7 +82,7 @@ export class Store {
     this.seen = {
       evidence: new Map(), past: [], future: [], answer: null, before: null, pinned: false, changes: true, selected: -1,
       focus: [0, 0], notice: "", failure: "", help: false, busy: false, view: "graph",
-      chosen: null, step: null, target: this.predicted, studied: null, table: null, row: 0,
+      chosen: null, step: null, target: this.predicted, studied: null, table: null, row: 0, values: [],
       folded: new Set(),
     };
   }
@@ -98,6 +100,8 @@ export class Store {
     this.set({ answer: this.prior, before: this.prior, changes, selected, view, target, folded });
     void this.study();
     if (said.evidence.size || said.view === "factor") await this.give(said.evidence, false);
+    const { table } = this.document;
+    if (table) this.walk({ ...table, row: servedRow });
   }
 
   set(part: Partial<Seen>): void {
@@ -184,37 +188,51 @@ export class Store {
   /** Read a table, and take its first row as what is known. */
   open(name: string, content: string): void {
     const table = tableOf(name, content);
+    this.walk(table);
+  }
+
+  /** Take the rows of a table one after the other, the first one now. */
+  private walk(table: Table): void {
     const known = table.columns.filter((column) => this.variables.some((variable) => variable.name === column));
-    if (!table.rows.length || !known.length) return this.set({ notice: text.noTable(name) });
-    this.set({ table, row: 0 });
+    if (!table.count || !known.length) return this.set({ notice: text.noTable(table.name) });
+    this.set({ table, row: 0, values: [] });
     void this.take(0);
   }
 
   /** Take a row of the table as what is known. */
-  take(row: number): void {
+  async take(row: number): Promise<void> {
     const { table } = this.seen;
-    if (!table || row < 0 || row >= table.rows.length) return;
+    if (!table || !(row >= 0 && row < table.count)) return;
+    this.set({ row });
+    let values: string[];
+    try {
+      values = await table.row(row);
+    } catch (error) {
+      return this.set({ notice: String(error instanceof Error ? error.message : error) });
+    }
+    if (this.seen.table !== table || this.seen.row !== row) return; // another one was asked for meanwhile
     const strange: string[] = [];
     const known = new Map<number, Weights>();
     for (const variable of this.variables) {
       if (variable.number === this.predicted) continue; // it is what the row is asked for
       const at = table.columns.indexOf(variable.name);
-      const value = at < 0 ? "" : (table.rows[row][at] ?? "");
+      const value = at < 0 ? "" : (values[at] ?? "");
       const column = this.document.columns?.find((one) => one.name === variable.name);
       const state = stateOf(value, variable.labels, column);
       if (state === UNSEEN) strange.push(`${variable.title} = ${readable(value)}`);
       if (state >= 0) known.set(variable.edge, oneState(variable.states.length, state));
     }
-    this.set({ row });
-    void this.give(known).then(() => strange.length && this.set({ notice: text.unseen(row + 1, strange) }));
+    this.set({ values });
+    await this.give(known);
+    if (strange.length) this.set({ notice: text.unseen(row + 1, strange) });
   }
 
   /** What the row of the table says of the variable that is predicted; "" if nothing. */
   get truth(): string {
-    const { table, row } = this.seen;
+    const { table, values } = this.seen;
     const variable = this.variables[this.predicted];
     const at = table && variable ? table.columns.indexOf(variable.name) : -1;
-    const value = at >= 0 ? (table!.rows[row][at] ?? "").trim() : "";
+    const value = at >= 0 ? (values[at] ?? "").trim() : "";
     return value ? `${variable.title} = ${readable(value)}` : "";
   }
 

@@ -36,7 +36,7 @@ from ..queries.completion import impute
 from ..queries.explanation import Explanation
 from ..queries.prototypes import Prototypes
 from ..tables import frames, outputs
-from ..tables.distinct import Distinct
+from ..tables.distinct_values import Distinct
 from ..tables.encoded import EncodedTable, Evidence, NamedStates
 from ..tables.frames import Coded
 from ..tables.schema import BINS, UNSEEN, Schema

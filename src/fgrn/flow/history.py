@@ -118,7 +118,7 @@ class History:
 
 
 def training_record(
-    history: History, rows: int, rule: Rule, smoothing: float | Mapping[str, float], holes: str, run: Mapping[str, Any]
+    history: History, rows: int, rule: Rule, smoothing: float | Mapping[str, Any], holes: str, run: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return a JSON-compatible record of one call of learn."""
     return {
@@ -126,7 +126,7 @@ def training_record(
         "weight": float(history.weight),
         "epochs": history.epochs,
         "cycles": int(rule.cycles),
-        "smoothing": {k: float(v) for k, v in smoothing.items()}
+        "smoothing": {k: float(np.mean(v)) for k, v in smoothing.items()}
         if isinstance(smoothing, Mapping)
         else float(smoothing),
         "holes": holes,

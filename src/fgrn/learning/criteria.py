@@ -28,6 +28,16 @@ def bic(log_likelihood: float, parameters: int, rows: float) -> float:
     return parameters * float(np.log(max(rows, 1))) - 2 * log_likelihood
 
 
+def caic(log_likelihood: float, parameters: int, rows: float) -> float:
+    """The consistent AIC of Bozdogan (1987), k (log n + 1) - 2 log L; smaller is better."""
+    return bic(log_likelihood, parameters, rows) + parameters
+
+
+def sabic(log_likelihood: float, parameters: int, rows: float) -> float:
+    """The sample-size-adjusted BIC of Sclove (1987), k log((n + 2) / 24) - 2 log L; smaller is better."""
+    return parameters * float(np.log((rows + 2) / 24)) - 2 * log_likelihood
+
+
 def relative_entropy(posterior: np.ndarray, weights: np.ndarray | None = None) -> float:
     """Return 1 - entropy / log(states): 1 if each row belongs to one state for certain, 0 if nothing is known."""
     rows = len(posterior)
@@ -81,6 +91,19 @@ class Candidate:
     relative_entropy: float
     class_sizes: tuple[float, ...]
 
+    @property
+    def caic(self) -> float:
+        """The consistent AIC of Bozdogan (1987): BIC with one more for every parameter."""
+        return self.bic + self.n_parameters
+
+    @property
+    def sabic(self) -> float:
+        """The sample-size-adjusted BIC of Sclove (1987)."""
+        rows = float(
+            np.exp((self.bic + 2 * self.log_likelihood) / max(self.n_parameters, 1))
+        )  # bic = k log n - 2 log L
+        return sabic(self.log_likelihood, self.n_parameters, rows)
+
     @classmethod
     def of(cls, fit: Fit, parameters: int, held_out: float = np.nan) -> Candidate:
         """A candidate from its fit to the rows it was learnt from."""
@@ -116,8 +139,9 @@ class Selection:
         return [record | ({"held_out": None} if np.isnan(record["held_out"]) else {}) for record in records]
 
     def to_frame(self) -> Any:
-        """The candidates as a pandas data frame, a row for each."""
-        return frame_of_records(self.as_dicts())
+        """The candidates as a pandas data frame, a row for each, with CAIC and SABIC, too."""
+        more = [{"caic": one.caic, "sabic": one.sabic} for one in self.candidates]
+        return frame_of_records([one | other for one, other in zip(self.as_dicts(), more, strict=True)])
 
     @property
     def _held(self) -> bool:

@@ -123,9 +123,17 @@ def explore(
     return page
 
 
-def served_html(model: Any, title: str, source: str) -> str:
-    """The page of a model that stays in Python: it asks the server it came from, and nobody else."""
-    return _html(served_document(model, title, source), b"", server="'self'")
+def served_html(model: Any, title: str, source: str, table: dict[str, Any] | None = None) -> str:
+    """The page of a model that stays in Python: it asks the server it came from, and nobody else.
+
+    Args:
+        model: see `explore`.
+        title: of the page.
+        source: the file of the model.
+        table: what the page knows of a table whose rows it can ask for; None if there is none.
+    """
+    text, arrays = served_document(model, title, source)
+    return _html({**text, "table": table}, arrays, server="'self'")
 
 
 def _html(text: dict[str, Any], arrays: bytes, server: str = "'none'") -> str:
