@@ -46,8 +46,8 @@ Arcs = Mapping[str, Sequence[str]] | Iterable[tuple[str, str]]
 
 
 OPTIONS = (
-    "accelerate", "batch_size", "cycle_tolerance", "engine", "hold", "merge", "online", "patience", "step", "threads",
-    "validation",
+    "accelerate", "batch_size", "cycle_tolerance", "device", "engine", "hold", "merge", "online", "patience",
+    "precision", "step", "threads", "validation",
 )  # fmt: skip
 """What `learn` hands on to `Network.learn`."""
 

@@ -402,8 +402,11 @@ def _ended(
     begun, resumed = earlier
     values = start.parameters.values
     was_noted = np.isin(np.arange(len(spec.layout.lines)), resumed.uncounted)
-    is_still = unmoved(spec, values, begun.values, smoothing) & ~unmoved(spec, before.values, begun.values, smoothing)
-    is_still |= unmoved(spec, values, resumed.parameters.values, smoothing) & was_noted
+    is_still = unmoved(spec, values, begun.values, smoothing)
+    if is_still.any():
+        is_still &= ~unmoved(spec, before.values, begun.values, smoothing)
+    if was_noted.any():
+        is_still |= unmoved(spec, values, resumed.parameters.values, smoothing) & was_noted
     noted = sorted({*uncounted(spec, counts, smoothing), *np.flatnonzero(is_still).tolist()})
     whole = np.repeat(is_still, np.diff(spec.layout.lines, append=spec.layout.size))
     if is_still.any():

@@ -81,6 +81,8 @@ class Network(WiredModel, Queries):
         tolerance: float = 1e-9,
         engine: str = "auto",
         threads: int | None = None,
+        device: str | None = None,
+        precision: str | None = None,
     ) -> Messages:
         """Return all forward and backward messages, marginals and the log-likelihood of every row of evidence.
 
@@ -96,10 +98,12 @@ class Network(WiredModel, Queries):
             rounds: the maximum number of parallel rounds; unless given, the diameter of a tree, 500 on a loop.
             damping: how much of the old message stays in a new one; unless given, 0 on a tree and 0.5 on a loop.
             tolerance: on a loop, messages that move by no more than this have converged.
-            engine: "reference", "cpu" (compiled; see `fgrn.warm`), or "auto": the first for a little work, the second
-                for more. They agree to about 1e-10. Which one it is depends on the network and the number of rows
-                alone: the same call gives the same bits.
+            engine: "reference", "cpu" (compiled; see `fgrn.warm`), "torch" (PyTorch, for a GPU), or "auto": the first
+                for a little work, the second for more, the third for very much if there is a GPU. The first two agree
+                to about 1e-10. The choice depends on network, rows and machine alone: the same call, the same bits.
             threads: how many threads; all processors unless given. The result does not depend on it.
+            device: where engine="torch" computes: "cuda" or "cpu"; unless given, a GPU if there is one.
+            precision: of its numbers: "float64" (default on the processor), "float32" (on a GPU), "tf32", "bfloat16".
         """
         settings.choice("schedule", schedule, ("auto", "sweeps", "rounds"))
         settings.choice("impossible", impossible, ("raise", "mark"))
@@ -114,7 +118,7 @@ class Network(WiredModel, Queries):
         ways = tuple(dict.fromkeys(settings.variable_names("parts", parts)))
         for way in ways:
             settings.choice("parts", way, messages.PARTS)
-        runner = engine_for(engine, plan, encoded.rows)
+        runner = engine_for(engine, plan, encoded.rows, device, precision)
         programs = self._programs_for(plan, paused, encoded)
         if schedule == "sweeps" and not plan.is_tree:
             raise FgrnError('This network has loops, where two sweeps are not enough. Use schedule="rounds".')
@@ -187,6 +191,8 @@ class Network(WiredModel, Queries):
         paused: Collection[Name] = (),
         engine: str = "auto",
         threads: int | None = None,
+        device: str | None = None,
+        precision: str | None = None,
         merge: bool | None = None,
         watch: em.Watcher | None = None,
         online: Online | None = None,
@@ -228,8 +234,10 @@ class Network(WiredModel, Queries):
             hold: keep the messages from cycle to cycle (the paper), or make them again in constant memory.
             only: the tables and priors to learn, all others frozen.
             paused: outputs of SISO blocks that let no message through.
-            engine: "reference", "cpu", or "auto".
+            engine: "reference", "cpu", "torch", or "auto". On a GPU tables and counts stay there until learning ends.
             threads: how many threads; all processors unless given. The result does not depend on it.
+            device: see `propagate`.
+            precision: see `propagate`.
             merge: count equal rows once, with their weight (True), or one by one (False); unless given, the faster.
             watch: called after every epoch with (start, epoch, log-likelihood per row); learning ends, and keeps what
                 it has, when it returns True.
@@ -282,7 +290,7 @@ class Network(WiredModel, Queries):
         programs = self._programs_for(plan, paused, table)
         with checkpoints.stage_journal(checkpoint, every, resume) as journal:
             engine, merge = checkpoints.as_begun(journal, table, engine, merge)
-            runner = engine_for(engine, plan, table.rows * epochs * cycles)
+            runner = engine_for(engine, plan, table.rows * epochs * cycles, device, precision)
             merge = merging(merge, rule, table)
             here = table.place != "workers"  # a worker has several tasks at once
             options = {"expect": holes == "expect", "threads": 1 if threads is None and not here else threads}
@@ -297,6 +305,7 @@ class Network(WiredModel, Queries):
             batch = None if online is None else Decayed(counting, online)
             run = {"engine": runner.name, "merge": merge}
             told = {} if kept_back is None else {"validation": digest(kept_back.digests())}
+            told |= {} if precision is None else {"precision": precision}
             learnt = training.run(batch or counting, self._parameters, journal, run, held_out, hold=hold, **told)
         self._parameters, history, record = learnt
         if batch is not None:

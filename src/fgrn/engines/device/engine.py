@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -24,10 +24,10 @@ from ..protocol import Buffers, Loaded, Prepared, RowCounts, Scanner
 from ..registry import get
 from .block_run import BlockRun
 from .clique_tree import clique_tree
+from .device_rows import RowBlocks, type_on_device
+from .device_vectors import DeviceVector, VectorLayout
 from .layout import DeviceLayout
 from .library import device_of, precision_of, torch
-from .row_blocks import RowBlocks, code_type
-from .vectors import DeviceVector, VectorLayout
 
 if TYPE_CHECKING:
     from ...plan.plan import Plan, Program
@@ -43,6 +43,9 @@ GPU_SHARE = 0.6
 
 MOST_ROWS, FEWEST_ROWS = 4096, 16
 """Rows of a block."""
+
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -158,7 +161,8 @@ class TorchPrepared:
         self.evidence = evidence
         self.weights = np.ones(evidence.rows) if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
         self.layout = engine.layout(plan, evidence)
-        self.kernel = f"{engine.precision.name} on {_told(engine.device)}"
+        kind = "GPU" if engine.device.type == "cuda" else "PyTorch"
+        self.kernel = f"{kind} ({_told(engine.device)}, {engine.precision.name})"
         self.rows_at_once = self._rows_that_fit()
         self._blocks: dict[bool, RowBlocks] = {}
 
@@ -168,7 +172,7 @@ class TorchPrepared:
         layout, precision = self.layout, self.engine.precision
         cells = 2 * sum(size * count for size, count in layout.sizes.items())
         cells += sum(states * count for states, count in layout.messages.items())
-        return precision.bytes_stored * cells + (precision.summed.itemsize + 2) * sum(layout.sizes.values())
+        return int(precision.bytes_stored * cells + (precision.summed.itemsize + 2) * sum(layout.sizes.values()))
 
     def _rows_that_fit(self) -> int:
         """How many rows make a block: their messages fit into memory, and no block is much larger than the table."""
@@ -193,7 +197,7 @@ class TorchPrepared:
 
     @cached_property
     def _codes(self) -> torch.dtype:
-        return code_type(self.plan, self.evidence)
+        return type_on_device(self.plan, self.evidence)
 
     def blocks(self, weighted: bool) -> RowBlocks:
         """All rows in blocks, with their weights or each with the weight 1."""
@@ -229,7 +233,7 @@ class TorchLoaded:
     def __init__(self, prepared: TorchPrepared, values: Any) -> None:
         self.prepared, self.values = prepared, values
 
-    def _with_memory(self, work: Callable[[], Any]) -> Any:
+    def _with_memory(self, work: Callable[[], Found]) -> Found:
         """Do something, with smaller blocks if memory does not suffice."""
         while True:
             try:
@@ -340,4 +344,4 @@ class TorchLoaded:
 
 def _told(device: torch.device) -> str:
     """A device in words."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else "the processor, by PyTorch"
+    return str(torch.cuda.get_device_name(device)) if device.type == "cuda" else "processor"

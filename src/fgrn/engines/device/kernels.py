@@ -5,7 +5,7 @@ states of one clique; it reads each message once, and writes each result once. N
 result is the same every time.
 """
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc"
+# mypy: ignore-errors
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -27,8 +27,8 @@ MOST_STATES = 4096
 
 WARPS = 4
 
-TILES = {torch.float32: (256, 128, 32, 8), torch.bfloat16: (64, 128, 64, 4)}
-"""Of the products that count leaves, by type of the messages: values, states, rows, and warps."""
+TILE_FLOAT32, TILE_BFLOAT16 = (256, 128, 32, 8, 3), (64, 128, 64, 4, 3)
+"""Of the products that count leaves: values, states, rows, warps, and stages of loading ahead."""
 
 
 def fits(size: int) -> bool:
@@ -148,7 +148,6 @@ def _add_by_value(
 def combine(sweep: Sweep, group: Group, known: Any) -> None:
     """See `Sweep._combine`."""
     size, lists = group.size, group.lists
-    assert lists is not None
     states, rows = _extent(size)
     message = sweep.message.get(size, sweep.up[size])
     _combine[(triton.cdiv(sweep.rows, rows), group.count)](
@@ -163,7 +162,6 @@ def combine(sweep: Sweep, group: Group, known: Any) -> None:
 def finish(sweep: Sweep, group: Group) -> None:
     """See `Sweep._finish`."""
     size, lists = group.size, group.lists
-    assert lists is not None
     states, rows = _extent(size)
     message = sweep.message.get(size, sweep.up[size])
     _finish[(triton.cdiv(sweep.rows, rows), group.count)](
@@ -175,16 +173,17 @@ def finish(sweep: Sweep, group: Group) -> None:
 
 def add_by_value(sweep: Sweep, stack: LeafStack, totals: torch.Tensor) -> bool:
     """Add the posteriors of leaves by value; False if these are not done here."""
-    if stack.columns is None or not stack.spread.is_whole:
+    if not stack.is_known or not stack.spread.is_whole:
         return False
-    most_values, most_states, rows, warps = TILES[sweep.precision.stored]
+    tile = TILE_BFLOAT16 if sweep.precision.stored == torch.bfloat16 else TILE_FLOAT32
+    most_values, most_states, rows, warps, stages = tile
     values = min(most_values, max(16, triton.next_power_of_2(stack.values)))
     states = min(most_states, max(16, triton.next_power_of_2(stack.states)))
     grid = (len(stack.leaves), triton.cdiv(stack.values, values), triton.cdiv(stack.states, states))
     _add_by_value[grid](
         totals, sweep.posterior[stack.size], sweep.block.codes, stack.cliques, stack.columns, sweep.rows,
         stack.values, stack.states, MISSING=not sweep.complete, EXACT=sweep.precision.name == "float32",
-        VALUES=values, STATES=states, ROWS=rows, num_warps=warps,
+        VALUES=values, STATES=states, ROWS=rows, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return True
 

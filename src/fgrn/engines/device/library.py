@@ -47,7 +47,7 @@ class Precision(NamedTuple):
     @property
     def bytes_stored(self) -> int:
         """Of one number of a message."""
-        return self.stored.itemsize
+        return int(self.stored.itemsize)
 
 
 PRECISIONS = {
@@ -102,7 +102,7 @@ def has_gpu() -> bool:
     """Whether PyTorch can use a GPU; nothing is said of why not."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return torch.cuda.is_available()
+        return bool(torch.cuda.is_available())
 
 
 def checked_version(version: str) -> None:
