@@ -37,8 +37,8 @@ ENGINES = installed_engines()
 ROOT = Path(fgrn.__file__).parent
 SOURCES = {path.relative_to(ROOT).as_posix(): path for path in sorted(ROOT.rglob("*.py"))}
 FOLDERS = (
-    "core", "tables", "plan", "engines", "flow", "learning", "queries", "graph", "bayes", "files", "estimators",
-    "plots", "page", "showcase", "cli",
+    "core", "tables", "plan", "engines", "flow", "learning", "queries", "statistics", "graph", "bayes", "files",
+    "estimators", "plots", "page", "showcase", "cli",
 )  # fmt: skip
 """A folder imports only itself and folders before it."""
 
@@ -53,6 +53,7 @@ BACKWARDS = {
     ("files.estimator_file", "estimators"): "an estimator is restored",
     ("files.estimator_file", "estimators._base"): "an estimator is restored",
     ("files.estimator_file", "estimators._state_count"): "an estimator is restored",
+    ("files.estimator_file", "estimators._class_analysis"): "an estimator is restored",
     ("files.estimator_file", "estimators._class_labels"): "an estimator is restored",
     ("files.model_file", "estimators._base"): "an estimator is saved",
 }
@@ -61,7 +62,7 @@ BACKWARDS = {
 BESIDE_FOLDERS = {"", "__main__", "_moved", "_version", "warming"}
 """The modules beside the folders, which may import all of them."""
 
-FLOW_MAY_KNOW = ("core.", "plan.", "flow.", "tables.encoded", "tables.frames", "tables.missing")
+FLOW_MAY_KNOW = ("core.", "plan.", "flow.", "tables.encoded", "tables.frames", "tables.missing", "tables.outputs")
 
 SAME_NAME = {
     "Loaded": "the Engine protocol and its implementations",

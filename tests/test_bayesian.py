@@ -709,3 +709,12 @@ def test_altered_files_are_refused(tmp_path: Path, change: Any, words: str) -> N
     path.write_bytes(container.container_bytes(document, tensors))
     with pytest.raises(fgrn.ModelFileError, match=words):
         fgrn.load(path)
+
+
+def test_a_table_is_a_frame_with_a_row_for_each_joint_state() -> None:
+    net = BayesianNetwork({"a": ["n", "y"], "b": 2}, {"b": ["a"]}, {"a": [0.3, 0.7], "b": [[0.9, 0.1], [0.2, 0.8]]})
+    assert net.to_frame("b").to_dict("list") == {
+        "a": ["n", "n", "y", "y"], "b": [0, 1, 0, 1], "probability": [0.9, 0.1, 0.2, 0.8]
+    }  # fmt: skip
+    odd = BayesianNetwork({"probability": 2})
+    assert list(odd.to_frame("probability")) == ["probability", "probability_"]

@@ -208,6 +208,7 @@ ESTIMATORS = [
     fgrn.LatentClassModel("auto", n_epochs=4, n_init=2, max_hidden=3, random_state=0),
     fgrn.DiscreteICA((2, 2), n_epochs=5, random_state=0),
     fgrn.LatentImputer(2, n_epochs=5, random_state=0),
+    fgrn.HiddenTreeModel(2, n_trees=2, n_epochs=5, random_state=0),
 ]
 
 

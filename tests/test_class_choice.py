@@ -214,6 +214,56 @@ def test_a_penalty_that_is_none_is_refused() -> None:
         Penalty(1.0, "nowhere")
 
 
+# Profiles
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        NaiveBayesClassifier(smoothing=1.0),
+        LatentClassifier(2, structure="per_class", refine=False, smoothing=1.0, random_state=0, n_init=1),
+        LatentClassifier(1, structure="tan", refine=False, smoothing=1.0, random_state=0, n_init=1),
+    ],
+    ids=["naive Bayes", "per class", "tan"],
+)
+def test_a_value_that_no_row_of_a_class_has_is_never_typical_of_it(model: Any) -> None:
+    """In a class of few rows, smoothing makes rare values of the others many times as frequent as in general."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(["many", "few"], [300, 8])
+    a = np.where(
+        y == "few", rng.choice(["p", "q"], 308), rng.choice(["p", "q", "r", "s"], 308, p=[0.5, 0.48, 0.01, 0.01])
+    )
+    table = pd.DataFrame({"a": a, "b": np.where(y == "few", "u", rng.choice(["u", "v"], 308))})
+    found = model.fit(table, y).prototypes_
+    assert found["few"]["a"]["r"] > 2 * found.baseline["a"]["r"]
+    for label in ("few", "many"):
+        told = found.typical(label)
+        rows = table[y == label]
+        assert told
+        assert all((rows[one.column] == one.level).any() for one in told)
+        assert all(one.lift == pytest.approx(one.probability / found.baseline[one.column][one.level]) for one in told)
+    assert found.typical("few")[0][:2] == ("b", "u")
+    assert len(found.typical("many", 1)) == 1
+
+
+def test_profiles_are_shown_as_text_page_and_frame_for_many_classes_and_columns() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 19, 1000)
+    table = {
+        f"column {number}": (rng.random(1000) < (y == number % 19) * 0.8 + 0.1).astype(int) for number in range(40)
+    }
+    found = NaiveBayesClassifier().fit(table, [f"class {label}" for label in y]).prototypes_
+    text, page, frame = str(found), found._repr_html_(), found.to_frame()
+    assert text.count("class ") == 19
+    assert len(text.splitlines()) < 19 * 9
+    assert f"class 3  ({found.shares['class 3']:.1%})" in text
+    assert page.count("<tr>") == 20
+    assert "column 3 = 1" in page
+    assert list(frame) == ["state", "share", "column", "level", "probability", "baseline", "lift"]
+    assert len(frame) == 19 * 40 * 2
+    assert (frame["share"] * frame["probability"]).sum() == pytest.approx(40)
+
+
 # Rows that are kept back
 
 
@@ -392,6 +442,21 @@ def test_the_largest_number_of_states_that_was_tried_is_doubted() -> None:
         LatentClassifier(structure="per_class", random_state=0, engine="cpu", max_hidden=2).fit(X, y)
 
 
+def test_no_size_is_tried_twice_where_classes_have_no_rows_for_more_states() -> None:
+    X, y = exclusive(60)  # less than 30 rows of a class to learn from, which are enough for five states
+    model = LatentClassifier(structure="per_class", random_state=0, engine="cpu").fit(X, y)
+    assert {one.size for one in model.selection_.candidates} <= {1, 2, 4, 8}
+
+
+def test_a_tree_without_edges_is_not_tried() -> None:
+    """Columns that are independent given the class."""
+    _, data = three_classes(200)
+    table = {name: [f"{name}{code}" for code in data[name].codes] for name in "ab"}
+    model = LatentClassifier(**QUICK).fit(table, data["y"].codes)
+    assert {one.structure for one in model.selection_.candidates} == {"per_class"}
+    assert LatentClassifier(structure="tan", **QUICK).fit(table, data["y"].codes).structure_ == "tan"
+
+
 def test_a_budget_of_seconds_ends_the_choice() -> None:
     X, y = exclusive(200)
     model = LatentClassifier(random_state=0, engine="cpu", max_seconds=1e-9).fit(X, y)
@@ -406,7 +471,7 @@ def test_what_was_tried_is_shown_as_text_page_and_frame(refined: LatentClassifie
     assert str(found).count("<- best") == 1
     assert found._repr_html_().startswith("<table>")
     frame = found.to_frame()
-    assert len(frame) == len(found.candidates)
+    assert len(frame) == len(found.candidates) > str(found).count("per_class")
     assert frame["log_loss"].min() == found.best.log_loss
 
 

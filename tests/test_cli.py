@@ -20,6 +20,8 @@ import fgrn
 from fgrn.cli import COMMANDS, SUMMARIES, main
 from fgrn.tables import table_file
 
+pytestmark = pytest.mark.usefixtures("quick_choice")
+
 
 def rows(count: int = 200, seed: int = 0) -> dict[str, list[Any]]:
     """Return people who buy or not, which depends on colour and age; with missing values."""
@@ -139,6 +141,17 @@ def test_clusters_and_how_many(people: Path, tmp_path: Path, capsys: Any) -> Non
     assert "no classes" in said(capsys, "predict", path, people, status=1)
 
 
+def test_a_hidden_tree_fills_in_any_column(people: Path, tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "tree.fgrn"
+    text = said(capsys, "fit", people, "--model", "tree", "-o", path)
+    assert "HiddenTreeModel: 200 rows" in text
+    assert "rows kept back the most probable after" in text
+    said(capsys, "fit", people, "--model", "tree", "--hidden", "2", "--epochs", "3", "--stream", "-o", path)
+    filled = said(capsys, "complete", path, people)
+    assert len(filled.splitlines()) == 201
+    assert "fgrn complete" in said(capsys, "predict", path, people, status=1)
+
+
 def test_inspect(people: Path, tmp_path: Path, capsys: Any) -> None:
     table = rows()
     table["id"] = [f"p{k}" for k in range(200)]
@@ -178,6 +191,9 @@ def test_pipes(people: Path, model: Path, monkeypatch: pytest.MonkeyPatch, capsy
         (["fit", "DATA", "--target", "buys", "--hidden", "0", "-o", "m.fgrn"], 2, ["--hidden", "'0'"]),
         (["fit", "DATA", "--target", "buys", "--hidden", "4,8", "-o", "m.fgrn"], 2, ["--model deep"]),
         (["fit", "DATA", "--model", "ica", "--hidden", "auto", "-o", "m.fgrn"], 2, ["4,8"]),
+        (["fit", "DATA", "--model", "tree", "--target", "buys", "-o", "m.fgrn"], 2, ["takes no --target"]),
+        (["fit", "DATA", "--model", "tree", "--starts", "3", "-o", "m.fgrn"], 2, ["leave out --starts"]),
+        (["fit", "DATA", "--model", "tree", "--cycles", "3", "-o", "m.fgrn"], 2, ["leave out --cycles"]),
         (
             ["fit", "DATA", "--target", "buys", "--model", "naive-bayes", "--hidden", "4", "-o", "m.fgrn"],
             2,

@@ -64,6 +64,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "NaiveBayesClassifier": lambda: estimator(fgrn.NaiveBayesClassifier(**SETTINGS), True),
     "DeepLatentClassifier": lambda: estimator(fgrn.DeepLatentClassifier((2, 2), n_init=1, **SETTINGS), True),
     "DiscreteICA": lambda: estimator(fgrn.DiscreteICA((2, 2), n_init=1, **SETTINGS)),
+    "HiddenTreeModel": lambda: estimator(fgrn.HiddenTreeModel(2, n_trees=2, **SETTINGS)),
     "LatentImputer": lambda: estimator(fgrn.LatentImputer(2, n_init=1, missing_values=["?"], **SETTINGS)),
     "lvm": lambda: taught(fgrn.lvm(STATES, hidden=2)),
     "dica": lambda: fgrn.dica(STATES, hidden=[2, 2]),

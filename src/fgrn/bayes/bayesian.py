@@ -46,8 +46,8 @@ Arcs = Mapping[str, Sequence[str]] | Iterable[tuple[str, str]]
 
 
 OPTIONS = (
-    "accelerate", "batch_size", "cycle_tolerance", "engine", "hold", "merge", "online", "patience", "step", "threads",
-    "validation",
+    "accelerate", "batch_size", "cycle_tolerance", "device", "engine", "hold", "merge", "online", "patience",
+    "precision", "step", "threads", "validation",
 )  # fmt: skip
 """What `learn` hands on to `Network.learn`."""
 
@@ -221,7 +221,7 @@ class BayesianNetwork(FactoredModel):
         data: frames.Data,
         epochs: int = 20,
         cycles: int = 1,
-        smoothing: float | Mapping[str, float] = 0.0,
+        smoothing: float | Mapping[str, Any] = 0.0,
         weights: Any = None,
         holes: str = "expect",
         seed: int = 0,

@@ -39,7 +39,7 @@ def class_tree_mixture(
         hidden: how many states each class has: a number for all, or one for each class in order.
         rows: codes of these columns, from which the tree is found.
         penalty: what an edge must gain in log-likelihood for each parameter that it adds, see `tan`.
-        name: what the hidden variable is called.
+        name: the name of the hidden variable.
     """
     labels, support = states_of_classes(observed, class_variable, hidden)
     sizes = {column: len(observed[column]) for column in rows.columns}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Any, Self
@@ -30,6 +31,7 @@ from ..graph.supervisor import specification_of
 from ..graph.wiring import check_ties
 from ..queries.questions import MostProbable, Queries, most_probable
 from ..tables import frames
+from ..tables.outputs import frame_of_records
 from .document import Document, WrittenTable
 from .junction_tree import JunctionTree
 from .realisation import ScopedTable, alike_in_all_but_start, exact, factor_of, lonely, loopy, tree_of
@@ -108,6 +110,16 @@ class FactoredModel(Queries):
         return self._spec.layout.table(
             self._parameters.values, self._spec.layout.table_number(settings.name_of(name, self.variable))
         )
+
+    def to_frame(self, name: Name) -> Any:
+        """A table as a pandas data frame: a row for each joint state of its variables, and its probability last."""
+        scope = self.scope(name)
+        labels = [self._variables[one].labels for one in scope]
+        last = "probability"
+        while last in scope:
+            last += "_"
+        cells = zip(product(*labels), self.table(name).reshape(-1).tolist(), strict=True)
+        return frame_of_records([{**dict(zip(scope, states, strict=True)), last: value} for states, value in cells])
 
     def scope(self, name: Name) -> tuple[str, ...]:
         """The variables of a table, the last of which has its columns."""

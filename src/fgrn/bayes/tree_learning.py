@@ -70,7 +70,7 @@ def chow_liu(
         weights: one weight per row.
         penalty: what an edge must gain in log-likelihood for each parameter that it adds: a number, "aic" (1) or "bic"
             (half the logarithm of the rows); the result may then be several trees. Unless given, 0.
-        epochs: the most epochs of learning, if there are holes.
+        epochs: the maximum number of epochs of learning, if values are missing.
         tolerance: learning stops when an epoch gains less than this per row.
         threads: how many threads; all processors unless given.
         watch: called after every epoch of learning, see `Network.learn`.
@@ -110,7 +110,7 @@ def tan(
         smoothing: a Dirichlet count for each cell of the tables, 1 unless given.
         weights: one weight per row.
         penalty: what an edge must gain in log-likelihood for each parameter that it adds: a number, "aic" or "bic".
-        epochs: the most epochs of learning, if there are holes.
+        epochs: the maximum number of epochs of learning, if values are missing.
         tolerance: learning stops when an epoch gains less than this per row.
         threads: how many threads; all processors unless given.
         watch: called after every epoch of learning.

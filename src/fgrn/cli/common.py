@@ -309,7 +309,8 @@ def _files_of(source: str | None) -> list[str]:
         return [source]
     with suppress(FgrnError), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # who reads them says what there is to say
-        from ..tables.stream import Stream, is_many
+        from ..tables.stream import Stream
+        from ..tables.stream_source import is_many
 
         return Stream(source, format="csv").files if is_many(source) else []
     return []

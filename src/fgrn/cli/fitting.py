@@ -11,13 +11,14 @@ import numpy as np
 
 from ..core.exceptions import Remedy, SchemaError, counted
 from ..learning.checkpoints import EVERY, Checkpoint
-from ..tables.stream import BATCH, is_many
+from ..tables.stream import BATCH
+from ..tables.stream_source import is_many
 from . import common
 from .model_rows import matched
 from .signals import stoppable
 from .wording import say, tell
 
-MODELS = ("latent", "tan", "naive-bayes", "deep", "clusters", "ica")
+MODELS = ("latent", "tan", "naive-bayes", "deep", "clusters", "ica", "tree")
 
 CLASSIFIERS = ("latent", "tan", "naive-bayes", "deep")
 
@@ -45,6 +46,13 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
     states = "auto" if hidden == "auto" else common.state_count_of(hidden)
     if model == "clusters":
         return estimators.LatentClassModel(states, **settings)
+    if model == "tree":
+        for name, option in (("n_init", "--starts"), ("tol", "--tolerance")):
+            if name in settings:
+                raise click.UsageError(f"--model tree has one start and ends by rows kept back; leave out {option}.")
+        if settings.pop("cycles", 1) > 1:
+            raise click.UsageError("--model tree is learnt in batches of rows; leave out --cycles.")
+        return estimators.HiddenTreeModel(states, **settings)
     return estimators.LatentClassifier(states, structure="tan" if model == "tan" else "auto", **settings)
 
 
@@ -55,7 +63,11 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.argument("data")
 @click.option("--target", help="The column that is the class; without it rows are clustered.")
 @click.option("-o", "--output", required=True, metavar="MODEL", help="The model file to write (.fgrn).")
-@click.option("--model", type=click.Choice(MODELS), help="The kind of model; latent with a target, clusters without.")
+@click.option(
+    "--model",
+    type=click.Choice(MODELS),
+    help="The kind of model; latent with a target, clusters without. tree: for wide tables, of any column.",
+)
 @click.option("--hidden", help="States of the hidden variable: a number, 'auto', or 4,8 for layers. [auto]")
 @click.option("--epochs", type=click.IntRange(1), help="The most epochs of learning. [1000 for clusters, 500 or fewer]")
 @click.option(
@@ -149,6 +161,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     )
     if streamed and test:
         raise click.UsageError("--test keeps rows of a table in memory back: leave it out where rows are in batches.")
+    if dask is not None and kind == "tree":
+        raise click.UsageError("--model tree reads its rows on one machine; leave out --dask.")
     if dask is not None and sizes == "auto":
         raise click.UsageError("--hidden auto compares models on one machine: with --dask say --hidden NUMBER.")
     estimator = estimator_of(kind, sizes, settings)
@@ -322,6 +336,9 @@ def _report_text(estimator: Any, report: dict[str, Any]) -> str:
     if hasattr(estimator, "selection_"):
         lines += [str(estimator.selection_), ""]
     how = "converged" if report["converged"] else "interrupted" if report["interrupted"] else "not converged"
+    best = estimator.history_.best_epoch
+    if best is not None and not report["interrupted"]:
+        how = f"rows kept back the most probable after {best + 1}, at {estimator.history_.validation[best]:.4f} a row"
     done, of_which = f"{counted(report['epochs'], 'epoch')} ({how})", "a row"
     if "batches" in report:
         count = report["batches"]

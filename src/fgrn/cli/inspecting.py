@@ -14,7 +14,7 @@ from ..core import printing
 from ..core.exceptions import FgrnError, FgrnWarning, ManyLevelsWarning, SchemaError, counted, shortened, visible
 from ..tables import frames, table_file
 from ..tables.missing import is_missing_value
-from ..tables.stream import is_many
+from ..tables.stream_source import is_many
 from ..tables.table_warnings import names_are_values, words_among_numbers
 from . import common
 from .signals import stoppable

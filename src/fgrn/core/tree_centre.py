@@ -29,6 +29,18 @@ def tree_centre(near: Sequence[Iterable[int]], first: int = 0) -> int:
     return min(from_one, key=lambda node: (max(from_one[node], from_other[node]), node))
 
 
+def in_largest_tree(near: Sequence[Iterable[int]]) -> int:
+    """Return a node of the tree with the most nodes, the first such node of all."""
+    sizes: dict[int, int] = {}
+    reached: set[int] = set()
+    for node in range(len(near)):
+        if node not in reached:
+            tree = _path_lengths(near, node)
+            reached |= tree.keys()
+            sizes[node] = len(tree)
+    return max(sizes, key=sizes.__getitem__)
+
+
 def _farthest(distance: dict[int, int]) -> int:
     return max(distance, key=distance.__getitem__)
 

@@ -82,6 +82,16 @@ def get(name: str, **options: Any) -> Engine:
     return found
 
 
+def gpu_is_there() -> bool:
+    """Whether the torch engine would find a GPU; it is imported to find out, if PyTorch is installed."""
+    if not find_spec("torch"):
+        return False
+    try:
+        return bool(import_module("fgrn.engines.device.library").has_gpu())
+    except FgrnError:
+        return False
+
+
 def able(engine: Engine, ability: str) -> Engine:
     """The engine itself if it has an ability, else the one that it delegates to."""
     entry = _entries.get(engine.name)

@@ -36,7 +36,7 @@ from ..queries.completion import impute
 from ..queries.explanation import Explanation
 from ..queries.prototypes import Prototypes
 from ..tables import frames, outputs
-from ..tables.distinct import Distinct
+from ..tables.distinct_values import Distinct
 from ..tables.encoded import EncodedTable, Evidence, NamedStates
 from ..tables.frames import Coded
 from ..tables.schema import BINS, UNSEEN, Schema
@@ -45,6 +45,10 @@ from ._tables import Classes, Columns, TableEstimator, array_like, check_lengths
 
 FEW_ROWS, MORE_BINS = 100, 10
 """The number of rows from which on n_bins="auto" means the second number of bins, and not that of a schema."""
+
+
+FAINTEST_STATE = 1e-9
+"""A hidden state of smaller probability is none of a class."""
 
 
 class FitConvergenceWarning(ConvergenceWarning, sklearn_exceptions.ConvergenceWarning):  # type: ignore[misc]
@@ -440,12 +444,18 @@ class LatentEstimator(TableEstimator):
     def _prototypes(self, name: str, states: Iterable[Any]) -> Prototypes[Any]:
         """Return, for each state of a variable, the distribution of every column by level; `states` are their names."""
         check_is_fitted(self, "network_")
-        found = []
-        for state in self.network_.variable(name).labels:
+        found, labels, hidden = [], list(self.network_.variable(name).labels), self._hidden()
+        for state in labels:
             beliefs = self.network_.prototype(name, state)
             levels = self.schema_.states.items()
             found.append({key: dict(zip(names, beliefs[key].tolist(), strict=True)) for key, names in levels})
-        return Prototypes(states, found, self.network_.propagate(None, keep=[name]).marginal(name)[0])
+        given = self.network_.propagate({name: labels}, keep=hidden, parts=["marginal"], impossible="mark")
+        tables = np.max([(given.marginal(one) > FAINTEST_STATE).sum(axis=1) for one in hidden], axis=0)
+        smoothing = self._smoothing()
+        counts = smoothing if isinstance(smoothing, Mapping) else dict.fromkeys(self.schema_.states, smoothing)
+        smoothed = [{key: int(number) * count for key, count in counts.items()} for number in tables]
+        shares = self.network_.propagate(None, keep=[name]).marginal(name)[0]
+        return Prototypes(states, found, shares, self.weight_ or np.inf, smoothed)
 
     def _explain(self, row: Any, name: str, state: Any = None) -> Explanation:
         """Explain why a variable is in a state in one row, which is a mapping or a table of one row."""

@@ -33,7 +33,7 @@ class Choosing(LatentEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LatentEstimator._parameter_constraints,
         "n_hidden": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "criterion": [StrOptions({"bic", "aic", "held_out"})],
+        "criterion": [StrOptions({"bic", "aic", "caic", "sabic", "held_out"})],
         "max_hidden": [Interval(Integral, 1, None, closed="left")],
         "learn_prior": ["boolean"],
     }

@@ -18,6 +18,7 @@ from ..queries.prototypes import Prototypes
 from ..tables import frames, outputs
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
+from ._class_analysis import ClassAnalysis
 from ._state_count import Choosing
 
 
@@ -103,7 +104,7 @@ class ChoosingTransformer(Choosing, LatentTransformer):
         return self._compared(X, sizes, sample_weight)
 
 
-class LatentClassModel(DensityMixin, ChoosingTransformer):  # type: ignore[misc]
+class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # type: ignore[misc]
     """Latent class analysis: one hidden variable explains all columns; its states are the clusters.
 
     Args:
@@ -115,12 +116,12 @@ class LatentClassModel(DensityMixin, ChoosingTransformer):  # type: ignore[misc]
         tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
             accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
         learn_prior: whether the prior of the hidden variable is learnt.
-        criterion: for n_hidden="auto": "bic", "aic" or "held_out".
+            criterion: for n_hidden="auto": "bic", "aic", "caic", "sabic" or "held_out".
         max_hidden: for n_hidden="auto": the largest number of states to try.
         n_bins: the number of bins of a column with many distinct numbers.
         max_levels: the maximum number of levels of a column of words or categories.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
-            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
+                such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
         schema: the levels and bins of the columns; inferred from the table unless given.
         unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
             missing value with a warning, or "error".

@@ -101,7 +101,7 @@ def _best_network(stages: list[Stage]) -> tuple[dict[str, Any], dict[str, np.nda
     stage = next((one for one in reversed(stages) if isinstance(one.model, Network)), None)
     if stage is None:
         return {}, {}
-    best = stage.began if stage.best is None else stage.starts[stage.best].result
+    best = stage.began if stage.best is None else stage.starts[stage.best].result.handed_over()
     try:
         return network_parts(stage.model, best)
     except Refused:  # a junction tree is not saved as a model

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Event, RLock
 from typing import NamedTuple, Protocol, TypeAlias
@@ -93,21 +94,28 @@ class Explained:
 
     def count(self, values: np.ndarray) -> Counts:
         """See `EStep`."""
-        return self._tried(self.estep.count, values, values)
+        with self._explained(values):
+            return self.estep.count(values)
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """See `EStep`."""
         recount = self.estep.cycles(values)
-        return lambda tables: self._tried(recount, tables, values)
+
+        def count(tables: np.ndarray) -> Counts:
+            with self._explained(values):
+                return recount(tables)
+
+        return count
 
     def batches(self, size: int, seed: int) -> Sequence[EStep]:
         """See `EStep`."""
         found = self.estep.batches(size, seed)
         return [self] if len(found) == 1 else [replace(self, estep=_Part(one, self.estep)) for one in found]
 
-    def _tried(self, count: Callable[[np.ndarray], Counts], tables: np.ndarray, values: np.ndarray) -> Counts:
+    @contextmanager
+    def _explained(self, values: np.ndarray) -> Iterator[None]:
         try:
-            return count(tables)
+            yield
         except ImpossibleEvidence as error:
             raise self.explain(error, np.asarray(values)) from None
 
@@ -394,8 +402,11 @@ def _ended(
     begun, resumed = earlier
     values = start.parameters.values
     was_noted = np.isin(np.arange(len(spec.layout.lines)), resumed.uncounted)
-    is_still = unmoved(spec, values, begun.values, smoothing) & ~unmoved(spec, before.values, begun.values, smoothing)
-    is_still |= unmoved(spec, values, resumed.parameters.values, smoothing) & was_noted
+    is_still = unmoved(spec, values, begun.values, smoothing)
+    if is_still.any():
+        is_still &= ~unmoved(spec, before.values, begun.values, smoothing)
+    if was_noted.any():
+        is_still |= unmoved(spec, values, resumed.parameters.values, smoothing) & was_noted
     noted = sorted({*uncounted(spec, counts, smoothing), *np.flatnonzero(is_still).tolist()})
     whole = np.repeat(is_still, np.diff(spec.layout.lines, append=spec.layout.size))
     if is_still.any():

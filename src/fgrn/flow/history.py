@@ -10,6 +10,8 @@ import numpy as np
 
 from ..core.arrays import frozen
 from ..core.exceptions import shortened
+from ..core.printing import bar, html_table
+from ..tables.outputs import frame_of_records
 from .rule import Rule
 
 
@@ -72,6 +74,36 @@ class History:
             text += f"; best validation {best:,.4f} per row, after epoch {self.best_epoch + 1}"
         return f"{text}; {self.told_not_estimated}" if self.not_estimated else text
 
+    def to_frame(self) -> Any:
+        """The epochs as a pandas data frame: the log-likelihood that each began with, per row, and the objective.
+
+        With rows kept back there is also their log-likelihood per row, after the epoch.
+        """
+        columns = {
+            "log_likelihood": self.log_likelihood, "per_row": self.per_row, "objective": self.objective,
+            **({"validation": self.validation} if len(self.validation) else {}),
+        }  # fmt: skip
+        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+        return frame_of_records(
+            [{"epoch": number + 1, **dict(zip(columns, row, strict=True))} for number, row in enumerate(rows)]
+        )
+
+    def _repr_html_(self) -> str:
+        """A line for the first epoch, the last, and some between them, with bars of what is gained."""
+        shown = sorted({round(place) for place in np.linspace(0, max(self.epochs - 1, 0), 8)}) if self.epochs else []
+        low, high = (self.per_row.min(), self.per_row.max()) if self.epochs else (0.0, 0.0)
+        rows = [
+            [
+                f"{epoch + 1:,}", f"{self.log_likelihood[epoch]:,.3f}", f"{self.per_row[epoch]:.4f}",
+                bar((self.per_row[epoch] - low) / (high - low) if high > low else 1.0),
+            ]
+            for epoch in shown
+        ]  # fmt: skip
+        end = "converged" if self.converged else "not converged"
+        start = f", start {self.start + 1} of {len(self.starts)}" if len(self.starts) > 1 else ""
+        caption = "; ".join(filter(None, [f"Learning: {end}{start}", self.execution, self.told_not_estimated]))
+        return html_table(caption, ["epoch", "log-likelihood it began with", "per row", ""], rows)
+
     @property
     def told_not_estimated(self) -> str:
         """Return a text that lists the tables that the data did not determine; empty if there are none."""
@@ -86,7 +118,7 @@ class History:
 
 
 def training_record(
-    history: History, rows: int, rule: Rule, smoothing: float | Mapping[str, float], holes: str, run: Mapping[str, Any]
+    history: History, rows: int, rule: Rule, smoothing: float | Mapping[str, Any], holes: str, run: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return a JSON-compatible record of one call of learn."""
     return {
@@ -94,7 +126,7 @@ def training_record(
         "weight": float(history.weight),
         "epochs": history.epochs,
         "cycles": int(rule.cycles),
-        "smoothing": {k: float(v) for k, v in smoothing.items()}
+        "smoothing": {k: float(np.mean(v)) for k, v in smoothing.items()}
         if isinstance(smoothing, Mapping)
         else float(smoothing),
         "holes": holes,

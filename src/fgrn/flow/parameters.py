@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeGuard, cast
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 
@@ -188,34 +188,34 @@ class Smoothing:
     cells: np.ndarray | None
 
     @classmethod
-    def of(cls, spec: Specification, smoothing: float | Mapping[str, float]) -> Smoothing:
-        """Make it from one number for all tables, or from numbers by name; a prior is smoothed only if it is named."""
+    def of(cls, spec: Specification, smoothing: float | Mapping[str, Any]) -> Smoothing:
+        """Make it from one number for all tables, or from numbers by name; a prior is smoothed only if it is named.
+
+        In place of a number there may be an array, with a count for each cell, or one that is broadcast to the cells.
+        """
         layout = spec.layout
         named = settings.by_name(smoothing) if isinstance(smoothing, Mapping) else {}
         every = 0.0 if isinstance(smoothing, Mapping) else smoothing
         for name, value in [("smoothing", every), *named.items()]:
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, (int, float, np.number))
-                or not 0 <= value <= MOST_COUNT
-            ):
+            numbers = isinstance(value, (int, float, np.number, np.ndarray)) and not isinstance(value, bool)
+            if not numbers or not ((np.asarray(value) >= 0) & (np.asarray(value) <= MOST_COUNT)).all():
                 raise LearningError(
                     f"The 'smoothing' must be a count per cell, from 0 to {MOST_COUNT:g}. Got {name!s}={value!r}."
                 )
-        tables = [float(every)] * len(layout.table_names)
-        priors = [0.0] * len(layout.prior_names)
-        given: dict[int, float] = {}
+        tables: list[Any] = [every] * len(layout.table_names)
+        priors: list[Any] = [0.0] * len(layout.prior_names)
+        given: dict[int, Any] = {}
         for name, value in named.items():
-            if name in layout.prior_names:
-                priors[layout.prior_number(name)] = float(value)
-                continue
-            number = layout.table_number(name)
-            if given.setdefault(number, value) != value:
+            is_prior = name in layout.prior_names
+            number = layout.prior_number(name) if is_prior else layout.table_number(name)
+            shape = (layout.prior_sizes[number],) if is_prior else layout.table_shapes[number]
+            _check_cells(name, value, shape)
+            if not is_prior and not np.array_equal(given.setdefault(number, value), value):
                 raise LearningError(
                     f"The 'smoothing' of {name!r} differs from that of a block it shares its table with."
                 )
-            tables[number] = float(value)
-        if not any(tables) and not any(priors):
+            (priors if is_prior else tables)[number] = value
+        if not any(map(np.any, tables)) and not any(map(np.any, priors)):
             return cls(None)
         return cls(layout.spread(tables, priors) * spec.supported)
 
@@ -228,6 +228,15 @@ class Smoothing:
         where = spec.learnt & (self.cells > 0)
         with np.errstate(divide="ignore"):
             return float(self.cells[where] @ np.log(values[where]))
+
+
+def _check_cells(name: str, counts: Any, shape: tuple[int, ...]) -> None:
+    """Refuse an array of counts that does not go with the cells of a table or prior."""
+    try:
+        np.broadcast_to(counts, shape)
+    except ValueError:
+        told = f"The 'smoothing' of {name!r} has the shape {np.shape(counts)}, and its cells {shape}."
+        raise LearningError(told, setting="smoothing", value=name) from None
 
 
 def updated(

@@ -81,6 +81,8 @@ class Network(WiredModel, Queries):
         tolerance: float = 1e-9,
         engine: str = "auto",
         threads: int | None = None,
+        device: str | None = None,
+        precision: str | None = None,
     ) -> Messages:
         """Return all forward and backward messages, marginals and the log-likelihood of every row of evidence.
 
@@ -93,13 +95,15 @@ class Network(WiredModel, Queries):
             parts: which of "forward", "backward" and "marginal" to keep of each, and whether the "likelihood".
             impossible: "raise" an error that names the rows of probability zero, or "mark" them in `.impossible`.
             paused: outputs of SISO blocks that let no message through.
-            rounds: the most parallel rounds; unless given, the diameter of a tree, 500 on a loop.
+            rounds: the maximum number of parallel rounds; unless given, the diameter of a tree, 500 on a loop.
             damping: how much of the old message stays in a new one; unless given, 0 on a tree and 0.5 on a loop.
             tolerance: on a loop, messages that move by no more than this have converged.
-            engine: "reference", "cpu" (compiled; see `fgrn.warm`), or "auto": the first for a little work, the second
-                for more. They agree to about 1e-10. Which one it is depends on the network and the number of rows
-                alone: the same call gives the same bits.
+            engine: "reference", "cpu" (compiled; see `fgrn.warm`), "torch" (PyTorch, for a GPU), or "auto": the first
+                for a little work, the second for more, the third for very much if there is a GPU. The first two agree
+                to about 1e-10. The choice depends on network, rows and machine alone: the same call, the same bits.
             threads: how many threads; all processors unless given. The result does not depend on it.
+            device: where engine="torch" computes: "cuda" or "cpu"; unless given, a GPU if there is one.
+            precision: of its numbers: "float64" (default on the processor), "float32" (on a GPU), "tf32", "bfloat16".
         """
         settings.choice("schedule", schedule, ("auto", "sweeps", "rounds"))
         settings.choice("impossible", impossible, ("raise", "mark"))
@@ -114,7 +118,7 @@ class Network(WiredModel, Queries):
         ways = tuple(dict.fromkeys(settings.variable_names("parts", parts)))
         for way in ways:
             settings.choice("parts", way, messages.PARTS)
-        runner = engine_for(engine, plan, encoded.rows)
+        runner = engine_for(engine, plan, encoded.rows, device, precision)
         programs = self._programs_for(plan, paused, encoded)
         if schedule == "sweeps" and not plan.is_tree:
             raise FgrnError('This network has loops, where two sweeps are not enough. Use schedule="rounds".')
@@ -169,7 +173,7 @@ class Network(WiredModel, Queries):
         data: frames.Data,
         epochs: int = 20,
         cycles: int = 1,
-        smoothing: float | Mapping[str, float] = 0.0,
+        smoothing: float | Mapping[str, Any] = 0.0,
         weights: Any = None,
         holes: str = "expect",
         seed: int = 0,
@@ -187,6 +191,8 @@ class Network(WiredModel, Queries):
         paused: Collection[Name] = (),
         engine: str = "auto",
         threads: int | None = None,
+        device: str | None = None,
+        precision: str | None = None,
         merge: bool | None = None,
         watch: em.Watcher | None = None,
         online: Online | None = None,
@@ -204,10 +210,10 @@ class Network(WiredModel, Queries):
                 is not in memory: a path, a glob, a dataset of Arrow, batches of rows, or a `Stream`.
             epochs: how often the evidence is presented (T).
             cycles: how often each table is updated on the messages of one epoch (K); 1 is the incremental algorithm.
-            smoothing: a Dirichlet count per cell of every table, or a mapping from tables and priors to counts; priors
-                are smoothed only if named.
+            smoothing: a Dirichlet count per cell of every table, or a mapping from tables and priors to counts, each a
+                number or an array with one for each cell; priors are smoothed only if named.
             weights: one weight per row; the name of a column where `data` is not in memory.
-            holes: "expect" counts an unknown leaf as the model expects it (the paper); "ignore" leaves it out. Both
+            holes: "expect" counts a missing value as the model expects it (the paper); "ignore" leaves it out. Both
                 lead to the same tables; the second in fewer epochs where much is missing.
             seed: for the random starts.
             starts: how many starts; the best is kept. The first goes on from the tables as they are; for the others
@@ -228,12 +234,14 @@ class Network(WiredModel, Queries):
             hold: keep the messages from cycle to cycle (the paper), or make them again in constant memory.
             only: the tables and priors to learn, all others frozen.
             paused: outputs of SISO blocks that let no message through.
-            engine: "reference", "cpu", or "auto".
+            engine: "reference", "cpu", "torch", or "auto". On a GPU tables and counts stay there until learning ends.
             threads: how many threads; all processors unless given. The result does not depend on it.
-            merge: count equal rows once, with their weight (True) or one by one (False); unless given, what pays.
+            device: see `propagate`.
+            precision: see `propagate`.
+            merge: count equal rows once, with their weight (True), or one by one (False); unless given, the faster.
             watch: called after every epoch with (start, epoch, log-likelihood per row); learning ends, and keeps what
                 it has, when it returns True.
-            online: what was counted in earlier batches, see `Network.online`; these rows are the next batch.
+            online: the running counts of earlier batches, see `Network.online`; these rows are the next batch.
             checkpoint: a file to keep how far learning has come in, see `Checkpoint`.
             every: how many epochs are between two checkpoints.
             resume: go on from the checkpoint, if it is there, to the same tables, bit for bit, as without interruption.
@@ -282,7 +290,7 @@ class Network(WiredModel, Queries):
         programs = self._programs_for(plan, paused, table)
         with checkpoints.stage_journal(checkpoint, every, resume) as journal:
             engine, merge = checkpoints.as_begun(journal, table, engine, merge)
-            runner = engine_for(engine, plan, table.rows * epochs * cycles)
+            runner = engine_for(engine, plan, table.rows * epochs * cycles, device, precision)
             merge = merging(merge, rule, table)
             here = table.place != "workers"  # a worker has several tasks at once
             options = {"expect": holes == "expect", "threads": 1 if threads is None and not here else threads}
@@ -297,6 +305,7 @@ class Network(WiredModel, Queries):
             batch = None if online is None else Decayed(counting, online)
             run = {"engine": runner.name, "merge": merge}
             told = {} if kept_back is None else {"validation": digest(kept_back.digests())}
+            told |= {} if precision is None else {"precision": precision}
             learnt = training.run(batch or counting, self._parameters, journal, run, held_out, hold=hold, **told)
         self._parameters, history, record = learnt
         if batch is not None:

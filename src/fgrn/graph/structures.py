@@ -50,7 +50,7 @@ def lvm(
         observed: the observed variables and their states.
         hidden: the states of the hidden variable: a number or labels, which are arbitrary names unless `tables` says
             what they mean.
-        name: what the hidden variable is called.
+        name: the name of the hidden variable.
         prior: the prior of the hidden variable; uniform unless given.
         learn_prior: whether it is learnt.
         tables: where learning starts, by the variable a table leads to: P(variable | hidden), a row for each hidden
@@ -69,7 +69,7 @@ def naive_bayes(
     Args:
         observed: the variables and their states, the class among them.
         class_variable: which of them is the class.
-        name: what the hidden copy of the class is called.
+        name: the name of the hidden copy of the class.
         tables: where learning starts, by the variable a table leads to: P(variable | class), a row for each class; at
             random unless given.
     """
@@ -95,7 +95,7 @@ def class_mixture(
         class_variable: which of them is the class.
         hidden: how many states each class has: a number for all, or a list with one for each class in order. The states
             of a class "a" are called "a.1", "a.2", ...
-        name: what the hidden variable is called.
+        name: the name of the hidden variable.
         tables: where learning starts, by the variable a table leads to: P(variable | hidden), a row for each hidden
             state; at random unless given.
     """
@@ -159,7 +159,7 @@ def dica(
         observed: the observed variables and their states.
         hidden: the states of each hidden variable: numbers or labels, which are arbitrary names unless `tables` says
             what they mean.
-        name: they are called by this and their number, from 1.
+        name: the prefix of their names; their number from 1 follows.
         tables: where learning starts, by the variable a table leads to: P(variable | all hidden ones), a row for each
             combination of their states, the last one changing fastest; at random unless given.
     """
@@ -189,7 +189,7 @@ def stack(
         groups: how many variables share a hidden one above them: a number for every layer, or for each layer but the
             top one a number or the groups themselves, as lists of names.
         class_variable: an observed variable that hangs on the top.
-        name: hidden variables are called by this, the number of the layer and their number in it ("S1.2"); the top one
+        name: the prefix of hidden variables; the number of the layer and that in it follow ("S1.2"); the top one
             by this and the number of the layer ("S2").
         tables: where learning starts, by the variable a table leads to: P(variable | hidden one above it), a row for
             each state of that; at random unless given.
@@ -244,7 +244,7 @@ def hmm(
         hidden: the states of the hidden variable: a number or labels, which are arbitrary names unless `tables` says
             what they mean.
         length: the number of steps, if they are to be unrolled.
-        name: what the hidden variable is called.
+        name: the name of the hidden variable.
         sequence: the column that tells sequences apart; without it in a table all rows are one sequence.
         tables: where learning starts: P(variable | hidden), a row for each hidden state, by the name of the variable;
             P(hidden of the next row | hidden) as "S next", and the prior of the first row as "S". At random unless

@@ -322,11 +322,8 @@ class StageKeeper:
         if self.stage is not None:
             self.journal.keep(self.stage, starts, ended)
 
-    def finished(self, learn: Callable[[], Outcome]) -> Outcome:
-        """The result of learning, or its result so far when it is interrupted: see `Journal.finished`."""
-        return self.journal.finished(learn, self._so_far)
-
-    def _so_far(self) -> Outcome | None:
+    def so_far(self) -> Outcome | None:
+        """Return the result if learning ended now; None before the first epoch."""
         return None if self.stage is None or self.layout is None else self.stage.so_far(self.layout)
 
 

@@ -196,10 +196,15 @@ class ClassSearch:
         return min((one.log_loss for one in self.tried if one.structure == family.structure), default=np.inf)
 
     def _try_size(self, family: Family, size: int, patient: bool) -> bool:
-        """Try a size with all that may refine it; False if the budget does not allow it."""
+        """Try a size with all that may refine it; False if the budget does not allow it, or it is the same as another.
+
+        It is where no class has rows enough for more states, or a tree has no edges.
+        """
         parts = list(self.rows.parts())
         first = _Trial(self, family, size, parts[0])
         cost = len(parts) * first.work
+        if any((one.n_hidden, one.n_parameters) == (first.states, first.parameters) for one in self.tried):
+            return False
         if patient and self.tried and not self.budget.allows(USUAL_EPOCHS * cost):
             return False
         trials = [first, *(_Trial(self, family, size, part) for part in parts[1:])]
@@ -226,7 +231,7 @@ class ClassSearch:
 
     def _judge(self, trials: Sequence[_Trial], how: Refinement, always: bool = False) -> float:
         """Note the log-loss of a candidate, unless it is clearly worse than another on the first rows."""
-        states, parameters, _ = trials[0].family.size_of(trials[0].model)
+        states, parameters = trials[0].states, trials[0].parameters
         self.told(f"candidates tried; now {states} states{', refined' if how.towards else ''}", len(self.tried), 0)
         self._begun.append(how)
         losses, weights = np.zeros(0), np.zeros(0)
@@ -272,7 +277,8 @@ class _Trial:
         self.family, self._search = family, search
         self._rows, self._asked = part
         self.model = family.untaught(size, self._rows)
-        self.work = CALL + self._rows.rows * family.size_of(self.model)[2]
+        self.states, self.parameters, cells = family.size_of(self.model)
+        self.work = CALL + self._rows.rows * cells
         self._z: dict[str, np.ndarray] = {}
 
     @cached_property

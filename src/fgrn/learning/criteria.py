@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.printing import html_table
+from ..tables.outputs import frame_of_records
+
 HELD_OUT = 5
 """One row in this many is held out, where the number of hidden states is chosen by rows that were not learnt from."""
 
@@ -23,6 +26,16 @@ def aic(log_likelihood: float, parameters: int) -> float:
 def bic(log_likelihood: float, parameters: int, rows: float) -> float:
     """Return the Bayesian criterion of Schwarz (BIC), k log n - 2 log L; smaller is better."""
     return parameters * float(np.log(max(rows, 1))) - 2 * log_likelihood
+
+
+def caic(log_likelihood: float, parameters: int, rows: float) -> float:
+    """The consistent AIC of Bozdogan (1987), k (log n + 1) - 2 log L; smaller is better."""
+    return bic(log_likelihood, parameters, rows) + parameters
+
+
+def sabic(log_likelihood: float, parameters: int, rows: float) -> float:
+    """The sample-size-adjusted BIC of Sclove (1987), k log((n + 2) / 24) - 2 log L; smaller is better."""
+    return parameters * float(np.log((rows + 2) / 24)) - 2 * log_likelihood
 
 
 def relative_entropy(posterior: np.ndarray, weights: np.ndarray | None = None) -> float:
@@ -78,6 +91,19 @@ class Candidate:
     relative_entropy: float
     class_sizes: tuple[float, ...]
 
+    @property
+    def caic(self) -> float:
+        """The consistent AIC of Bozdogan (1987): BIC with one more for every parameter."""
+        return self.bic + self.n_parameters
+
+    @property
+    def sabic(self) -> float:
+        """The sample-size-adjusted BIC of Sclove (1987)."""
+        rows = float(
+            np.exp((self.bic + 2 * self.log_likelihood) / max(self.n_parameters, 1))
+        )  # bic = k log n - 2 log L
+        return sabic(self.log_likelihood, self.n_parameters, rows)
+
     @classmethod
     def of(cls, fit: Fit, parameters: int, held_out: float = np.nan) -> Candidate:
         """A candidate from its fit to the rows it was learnt from."""
@@ -113,8 +139,9 @@ class Selection:
         return [record | ({"held_out": None} if np.isnan(record["held_out"]) else {}) for record in records]
 
     def to_frame(self) -> Any:
-        """The candidates as a pandas data frame, a row for each."""
-        return _frame(self.as_dicts())
+        """The candidates as a pandas data frame, a row for each, with CAIC and SABIC, too."""
+        more = [{"caic": one.caic, "sabic": one.sabic} for one in self.candidates]
+        return frame_of_records([one | other for one, other in zip(self.as_dicts(), more, strict=True)])
 
     @property
     def _held(self) -> bool:
@@ -145,7 +172,7 @@ class Selection:
         return text
 
     def _repr_html_(self) -> str:
-        return _html_table("Numbers of hidden states that were tried", *self._rows())
+        return html_table("Numbers of hidden states that were tried", *self._rows())
 
 
 @dataclass(frozen=True)
@@ -186,7 +213,15 @@ class ClassSelection:
 
     def to_frame(self) -> Any:
         """The candidates as a pandas data frame, a row for each."""
-        return _frame(self.as_dicts())
+        return frame_of_records(self.as_dicts())
+
+    def _shown(self) -> list[ClassCandidate]:
+        """Of every structure and number of states the best candidate, in the order in which they were tried."""
+        found: dict[tuple[str, int], ClassCandidate] = {}
+        for one in self.candidates:
+            key = one.structure, one.size
+            found[key] = min(found.get(key, one), one, key=lambda one: one.log_loss)
+        return list(found.values())
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         heads = ["structure", "states", "refined towards", "strength", "parameters", "log-loss", "+/-", ""]
@@ -196,18 +231,21 @@ class ClassSelection:
                 f"{one.n_parameters:,}", f"{one.log_loss:.4f}", f"{one.error:.4f}",
                 "<- best" if one is self.best else "",
             ]
-            for one in self.candidates
+            for one in self._shown()
         ]  # fmt: skip
         return heads, rows
 
+    @property
+    def _note(self) -> str:
+        count, shown = len(self.candidates), len(self._shown())
+        some = f"; the best of each structure and size, of {count} that were tried" if count > shown else ""
+        return f"log-loss of the class of rows that were kept back, and its standard error; smaller is better{some}"
+
     def __str__(self) -> str:
-        heads, rows = self._rows()
-        note = "log-loss of the class of rows that were kept back, and its standard error; smaller is better"
-        return f"{_text_table(heads, rows)}\n{note}"
+        return f"{_text_table(*self._rows())}\n{self._note}"
 
     def _repr_html_(self) -> str:
-        heads, rows = self._rows()
-        return _html_table("Classifiers that were tried", heads, rows)
+        return html_table(f"Classifiers that were tried: {self._note}", *self._rows())
 
 
 def _text_table(heads: list[str], rows: list[list[str]]) -> str:
@@ -215,23 +253,6 @@ def _text_table(heads: list[str], rows: list[list[str]]) -> str:
     wide = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
     lines = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, wide, strict=True)) for row in [heads, *rows]]
     return "\n".join(line.rstrip() for line in lines)
-
-
-def _html_table(caption: str, heads: list[str], rows: list[list[str]]) -> str:
-    """Return an HTML table for notebooks."""
-    from html import escape
-
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{body}</table>"
-
-
-def _frame(records: list[dict[str, object]]) -> Any:
-    """Return records as a pandas data frame."""
-    from ..tables.outputs import table_like
-
-    names = list(records[0]) if records else []
-    return table_like("pandas", {name: [record[name] for record in records] for name in names})
 
 
 def sizes(most: int) -> Iterator[int]:

@@ -25,9 +25,10 @@ from ..core.exceptions import (
     warn,
 )
 from ..flow.evidence import UNKNOWN, code_type, encode
-from ..tables import distinct, frames, table_warnings
+from ..tables import frames, table_warnings
 from ..tables.columns import STOP_AT_UNSEEN
 from ..tables.disk import Disk, unnamed, write_at
+from ..tables.distinct_values import Distinct, distinct_by_column
 from ..tables.encoded import EncodedTable, Evidence, Variables, column_of_each, is_weight
 from ..tables.missing import is_missing_value
 
@@ -82,7 +83,7 @@ class CodedBatch(NamedTuple):
 class Rows(Protocol):
     """The protocol of rows that are not in memory: read on this machine, or on a cluster."""
 
-    def distinct(self, weights: str | None) -> dict[str, distinct.Distinct]:
+    def distinct(self, weights: str | None) -> dict[str, Distinct]:
         """Return the distinct values of all columns but that of the weights."""
 
     def encoded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> EncodedTable:
@@ -102,8 +103,8 @@ def rows_of_source(
         data: the source.
         executor: the client of a cluster, whose workers read Parquet files and frames; or None.
         again: whether they are read more than once.
-        told: who is told how far reading has come.
-        missing: what stands for unknown in text files, see `stream_of`.
+        told: receives the progress of reading.
+        missing: the values that mean a missing one in text files, see `stream_of`.
     """
     if executor is None:
         from ..tables.stream import stream_of
@@ -149,7 +150,7 @@ class LocalRows:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
 
-    def distinct(self, weights: str | None) -> dict[str, distinct.Distinct]:
+    def distinct(self, weights: str | None) -> dict[str, Distinct]:
         """See `Rows`."""
         found = distinct_values(self._stream, weights)
         check_rows(self._stream.called, len(found), len(found), weights)
@@ -399,13 +400,11 @@ def _finite(stream: Stream, batch: Batch, columns: dict[str, Any]) -> dict[str, 
     return out
 
 
-def distinct_values(stream: Stream, weights: str | None) -> dict[str, distinct.Distinct]:
+def distinct_values(stream: Stream, weights: str | None) -> dict[str, Distinct]:
     """Return the distinct values of all columns of a stream but that of the weights."""
     return seen(stream, weighted_batches(stream.batches(), stream, weights, without_zero=True))
 
 
-def seen(stream: Stream, batches: Iterable[WeightedBatch]) -> dict[str, distinct.Distinct]:
+def seen(stream: Stream, batches: Iterable[WeightedBatch]) -> dict[str, Distinct]:
     """Return the distinct values of all columns of some batches."""
-    return distinct.distinct_by_column(
-        (_finite(stream, batch, columns), weights) for batch, columns, weights in batches
-    )
+    return distinct_by_column((_finite(stream, batch, columns), weights) for batch, columns, weights in batches)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .. import engines
-from ..core.exceptions import LearningError, counted
+from ..core.exceptions import FgrnError, LearningError, Remedy, counted
 
 if TYPE_CHECKING:
     from ..flow.counts import CountingMethod
@@ -23,6 +23,12 @@ SMALL_WORK = 2e6
 
 In that time the kernels of the CPU engine would just be loaded, and compiling them, where that was never done, takes up
 to half a minute: a small request must not wait for it.
+"""
+
+GPU_WORK = 1e11
+"""Table cells visited; from this on "auto" takes a GPU, if PyTorch is installed and finds one.
+
+The CPU engine takes about a minute for as many; finding out whether there is a GPU takes some seconds.
 """
 
 EPOCHS_TO_MERGE = 5
@@ -74,11 +80,25 @@ class Execution:
         return f"{how}: {counted(self.rows, 'row')}{merged}{several}{at_once}, {threads}"
 
 
-def engine_for(name: str, plan: Plan, rows: int) -> engines.Engine:
+def engine_for(
+    name: str, plan: Plan, rows: int, device: str | None = None, precision: str | None = None
+) -> engines.Engine:
     """Return the engine of that name; "auto" is decided by the work of so many rows."""
+    settings = {"device": device, "precision": precision}
+    given = {key: value for key, value in settings.items() if value is not None}
+    work = rows * plan.work
+    if name == "auto" and (given or (work >= GPU_WORK and plan.is_tree and engines.gpu_is_there())):
+        name = "torch"
     if name == "auto":
-        name = "cpu" if rows * plan.work >= SMALL_WORK else "reference"
-    return engines.get(name)
+        name = "cpu" if work >= SMALL_WORK else "reference"
+    if given and name != "torch":
+        raise FgrnError(
+            f"is for engine='torch', and this is {name!r}.",
+            setting=next(iter(given)),
+            value=next(iter(given.values())),
+            remedies=Remedy("use that engine", engine="torch"),
+        )
+    return engines.get(name, **given)
 
 
 def starts_at_once(method: CountingMethod, rule: Rule, watch: object) -> int:

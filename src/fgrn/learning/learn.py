@@ -33,7 +33,7 @@ class Training:
     spec: Specification
     table: EncodedTable
     rule: em.Rule
-    smoothing: float | Mapping[str, float]
+    smoothing: float | Mapping[str, Any]
     holes: str
     watch: em.Watcher | None
 
@@ -75,7 +75,7 @@ class Training:
         method = esteps.method
         at_once = starts_at_once(method, self.rule, self.watch)
         learn = partial(em.learn, esteps, self.spec, parameters, self.rule, smooth, self.watch, keeper, at_once)
-        learnt, history = learn() if keeper is None else keeper.finished(learn)
+        learnt, history = learn() if keeper is None else keeper.journal.finished(learn, keeper.so_far)
         ran = run or {"engine": None, "merge": None}  # rows are counted as they are
         how = Execution.of(ran["engine"], method, self.table.rows, at_once, len(batches))
         history, ran = replace(history, execution=str(how)), {**ran, "kernel": how.kernel}

@@ -80,6 +80,8 @@ def _as_json(value: Any) -> Any:
     """Return a setting as a JSON value."""
     if isinstance(value, Mapping):
         return {str(key): _as_json(one) for key, one in value.items()}
+    if isinstance(value, np.ndarray):
+        return digest(value)
     if isinstance(value, tuple):
         return [_as_json(one) for one in value]
     return value.item() if isinstance(value, np.generic) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,10 @@ from ..tables.encoded import EncodedTable, Evidence
 
 KEPT_BACK = 3
 """Part of the seed by which rows are kept back."""
+
+
+MOST_ON_DISK = 2**17
+"""Rows that are kept back, at most, where all rows are on disk: they are in memory."""
 
 
 def check_patience(patience: int | None, validation: Any) -> None:
@@ -49,14 +54,14 @@ def split_off(
             setting="validation",
             value=validation,
         )
-    if not isinstance(table, Evidence) or not table.in_memory or len(table.begins):
+    if not isinstance(table, Evidence) or len(table.begins):
         raise LearningError(
-            "is a fraction of the rows only where these are in memory and do not follow each other.",
+            "is a fraction of the rows only where these are on this machine and do not follow each other.",
             setting="validation",
             value=validation,
             remedies=Remedy("give a table of other rows", validation=...),
         )
-    count = round(validation * table.rows)
+    count = round(validation * table.rows) if table.disk is None else min(round(validation * table.rows), MOST_ON_DISK)
     if not 0 < count < table.rows:
         raise LearningError(
             f"keeps back {count:,} of {table.rows:,} rows; there must be some to learn from, and some to keep back.",
@@ -65,7 +70,14 @@ def split_off(
         )
     order = np.random.default_rng((seed, KEPT_BACK)).permutation(table.rows)
     kept, learnt = np.sort(order[:count]), np.sort(order[count:])
-    parts = table.take(learnt), table.take(kept)
+    parts = _without(table, kept) if table.disk is not None else table.take(learnt), table.take(kept)
     if not all(part.weight for part in parts):
         raise LearningError("leaves rows of weight 0 alone on one side.", setting="validation", value=validation)
     return parts
+
+
+def _without(table: Evidence, kept: np.ndarray) -> Evidence:
+    """The rows of a table on disk, of which those kept back have no weight."""
+    weights = np.array(table.row_weights)
+    weights[kept] = 0.0
+    return replace(table, row_weights=weights if table.disk is None else table.disk.kept(weights))

@@ -157,7 +157,7 @@ class Queries(ABC):
         Args:
             row: the values of one row; what is given on the variable itself is not used.
             name: the variable that is decided.
-            state: the state to explain, the likeliest unless given.
+            state: the state to explain, the most probable one unless given.
             values: the same values as people know them, if the row holds codes.
             orders: how many orders.
             engine: see `propagate`.

@@ -37,7 +37,7 @@ class Column:
         edges: the inner edges of bins, one fewer than levels; a value equal to an edge is in the upper bin. Empty for a
             column whose values are the levels themselves.
         centers: one number for each bin, used where a number has to represent the bin.
-        missing: values that mean a missing value, beside None and NaN.
+        missing: values that mean a missing value, besides None and NaN.
         ordered: whether the levels are ordered (ordinal).
         other: the level of all values that are none of the others, if there is one.
         missing_words: whether words such as "?", "NA" and "" mean a missing value too, as in files, unless they are

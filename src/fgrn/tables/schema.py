@@ -41,7 +41,7 @@ from .columns import (
     numeric,
     plain_value,
 )
-from .distinct import Distinct
+from .distinct_values import Distinct
 from .frames import Coded
 from .missing import is_missing_word
 
@@ -93,10 +93,10 @@ class Schema(Mapping[str, Column]):
         Args:
             data: a mapping of columns, any dataframe, or a `Stream` or what can be made one, which is read once with
                 constant memory; weights are then the name of a column.
-            missing: values that mean a missing value, beside None and NaN, in this table and in later ones. None for
+            missing: values that mean a missing value, besides None and NaN, in this table and in later ones. None for
                 words such as "?", "NA" and "", as in files, with a warning; () keeps these as levels.
             bins: the number of bins of a column with many distinct numbers.
-            max_levels: the most levels of a column of words or categories.
+            max_levels: the maximum number of levels of a column of words or categories.
             weights: one weight per row, for the edges of bins.
             categories: the levels of some columns in order; categorical columns of a frame have their own.
             keep_empty: whether a column without any observed value is kept, without levels and with a warning,

@@ -37,7 +37,7 @@ from ...core.exceptions import (
 )
 from ...core.progress import ProgressReporter
 from ...tables import frames
-from ...tables.distinct import Distinct
+from ...tables.distinct_values import Distinct
 from ...tables.encoded import EncodedTable, Place, Variables, column_of_each
 from ...tables.parquet import parts_of, row_groups_of
 from ...tables.stream import Stream, StreamPart, stream_of

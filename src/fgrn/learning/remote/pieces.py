@@ -16,7 +16,7 @@ from ...core.exceptions import FgrnError
 from ...flow.counts import Counts
 from ...flow.em import EStep
 from ...tables.disk import Disk
-from ...tables.distinct import Distinct
+from ...tables.distinct_values import Distinct
 from ...tables.encoded import Evidence, Variables
 from ...tables.stream import Stream, StreamPart
 from ..encoding import BySchema, Coding, distinct_values, encode_stream
