@@ -307,7 +307,7 @@ def test_versions_that_are_too_old_or_untested_are_told(version: str, told: str 
 
 @pytest.mark.skipif(not find_spec("triton"), reason="Triton is not installed")
 @pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) >= "2.4.0", reason="Triton's interpreter needs an older NumPy")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore")  # of the interpreter: NumPy says that log(0) is
 def test_kernels_of_gpus_make_the_same_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """On the processor, by Triton's interpreter."""
     monkeypatch.setenv("TRITON_INTERPRET", "1")
