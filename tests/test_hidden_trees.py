@@ -282,3 +282,12 @@ def test_a_class_may_be_one_of_the_columns() -> None:
     filled = model.complete(test.assign(c=None))
     majority = (test["c"] == rows["c"].mode()[0]).mean()
     assert (filled["c"] == test["c"]).mean() > majority + 0.3
+
+
+def test_many_states_and_levels_start_from_distributions() -> None:
+    """What keeps cells of the start above zero adds up over 128 states x 256 levels."""
+    draw = np.random.default_rng(0)
+    codes = draw.integers(0, 256, (300, 2))
+    net = fgrn.hidden_tree({"a": codes[:, 0], "b": codes[:, 1]}, 128, states={"a": 256, "b": 256})
+    for name in ("a", "b"):
+        np.testing.assert_allclose(net.table(name).sum(axis=1), 1, rtol=1e-12)
