@@ -127,9 +127,10 @@ def test_the_page_of_an_estimator_knows_its_class_and_its_columns() -> None:
             fgrn.NaiveBayesClassifier(n_bins=2).fit(table, classes),
             fgrn.LatentClassModel(n_hidden=2, n_epochs=2).fit(table),
             fgrn.LatentImputer(n_hidden=2, n_epochs=2).fit(table),
+            fgrn.DiscreteICA(n_hidden=[2, 2], n_epochs=2).fit(table),
         ]
     texts = [parts(fgrn.explore(model).html)[0] for model in made]
-    assert [text["target"] for text in texts] == ["class", "S", None]
+    assert [text["target"] for text in texts] == ["class", "S", None, None]
     age, cars = texts[0]["columns"]
     assert (age["name"], cars["name"]) == ("age", "cars")
     assert age["edges"] == list(made[0].schema_["age"].edges)

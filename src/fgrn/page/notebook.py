@@ -53,7 +53,7 @@ def _picture(model: Any) -> str:
     return ""
 
 
-def _joint_states(model: Any) -> int:
+def _visited_states(model: Any) -> int:
     """The joint states that inference visits in a model of tables, the numbers in the tables of a Network."""
     if isinstance(model, FactoredModel):
         sizes = {variable.name: variable.cardinality for variable in model.variables}
@@ -65,7 +65,7 @@ def _joint_states(model: Any) -> int:
 def _page_button(model: Any) -> str:
     """The page of a model in an element that a click opens; nothing for a model that has none, or a large one."""
     try:
-        if _joint_states(model) > MOST_JOINT_STATES:
+        if _visited_states(model) > MOST_JOINT_STATES:
             return ""
         page = explore(model)
     except FgrnError:
