@@ -170,7 +170,7 @@ class FactoredModel(Queries):
 
         save(self, path)
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         """The model as notebooks show it: drawn, with its beliefs, and a button that opens its page."""
         from ..page.notebook import notebook_html
 
