@@ -96,15 +96,15 @@ def mixture(
 ) -> dict[str, Any]:
     """Trees that share the tables of pixels; bits per pixel after every round."""
     train = table_of(pixels["train"])
-    scores = {name: Scores(net, table_of(some), where) for name, some in pixels.items()}
+    score = Scores(net, table_of(np.concatenate(list(pixels.values()))), where)
+    ends = np.cumsum([len(some) for some in pixels.values()])
     links = [
         block.output.name for block in net.blocks if isinstance(block, SISO) and block.output.name not in train.columns
     ]
     prior = {name: arguments.strength * net.table(name) for name in links}
     group, told = k_means(pixels["train"], arguments.trees), {}
     for number in range(arguments.rounds):
-        found: dict[str, list[np.ndarray]] = {name: [] for name in pixels}
-        weights = []
+        found, weights = [], []
         for one in range(arguments.trees):
             mine = np.flatnonzero(group == one)
             weights.append(max(len(mine), 1) / len(group))
@@ -114,9 +114,9 @@ def mixture(
                     train.take(mine), epochs=arguments.tree_epochs, only=links, smoothing=prior, engine="torch",
                     merge=False, **where,
                 )  # fmt: skip
-            for name, score in scores.items():
-                found[name].append(score(member))
-        logs = {name: np.stack(some) + np.log(weights)[:, None] for name, some in found.items()}
+            found.append(score(member))
+        every = np.stack(found) + np.log(weights)[:, None]
+        logs = dict(zip(pixels, np.split(every, ends[:-1], axis=1), strict=True))
         group = logs["train"].argmax(0)
         told[f"round {number + 1}"] = {
             name: bits(np.logaddexp.reduce(some, axis=0)) for name, some in logs.items() if name != "train"
