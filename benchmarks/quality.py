@@ -294,7 +294,9 @@ def _counts(by_table: dict[str, dict[str, Any]]) -> str:
                     behind.append(table)
             less = f"; not on {', '.join(behind)}" if behind else ""
             count = len(by_table) - len(behind)
-            lines.append(f"- {word} at least that of {peer}, less one standard error: {count} of {len(by_table)}{less}")
+            asked = "at least that of {}, less" if sign > 0 else "at most that of {}, plus"
+            told = f"{word} {asked.format(peer)} one standard error"
+            lines.append(f"- {told}: {count} of {len(by_table)}{less}")
     far = []
     for table, found in by_table.items():
         if found[OURS]["accuracy"] < max(found[one]["accuracy"] for one in TREES if one in found) - 0.02:
