@@ -190,7 +190,7 @@ def _logarithms(values: np.ndarray) -> np.ndarray:
 def _independent(network: Any, start: np.ndarray) -> np.ndarray:
     """In every row of a table the logarithm of the mean row; tables with a support, and priors, as they are."""
     layout, values, centre = network._spec.layout, network._parameters.values, start.copy()
-    alone = network.propagate(None, parts=["marginal"])
+    alone = network.propagate(None, parts=["marginal"], engine="reference")
     for number, (group, support) in enumerate(zip(layout.table_names, network._spec.supports, strict=True)):
         if support is None:
             above = network._wiring.blocks[network._wiring.drivers[group[0]]].input.name

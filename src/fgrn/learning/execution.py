@@ -71,7 +71,7 @@ class Execution:
 def engine_for(name: str, plan: Plan, rows: int) -> engines.Engine:
     """The engine of that name; "auto" is decided by the work of so many rows."""
     if name == "auto":
-        name = "cpu" if rows * plan.work >= SMALL_WORK else "reference"
+        return engines.get("cpu") if rows * plan.work >= SMALL_WORK else engines.get("reference", batched=True)
     return engines.get(name)
 
 

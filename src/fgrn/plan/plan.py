@@ -204,10 +204,7 @@ class Plan(ReadOnlyArrays):
         for kind, block, parent in self.order:
             here = depth[parent] + 1 if parent >= 0 else 0
             deepest = max(deepest, here)
-            ends = self.leg_edge[self.leg_start[block] : self.leg_start[block + 1]].tolist() if kind == DIVERT else []
-            if kind == FORWARD:
-                ends = [int(self.siso_input[block]), int(self.siso_output[block])]
-            depth.update((edge, here) for edge in ends if edge != parent)
+            depth.update((edge, here) for edge in self.ends(kind, block) if edge != parent)
         return 2 * deepest + 1
 
     @property
@@ -239,6 +236,14 @@ class Plan(ReadOnlyArrays):
     def columns(self, edge: int) -> slice:
         """Where the messages of an edge sit in a buffer."""
         return slice(int(self.offset[edge]), int(self.offset[edge + 1]))
+
+    def ends(self, kind: int, block: int) -> list[int]:
+        """The edges at a block: of a Source (SOURCE), a SISO (FORWARD) or a Diverter (DIVERT)."""
+        if kind == SOURCE:
+            return [int(self.source_edge[block])]
+        if kind == FORWARD:
+            return [int(self.siso_input[block]), int(self.siso_output[block])]
+        return [int(edge) for edge in self.leg_edge[self.leg_start[block] : self.leg_start[block + 1]]]
 
     def legs(self, diverter: int) -> range:
         """The legs of a Diverter."""
