@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .estimators import (
         DeepLatentClassifier,
         DiscreteICA,
+        HiddenTreeModel,
         LatentClassifier,
         LatentClassModel,
         LatentImputer,
@@ -78,6 +79,7 @@ __all__ = [
     "Factor",
     "FgrnError",
     "FgrnWarning",
+    "HiddenTreeModel",
     "ImpossibleEvidence",
     "ImpossibleRowWarning",
     "KernelCacheWarning",
@@ -135,7 +137,9 @@ _MODELS = {
     "tan": "bayes.tree_learning",
     "warm": "warming",
 }
-_ESTIMATORS = frozenset(name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "NaiveBayes")))
+_ESTIMATORS = frozenset(
+    name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "HiddenTree", "NaiveBayes"))
+)
 _MODULES = {"datasets": "showcase.datasets", "estimators": "estimators", "paper": "showcase.paper", "plots": "plots"}
 
 _moved.find_moved()

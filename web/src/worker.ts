@@ -93,7 +93,7 @@ class Inference {
   }
 
   /** What speaks for the target, what to ask next, and the likeliest states of all. */
-  study({ id, given, target }: Study): Studied {
+  study({ id, given, target, profiles }: Study): Studied {
     const known = given.filter(([edge]) => edge !== target);
     const { edges } = this.start;
     const now = this.believed(known);
@@ -111,7 +111,15 @@ class Inference {
       });
     });
     const entropy = -aim.reduce((sum, share) => sum + (share > 0 ? share * Math.log2(share) : 0), 0);
-    return { id, gains, entropy, explanation: this.explained(known, target, aim), ...this.likeliest(given) };
+    const found = { id, gains, entropy, explanation: this.explained(known, target, aim), ...this.likeliest(given) };
+    return profiles ? { ...found, profiles: this.profilesOf(target, aim.length) } : found;
+  }
+
+  private profilesOf(target: number, states: number): Float64Array[][] {
+    return Array.from({ length: states }, (_, state) => {
+      const then = this.believed([[target, Array.from({ length: states }, (_, other) => (other === state ? 1 : 0))]]);
+      return this.start.edges.map((edge) => distribution(then.belief(edge)));
+    });
   }
 
   private believed(given: Given): Messages {

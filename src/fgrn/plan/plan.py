@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,17 +21,7 @@ from ..core.arrays import ReadOnlyArrays, frozen
 from ..core.exceptions import unknown_name
 from ..core.labels import Labels
 from ..core.settings import Name, check_states, name_of
-
-# Kinds of step. SOURCE: prior -> forward. FORWARD and BACKWARD: a message through a SISO. DIVERT: the outgoing
-# messages of a Diverter on the legs listed as its targets.
-SOURCE, FORWARD, BACKWARD, DIVERT = range(4)
-
-
-class Message(NamedTuple):
-    """One directed message: on which edge, and whether it is the forward one."""
-
-    edge: int
-    is_forward: bool
+from .block_kinds import KINDS, Message
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,12 +228,8 @@ class Plan(ReadOnlyArrays):
         return slice(int(self.offset[edge]), int(self.offset[edge + 1]))
 
     def ends(self, kind: int, block: int) -> list[int]:
-        """The edges at a block: of a Source (SOURCE), a SISO (FORWARD) or a Diverter (DIVERT)."""
-        if kind == SOURCE:
-            return [int(self.source_edge[block])]
-        if kind == FORWARD:
-            return [int(self.siso_input[block]), int(self.siso_output[block])]
-        return [int(edge) for edge in self.leg_edge[self.leg_start[block] : self.leg_start[block + 1]]]
+        """Return the edges at a block."""
+        return [edge for edge, _ in KINDS[kind].outgoing(self, block)]
 
     def legs(self, diverter: int) -> range:
         """The legs of a Diverter."""
