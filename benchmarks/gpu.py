@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 
 from fgrn import SISO, BayesianNetwork, Diverter, Network, Source, Variable, engines, lvm
+from fgrn.bayes.tree_learning import parents_from
+from fgrn.core.tree_centre import neighbours_of, tree_centre
 
 SIDE, LEVELS = 28, 256
 """Columns are the pixels of a square of this side, each with so many levels."""
@@ -56,7 +58,13 @@ def grid_tree(side: int, seed: int = 0) -> list[int]:
         parents[there] = here
         seen.add(there)
         edge.append(there)
-    return parents
+    return from_the_middle(parents)
+
+
+def from_the_middle(parents: list[int]) -> list[int]:
+    """The same tree from the node whose farthest node is nearest, as `fgrn.hidden_tree` has it."""
+    edges = [(parent, node) for node, parent in enumerate(parents) if parent >= 0]
+    return parents_from(edges, len(parents), tree_centre(neighbours_of(edges, len(parents))))
 
 
 def depth_of(parents: Sequence[int]) -> int:
@@ -239,10 +247,10 @@ def measure_memory(arguments: argparse.Namespace) -> dict[str, Any]:
 
     hidden, told = arguments.sizes[0], {}
     net = hidden_tree_of(grid_tree(SIDE), hidden, LEVELS)
-    data = random_rows(SIDE * SIDE, LEVELS, 4096)
+    data = random_rows(SIDE * SIDE, LEVELS, 8192)
     for precision in arguments.precisions:
         peaks = []
-        for most in (1024, 4096):
+        for most in (4096, 8192):
             engine.MOST_ROWS = most
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
@@ -250,29 +258,28 @@ def measure_memory(arguments: argparse.Namespace) -> dict[str, Any]:
             peaks.append(torch.cuda.max_memory_allocated())
         size = {"tf32": 4, "float32": 4, "bfloat16": 2, "float64": 8}[precision]
         formula = size * 3 * SIDE * SIDE * hidden
-        found = (peaks[1] - peaks[0]) / 3072
+        found = (peaks[1] - peaks[0]) / 4096
         told[precision] = {"bytes_per_row": found, "formula": formula, "ratio": found / formula}
         print(f"  {precision}: {found:,.0f} bytes a row, {formula:,} by the formula", flush=True)
-    engine.MOST_ROWS = 4096
     return told
 
 
 def measure_streaming(arguments: argparse.Namespace) -> dict[str, Any]:
     """An epoch of rows that stay on the device beside one of rows that are copied there every time."""
-    from fgrn.engines.device import row_blocks
+    from fgrn.engines.device import device_rows
 
     hidden, rows = arguments.sizes[0], 2 * arguments.rows
     net, told = hidden_tree_of(grid_tree(SIDE), hidden, LEVELS), {}
     data = random_rows(SIDE * SIDE, LEVELS, rows)
-    share = row_blocks.RESIDENT_SHARE
+    share = device_rows.RESIDENT_SHARE
     for precision in arguments.precisions:
         seconds = {}
         for name, part in (("resident", share), ("streamed", 0.0)):
-            row_blocks.RESIDENT_SHARE = part
+            device_rows.RESIDENT_SHARE = part
             seconds[name] = epoch_seconds(net, data, 5, device=arguments.device, precision=precision)[1]
         told[precision] = {**seconds, "ratio": seconds["resident"] / seconds["streamed"]}
         print(f"  {precision}: {told[precision]}", flush=True)
-    row_blocks.RESIDENT_SHARE = share
+    device_rows.RESIDENT_SHARE = share
     return told
 
 
@@ -306,6 +313,58 @@ def profile(arguments: argparse.Namespace) -> dict[str, Any]:
     return told
 
 
+TRIALS = (
+    "", "kernels.BYTES=8192", "kernels.WARPS=8", "engine.MOST_ROWS=4096", "engine.MOST_ROWS=16384",
+    "kernels.TILE_FLOAT32=(256, 128, 32, 8, 5)", "kernels.TILE_FLOAT32=(128, 128, 32, 4, 4)",
+    "kernels.TILE_FLOAT32=(256, 128, 64, 8, 3)", "kernels.TILE_FLOAT32=(128, 256, 32, 8, 4)",
+    "kernels.TILE_BFLOAT16=(256, 128, 64, 8, 4)", "kernels.TILE_BFLOAT16=(128, 128, 64, 4, 4)",
+    "kernels.TILE_BFLOAT16=(64, 256, 64, 8, 3)", "kernels.TILE_BFLOAT16=(128, 256, 64, 8, 3)",
+)  # fmt: skip
+"""Constants of the engine that are tried one at a time."""
+
+
+def tune(arguments: argparse.Namespace) -> dict[str, Any]:
+    """An epoch with other constants of the engine."""
+    told: dict[str, Any] = {}
+    rows = 16384
+    data = random_rows(SIDE * SIDE, LEVELS, rows)
+    for hidden in arguments.sizes:
+        net = hidden_tree_of(grid_tree(SIDE), hidden, LEVELS)
+        plan = net._plan(())
+        encoded = net._encode(plan, data)
+        programs = net._programs_for(plan, (), encoded)
+        for precision in arguments.precisions:
+            for trial in TRIALS:
+                if ("FLOAT32" if precision == "bfloat16" else "BFLOAT16") in trial:
+                    continue
+                before = set_constants([trial] if trial else [])
+                engine = engines.get("torch", device=arguments.device, precision=precision)
+                prepared = engine.prepare(plan, programs, programs.counting, encoded)
+                values = engine.vectors(plan).vector(net._parameters.values)
+                seconds = []
+                for _ in range(4):
+                    begun = time.perf_counter()
+                    prepared.load(values).counts(True)
+                    seconds.append(time.perf_counter() - begun)
+                told[f"S={hidden} {precision} {trial}"] = rows / min(seconds) / 1000
+                print(f"  S={hidden} {precision} {trial or 'as it is'}: {rows / min(seconds) / 1000:.0f} k", flush=True)
+                for module, constant, value in before:
+                    setattr(module, constant, value)
+    return told
+
+
+def set_constants(wanted: Sequence[str]) -> list[tuple[Any, str, Any]]:
+    """Set constants of the engine, such as "kernels.CELLS=4096"; returns what they were."""
+    before = []
+    for one in wanted:
+        name, value = one.split("=", 1)
+        place, constant = name.split(".")
+        module = importlib.import_module(f"fgrn.engines.device.{place}")
+        before.append((module, constant, getattr(module, constant)))
+        setattr(module, constant, ast.literal_eval(value))
+    return before
+
+
 def first_epoch(arguments: argparse.Namespace) -> dict[str, Any]:
     """The first epoch in a process of its own, with nothing compiled before."""
     code = (
@@ -330,6 +389,7 @@ def first_epoch(arguments: argparse.Namespace) -> dict[str, Any]:
 PARTS = {
     "parity": lambda arguments: check_parity(arguments.device), "first": first_epoch, "speed": measure,
     "batches": measure_batches, "memory": measure_memory, "streaming": measure_streaming, "profile": profile,
+    "tune": tune,
 }  # fmt: skip
 
 
@@ -342,13 +402,10 @@ def main() -> None:
     parser.add_argument("--precisions", nargs="+", default=["tf32", "bfloat16"])
     parser.add_argument("--rows", type=int, default=65536)
     parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--parts", nargs="+", default=[name for name in PARTS if name != "profile"])
+    parser.add_argument("--parts", nargs="+", default=[name for name in PARTS if name not in ("profile", "tune")])
     parser.add_argument("--set", nargs="*", default=[], help="constants of the engine: kernels.CELLS=4096")
     arguments = parser.parse_args()
-    for one in arguments.set:
-        name, value = one.split("=", 1)
-        module, constant = name.split(".")
-        setattr(importlib.import_module(f"fgrn.engines.device.{module}"), constant, ast.literal_eval(value))
+    set_constants(arguments.set)
     import torch
 
     gpu = arguments.device.startswith("cuda")

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 import fgrn
-from fgrn.statistics.alignment import aligned
+from fgrn.statistics.alignment import in_order_of
 from fgrn.statistics.latent_classes import LatentClasses
 
 
@@ -55,7 +55,7 @@ def coverage(replications: int = 1000) -> None:
     for number in range(replications):
         table = drawn(real, 1000, rng)
         model = fgrn.LatentClassModel(3, smoothing=0.0, random_state=number).fit(table)
-        mine = aligned(model._estimates(), real)
+        mine = in_order_of(model._estimates(), real)
         place = [int(np.flatnonzero(model.weights_ == size)[0]) for size in mine.prior]
         model.relabel(place)
         for kind, found in held.items():
@@ -68,7 +68,43 @@ def coverage(replications: int = 1000) -> None:
         )
 
 
-PARTS: dict[str, Callable[[], None]] = {"bootstrap": bootstrap, "coverage": coverage}
+def imputation(replications: int = 500) -> None:
+    """How often 95 % intervals of a share and a slope, pooled over 20 completed tables, hold the truth."""
+    real = truth(3, 6)
+    joint = real.cells.T @ (real.cells * real.prior[:, None])  # of pairs of levels
+    first, second = joint[1, 1], joint[3, 3]
+    slope = (joint[1, 3] - first * second) / (second * (1 - second))
+    for kind in ("completely at random", "at random"):
+        rng, held, whole = np.random.default_rng(3), np.zeros(2), np.zeros(2)
+        for number in range(replications):
+            table = {name: column.astype(float) for name, column in drawn(real, 500, rng).items()}
+            chance = 0.3 if kind == "completely at random" else np.where(table["q5"] == 1, 0.45, 0.15)
+            for name in ("q0", "q1", "q2"):
+                table[name][rng.random(500) < chance] = np.nan
+            imputer = fgrn.LatentImputer(3, smoothing=0.01, n_init=4, random_state=number).fit(table)
+            results = [_analysed(one["q0"], one["q1"]) for one in imputer.draws(table, m=20)]
+            pooled = fgrn.pool([one for one, _ in results], [one for _, one in results], df=498)
+            held += (pooled.low <= [first, slope]) & ([first, slope] <= pooled.high)
+            whole += pooled.missing_information
+        shares = ", ".join(
+            f"{name} {share:.3f}" for name, share in zip(("share", "slope"), held / replications, strict=True)
+        )
+        print(
+            f"coverage of pooled 95 % intervals, missing {kind}: {shares}; missing information {whole / replications}"
+        )
+
+
+def _analysed(y: np.ndarray, x: np.ndarray) -> tuple[list[float], list[float]]:
+    """The share of y and its slope on x, with their variances."""
+    y, x = np.asarray(y, dtype=float), np.asarray(x, dtype=float)
+    around = x - x.mean()
+    slope = float(around @ y / (around @ around))
+    rest = y - y.mean() - slope * around
+    variance = float(rest @ rest / (len(y) - 2) / (around @ around))
+    return [float(y.mean()), slope], [float(y.var(ddof=1) / len(y)), variance]
+
+
+PARTS: dict[str, Callable[[], None]] = {"bootstrap": bootstrap, "coverage": coverage, "imputation": imputation}
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")

@@ -276,6 +276,9 @@ def test_rows_kept_back_may_be_a_table(tmp_path: Any) -> None:
 def test_a_class_may_be_one_of_the_columns() -> None:
     rows, test = pd.DataFrame(tree_rows(1000)), pd.DataFrame(tree_rows(300, seed=1))
     model = fgrn.HiddenTreeModel(4, n_trees=1, random_state=0).fit(rows)
+    assert model.root_ == "b"
+    assert {frozenset(arc) for arc in model.arcs_} == {frozenset(pair) for pair in ("ab", "bc", "cd", "be")}
+    assert ("b", "a") in model.arcs_
     filled = model.complete(test.assign(c=None))
     majority = (test["c"] == rows["c"].mode()[0]).mean()
     assert (filled["c"] == test["c"]).mean() > majority + 0.3

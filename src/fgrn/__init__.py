@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         NaiveBayesClassifier,
     )
     from .page.page import explore
+    from .statistics.pooling import pool
     from .warming import warm
 
 __all__ = [
@@ -116,6 +117,7 @@ __all__ = [
     "load",
     "lvm",
     "naive_bayes",
+    "pool",
     "read",
     "read_evidence",
     "sequences",
@@ -134,6 +136,7 @@ _MODELS = {
     "chow_liu": "bayes.tree_learning",
     "explore": "page.page",
     "hidden_tree": "bayes.hidden_trees",
+    "pool": "statistics.pooling",
     "tan": "bayes.tree_learning",
     "warm": "warming",
 }

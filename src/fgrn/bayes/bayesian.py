@@ -239,8 +239,8 @@ class BayesianNetwork(FactoredModel):
         """Learn the tables by maximum likelihood (EM); values may be missing or soft, and variables hidden.
 
         Rows in which everything is known are counted in one pass, and no junction tree is needed. Other options are
-        those of `Network.learn`: accelerate, batch_size, cycle_tolerance, engine, hold, merge, online, patience, step,
-        threads, validation.
+        those of `Network.learn`: accelerate, batch_size, cycle_tolerance, device, engine, hold, merge, online,
+        patience, precision, step, threads, validation.
         """
         strange = [name for name in options if name not in OPTIONS]
         if strange:

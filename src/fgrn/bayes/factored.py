@@ -170,7 +170,7 @@ class FactoredModel(Queries):
 
         save(self, path)
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         """The model as notebooks show it: drawn, with its beliefs, and a button that opens its page."""
         from ..page.notebook import notebook_html
 
@@ -228,7 +228,8 @@ class FactoredModel(Queries):
             keep: the variables whose marginals to keep; all of them unless given.
             parts: which of "marginal" and "likelihood" to keep.
             method: "exact" or "loopy", see `to_network`.
-            options: those of `Network.propagate`: impossible, engine, threads; for loops rounds, damping, tolerance.
+            options: those of `Network.propagate`: impossible, engine, threads, device, precision; for loops rounds,
+                damping, tolerance.
         """
         settings.choice("method", method, METHODS)
         if method == "exact" and not {*settings.variable_names("parts", parts)} <= {"marginal", "likelihood"}:

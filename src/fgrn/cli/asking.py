@@ -44,7 +44,7 @@ def predict(
     common.check_table(output, as_json)
     common.check_other(output, {"DATA": data, "MODEL": model})
     estimator = common.estimator(model, unseen)
-    if not hasattr(estimator, "predict_proba"):
+    if not hasattr(estimator, "predict"):
         raise FgrnError(
             f"{model!r} is a {type(estimator).__name__}, which has no classes to predict.",
             remedies="use `fgrn complete`, which fills in any column",
@@ -89,12 +89,19 @@ def _free(name: str, columns: Any) -> str:
     is_flag=True,
     help="Also write the probability of each value, as columns 'P(name)'; 0 for a value the model does not know.",
 )
+@click.option(
+    "--draws",
+    type=click.IntRange(1),
+    metavar="M",
+    help="Complete the table M times, by drawing (multiple imputation); the column 'draw' has the number.",
+)
 @common.unseen_option
 @common.reading
 @common.json_option
 def complete(
-    model: str, data: str, output: str, proba: bool, unseen: str | None, as_json: bool, **options: Any
-) -> None:
+    model: str, data: str, output: str, proba: bool, draws: int | None, unseen: str | None, as_json: bool,
+    **options: Any,
+) -> None:  # fmt: skip
     """Impute the missing values of a table: the most probable level, or the expected number.
 
     MODEL is a file written by `fgrn fit`; DATA a CSV, TSV or Parquet file, a folder or a 'glob*' of such, or - for
@@ -107,6 +114,11 @@ def complete(
     common.check_table(output, as_json)
     common.check_other(output, {"DATA": data, "MODEL": model})
     estimator = common.estimator(model, unseen)
+    if draws is not None:
+        if proba:
+            raise click.UsageError("--draws has no probabilities: leave out --proba, or leave out --draws.")
+        _write_draws(estimator, common.read_for(estimator, data, **options), draws, output, as_json)
+        return
     if as_json:
         table = common.read_for(estimator, data, **options)
         remarks = model_rows.Remarks(kept=True)
@@ -147,6 +159,23 @@ def complete(
             out.write(columns)
             written += table.num_rows
     common.confirm(output, written)
+
+
+def _write_draws(estimator: Any, table: Any, draws: int, output: str, as_json: bool) -> None:
+    """Write a table completed several times, one below the other, with the number of the draw."""
+    import pyarrow as pa
+
+    if not hasattr(estimator, "draws"):
+        raise FgrnError(f"A {type(estimator).__name__} draws no values; clusters do: fgrn fit without --target.")
+    known = model_rows.matching(estimator, table)
+    tables = [_replaced(table, one, _words(table, known)) for one in estimator.draws(known, draws)]
+    if as_json:
+        common.as_json([pa.table(columns).to_pylist() for columns in tables])
+        return
+    with table_writer(output) as out:
+        for number, columns in enumerate(tables):
+            out.write({_free("draw", columns): np.full(table.num_rows, number + 1), **columns})
+    common.confirm(output, draws * table.num_rows)
 
 
 def _with_class(estimator: Any, table: Any, known: Any) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ import numpy as np
 from . import kernels, wide
 from .kernels.arguments import ChainRows, ChainTables, KnownRows, StarRows, StarWork, Tapes
 from .linear import Loaded
+from .matrices import MatrixPrepared, tree_of_matrices
 from .packs import Known, aligned_zeros, kernel_array, known_entries, padded
 from .protocol import Engine
 from .registry import get
@@ -74,8 +75,24 @@ class Cpu:
         evidence: Evidence,
         weights: np.ndarray | None = None,
         threads: int | None = None,
-    ) -> Prepared:
+    ) -> Prepared | MatrixPrepared:
         """See `fgrn.engines.Engine`."""
+        tree = tree_of_matrices(plan, program, evidence)
+        if tree is None:
+            return self.by_tape(plan, programs, program, evidence, weights, threads)
+        others = partial(self.by_tape, plan, programs, program, evidence, weights, threads)
+        return MatrixPrepared(plan, programs, evidence, weights, threads, tree, others)
+
+    def by_tape(
+        self,
+        plan: Plan,
+        programs: Programs,
+        program: Program,
+        evidence: Evidence,
+        weights: np.ndarray | None,
+        threads: int | None,
+    ) -> Prepared:
+        """Lay out rows for the kernels that run a tape."""
         tape = tape_for(plan, program, evidence)
         lanes = wide.lanes_for(plan, program, tape, evidence)
         return Prepared(self, plan, programs, program, evidence, weights, threads, tape, lanes)

@@ -1,4 +1,4 @@
-"""What is asked of a latent class model after it was fitted: report, errors, fit, tests.
+"""Analyses of a fitted latent class model: report, standard errors, goodness of fit, tests.
 
 The rows it was fitted on are kept as codes, so that nothing has to be given again; of a table that is too large for
 that, or of a model from a file, the table is given.
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.exceptions import LearningError
 from ..graph.relabelled import with_states_ordered
 from ..statistics.alignment import SolutionComparison, class_order
-from ..statistics.bootstrap import Bootstrap, BootstrapTest, Refit, bootstrap, bootstrap_test
+from ..statistics.bootstrap import Bootstrap, BootstrapTest, bootstrap, bootstrap_test
 from ..statistics.fit import BivariateResiduals, GoodnessOfFit, bivariate_residuals, goodness_of_fit
 from ..statistics.latent_classes import LatentClasses, Patterns
 from ..statistics.report import LatentClassReport, latent_class_report
@@ -22,33 +22,24 @@ from ..statistics.standard_errors import Design, StandardErrors, standard_errors
 from ..statistics.vuong import VuongTest, vuong_test
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
-from ._state_count import Choosing
-
-MOST_KEPT_CELLS = 2**24
-"""Cells of a table that are kept with the model, a byte each."""
-
-REFIT_TOLERANCE = 1e-7
-"""Gain per row below which a fit to drawn rows has converged: far less than what differs between draws."""
+from ._kept_rows import KeptRows
 
 MOST_SAVED_WORK = 4e9
 """Multiplications of a report that is made for the model file: about a second."""
 
 
-class ClassAnalysis(Choosing):
+class ClassAnalysis(KeptRows):
     """The statistics of a latent class model."""
 
-    _kept: Evidence | None = None
     _saved_report: LatentClassReport | None = None
 
     def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
         super()._fit_table(kind, table, batch)
-        small = isinstance(table, Evidence) and table.in_memory and table.codes.size <= MOST_KEPT_CELLS
-        self._kept = table if small and isinstance(table, Evidence) and not batch else None
         self._saved_report = None
         return self
 
     def _step(self, table: Evidence) -> Self:
-        self._kept = self._saved_report = None  # a batch is not all rows
+        self._saved_report = None
         return super()._step(table)
 
     def report(self, X: Any = None, sample_weight: Any = None) -> LatentClassReport:
@@ -220,29 +211,6 @@ class ClassAnalysis(Choosing):
             raise LearningError("Two solutions are compared that have the same columns with the same levels.")
         first, second = (one.posterior(rows.codes)[0].argmax(axis=1) for one in (model, theirs))
         return SolutionComparison.of(first, second, rows.weights, (model.n_classes, theirs.n_classes))
-
-    def _refit(self, n_init: int | None) -> Refit:
-        """A function that fits so many classes to other rows; with the same number it starts from the estimate, too."""
-        options = self._options() | {"checkpoint": None, "watch": None, "starts": n_init or self.n_init}
-        options["tolerance"] = max(self.tol, REFIT_TOLERANCE)
-        own = self._estimates()
-
-        def refit(rows: Patterns, size: int, seed: int) -> LatentClasses:
-            net = self.network_.copy() if size == own.n_classes else self._network(size)
-            net.learn(Evidence.of_codes(own.names, rows.codes, rows.weights), **(options | {"seed": seed}))
-            tables = tuple(net.table(name) for name in own.names)
-            return replace(own, prior=net.prior(self._hidden_name()), tables=tables)
-
-        return refit
-
-    def _estimates(self) -> LatentClasses:
-        """The estimates as arrays."""
-        check_is_fitted(self)
-        states = self.schema_.states
-        prior = self.network_.prior(self._hidden_name())
-        tables = tuple(self.network_.table(name) for name in states)
-        levels = tuple(map(tuple, states.values()))
-        return LatentClasses(tuple(states), levels, prior, tables, float(self.smoothing), bool(self.learn_prior))
 
     def _analysed(self, X: Any, sample_weight: Any, merge: bool = True) -> tuple[LatentClasses, Patterns]:
         """The estimates, and the rows they are judged on."""

@@ -62,7 +62,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
             return settings
         from ..page.notebook import notebook_html
 
-        return f"{notebook_html(self)}{settings}"
+        return (notebook_html(self) or "") + settings
 
     @contextmanager
     def _or_as_before(self) -> Iterator[None]:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..bayes.hidden_trees import counts_of_prior, hidden_tree
 from ..core.progress import LearningProgress
+from ..graph.blocks import SISO
 from ..graph.network import Network
 from ..tables import frames, outputs
 from ..tables.encoded import EncodedTable
@@ -73,6 +74,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         n_hidden_: the states of each hidden variable in each tree.
         n_trees_: the number of trees.
         root_: the column whose hidden variable is the root of the tree.
+        arcs_: the pairs (parent, child) of columns whose hidden variables are joined.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -149,6 +151,14 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         check_is_fitted(self, "network_")
         return self._hidden()[0].split(":", 1)[1]
 
+    @property
+    def arcs_(self) -> list[tuple[str, str]]:
+        """The pairs (parent, child) of columns whose hidden variables are joined."""
+        check_is_fitted(self, "network_")
+        column = {f"{self._prefix()}:{name}": name for name in self.schema_.states}
+        blocks = (block for block in self.network_.blocks if isinstance(block, SISO) and block.output.name in column)
+        return [(column[block.input.name.split("->")[0]], column[block.output.name]) for block in blocks]
+
     # Learning
 
     def _train(self, table: EncodedTable) -> None:
@@ -210,7 +220,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     # Names
 
     def _prefix(self) -> str:
-        """What the names of hidden variables begin with, as no column does."""
+        """Return a prefix for the names of hidden variables, with which no column begins."""
         wanted = "S"
         while any(name.startswith((f"{wanted}:", f"{wanted}->")) for name in self._names()):
             wanted += "_"
@@ -225,7 +235,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     # What it knows
 
     def transform(self, X: Any) -> np.ndarray:
-        """The embedding of each row: what all its values say of the hidden variable at the root of the tree.
+        """Return the embedding of each row: the backward message at the hidden variable of the root.
 
         Args:
             X: the table.

@@ -8,14 +8,16 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils._set_output import _get_output_config
 
+from ..core.exceptions import unknown_name
 from ..learning.criteria import HELD_OUT
 from ..tables import frames, outputs
 from ..tables.encoded import EncodedTable
 from ..tables.schema import BINS, MOST_LEVELS, Schema
+from ._kept_rows import KeptRows
 from .latent import ChoosingTransformer
 
 
-class LatentImputer(OneToOneFeatureMixin, ChoosingTransformer):  # type: ignore[misc]
+class LatentImputer(OneToOneFeatureMixin, KeptRows, ChoosingTransformer):  # type: ignore[misc]
     """Imputes missing values: the most probable level, or the expected number, given all known values of the row.
 
     Args:
@@ -116,6 +118,21 @@ class LatentImputer(OneToOneFeatureMixin, ChoosingTransformer):  # type: ignore[
         if frames.kind_of(X) == wanted:
             return outputs.with_columns_replaced(frames.collected(X), {}, filled)
         return outputs.table_like(wanted, {n: filled.get(n) or frames.as_list(column) for n, column in columns.items()})
+
+    def predict_proba(self, X: Any, column: str | None = None) -> np.ndarray:
+        """How likely each level of a column is in each row, given all that is known of the row; 1 where it is known.
+
+        Args:
+            X: the table.
+            column: its name; the levels of all columns side by side unless given, in the order of `schema_.states`.
+        """
+        data = self._coded(X)
+        names = list(self.schema_.states)
+        if column is not None and column not in names:
+            raise unknown_name("column", column, names)
+        wanted = names if column is None else [column]
+        found = self._asked(data, wanted)
+        return np.concatenate([found[name] for name in wanted], axis=1)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The names of the columns, which stay as they are.

@@ -123,7 +123,7 @@ class Parameters(ReadOnlyArrays):
 
     def handed_over(self) -> Parameters:
         """The same with an array for values."""
-        return replace(self, values=np.asarray(self.values)) if kept_by_engine(self.values) else self
+        return replace(self, values=self.values.as_parameters()) if kept_by_engine(self.values) else self
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Parameters):

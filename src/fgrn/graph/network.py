@@ -59,7 +59,7 @@ class Network(WiredModel, Queries):
 
         save(self, path)
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         """The network as notebooks show it: drawn, with its beliefs, and a button that opens its page."""
         from ..page.notebook import notebook_html
 
@@ -100,12 +100,10 @@ class Network(WiredModel, Queries):
             tolerance: on a loop, messages that move by no more than this have converged.
             engine: "reference", "cpu" (compiled; see `fgrn.warm`), "torch" (PyTorch, for a GPU), or "auto": the first
                 for a little work, the second for more, the third for very much if there is a GPU. The first two agree
-                to about 1e-10. Which one it is depends on the network, the number of rows and the machine alone: the
-                same call gives the same bits.
+                to about 1e-10. The choice depends on network, rows and machine alone: the same call, the same bits.
             threads: how many threads; all processors unless given. The result does not depend on it.
             device: where engine="torch" computes: "cuda" or "cpu"; unless given, a GPU if there is one.
-            precision: in which engine="torch" computes: "float64", "float32", "tf32" (products of float32 with 10 bits,
-                on a GPU) or "bfloat16"; unless given, "float32" on a GPU and "float64" on the processor.
+            precision: of its numbers: "float64" (default on the processor), "float32" (on a GPU), "tf32", "bfloat16".
         """
         settings.choice("schedule", schedule, ("auto", "sweeps", "rounds"))
         settings.choice("impossible", impossible, ("raise", "mark"))
@@ -236,8 +234,7 @@ class Network(WiredModel, Queries):
             hold: keep the messages from cycle to cycle (the paper), or make them again in constant memory.
             only: the tables and priors to learn, all others frozen.
             paused: outputs of SISO blocks that let no message through.
-            engine: "reference", "cpu", "torch", or "auto"; with `device` and `precision` as in `propagate`. On a GPU
-                tables and counts stay there until learning ends; messages as such and cycles are left to "cpu".
+            engine: "reference", "cpu", "torch", or "auto". On a GPU tables and counts stay there until learning ends.
             threads: how many threads; all processors unless given. The result does not depend on it.
             device: see `propagate`.
             precision: see `propagate`.

@@ -13,7 +13,7 @@ from ..tables.outputs import frame_of_records
 from .latent_classes import LatentClasses
 
 
-def aligned(model: LatentClasses, to: LatentClasses) -> LatentClasses:
+def in_order_of(model: LatentClasses, to: LatentClasses) -> LatentClasses:
     """The model with its classes in the order in which their profiles are nearest to those of another model.
 
     The sum of squared differences of item-response probabilities is minimised over all orders (Kuhn 1955).

@@ -19,9 +19,10 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import LearningError
 from ..core.printing import html_table, text_table
+from ..queries.sampling import draw_states
 from ..tables.frames import UNKNOWN
 from ..tables.outputs import frame_of_records
-from .alignment import aligned
+from .alignment import in_order_of
 from .latent_classes import LatentClasses, Patterns, distinct_rows
 from .standard_errors import StandardErrors
 
@@ -38,11 +39,10 @@ def drawn_from_model(model: LatentClasses, rows: Patterns, generator: np.random.
     """As many rows as there were, drawn from a model, with the missing values of the rows."""
     which = _drawn_rows(rows, generator)
     count = len(which)
-    classes = (generator.random(count)[:, None] > np.cumsum(model.prior)[None, :-1]).sum(axis=1)
+    classes = draw_states(model.prior[None], np.zeros(count, dtype=np.intp), generator)
     codes = np.empty((count, len(model.names)), dtype=rows.codes.dtype)
     for item, table in enumerate(model.tables):
-        limits = np.cumsum(table, axis=1)[:, :-1]
-        codes[:, item] = (generator.random(count)[:, None] > limits[classes]).sum(axis=1)
+        codes[:, item] = draw_states(table, classes, generator)
     codes[rows.codes[which] == UNKNOWN] = UNKNOWN
     distinct, number = distinct_rows(codes)
     weights = np.bincount(number, minlength=len(distinct)).astype(np.float64)
@@ -150,7 +150,7 @@ def bootstrap(
     for number in range(replicates):
         parametric = kind == "parametric"
         drawn = drawn_from_model(model, rows, generator) if parametric else drawn_from_rows(rows, generator)
-        found[number] = _flat(aligned(refit(drawn, model.n_classes, _seed(generator)), model))
+        found[number] = _flat(in_order_of(refit(drawn, model.n_classes, _seed(generator)), model))
     return Bootstrap(kind, float(level), model, found)
 
 

@@ -12,7 +12,7 @@ from .library import Precision, products, torch
 from .sweeps import DeviceRows, DeviceTables, Sums, Sweep
 
 if TYPE_CHECKING:
-    from .vectors import DeviceVector, VectorLayout
+    from .device_vectors import DeviceVector, VectorLayout
 
 
 def kernels_for(precision: Precision, device: torch.device) -> ModuleType | None:

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from .layout import Group, LeafStack
     from .sweeps import Sweep
 
-CELLS = 2048
-"""Rows times states that one program of `_combine` and `_finish` has."""
+BYTES = 4096
+"""Of the messages of one clique that one program of `_combine` and `_finish` has."""
 
 MOST_STATES = 4096
 """Of a clique that one program can hold."""
 
 WARPS = 4
 
-TILES = {torch.float32: (256, 128, 32, 8), torch.bfloat16: (64, 128, 64, 4)}
-"""Of the products that count leaves, by type of the messages: values, states, rows, and warps."""
+TILE_FLOAT32, TILE_BFLOAT16 = (256, 128, 32, 8, 4), (256, 128, 64, 8, 3)
+"""Of the products that count leaves: values, states, rows, warps, and stages of loading ahead."""
 
 
 def fits(size: int) -> bool:
@@ -148,8 +148,7 @@ def _add_by_value(
 def combine(sweep: Sweep, group: Group, known: Any) -> None:
     """See `Sweep._combine`."""
     size, lists = group.size, group.lists
-    assert lists is not None
-    states, rows = _extent(size)
+    states, rows = _extent(size, sweep.precision.bytes_stored)
     message = sweep.message.get(size, sweep.up[size])
     _combine[(triton.cdiv(sweep.rows, rows), group.count)](
         sweep.up[size], message, sweep.tables.leaf_logs, sweep.up[size] if known is None else known,
@@ -163,8 +162,7 @@ def combine(sweep: Sweep, group: Group, known: Any) -> None:
 def finish(sweep: Sweep, group: Group) -> None:
     """See `Sweep._finish`."""
     size, lists = group.size, group.lists
-    assert lists is not None
-    states, rows = _extent(size)
+    states, rows = _extent(size, sweep.precision.bytes_stored)
     message = sweep.message.get(size, sweep.up[size])
     _finish[(triton.cdiv(sweep.rows, rows), group.count)](
         sweep.posterior[size], sweep.up[size], message, sweep.largest[size], sweep.doubt_down[size], sweep.weights,
@@ -175,21 +173,22 @@ def finish(sweep: Sweep, group: Group) -> None:
 
 def add_by_value(sweep: Sweep, stack: LeafStack, totals: torch.Tensor) -> bool:
     """Add the posteriors of leaves by value; False if these are not done here."""
-    if stack.columns is None or not stack.spread.is_whole:
+    if not stack.is_known or not stack.spread.is_whole:
         return False
-    most_values, most_states, rows, warps = TILES[sweep.precision.stored]
+    tile = TILE_BFLOAT16 if sweep.precision.stored == torch.bfloat16 else TILE_FLOAT32
+    most_values, most_states, rows, warps, stages = tile
     values = min(most_values, max(16, triton.next_power_of_2(stack.values)))
     states = min(most_states, max(16, triton.next_power_of_2(stack.states)))
     grid = (len(stack.leaves), triton.cdiv(stack.values, values), triton.cdiv(stack.states, states))
     _add_by_value[grid](
         totals, sweep.posterior[stack.size], sweep.block.codes, stack.cliques, stack.columns, sweep.rows,
         stack.values, stack.states, MISSING=not sweep.complete, EXACT=sweep.precision.name == "float32",
-        VALUES=values, STATES=states, ROWS=rows, num_warps=warps,
+        VALUES=values, STATES=states, ROWS=rows, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return True
 
 
-def _extent(size: int) -> tuple[int, int]:
+def _extent(size: int, bytes_stored: int) -> tuple[int, int]:
     """How many states, a power of two, and how many rows one program has."""
     states = triton.next_power_of_2(size)
-    return states, max(1, CELLS // states)
+    return states, max(1, BYTES // bytes_stored // states)

@@ -97,18 +97,23 @@ class LeafStack:
     """Leaves of one shape at cliques of one size.
 
     cliques   (leaves,): the places of their cliques
-    columns   (leaves,): of their evidence; None where there is none
+    columns   (leaves,): of their evidence; empty where there is none
     begin     of the logarithms of their tables among those of all leaves with evidence
     """
 
     leaves: list[CliqueLeaf]
     size: int
     cliques: torch.Tensor
-    columns: torch.Tensor | None
+    columns: torch.Tensor
     spread: Spread
     states: int
     values: int
     begin: int = 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is evidence."""
+        return bool(len(self.columns))
 
     @property
     def tables(self) -> list[int]:
@@ -128,7 +133,13 @@ class Incoming:
     places: torch.Tensor
     spread: Spread
     states: int
-    stack: LeafStack | None = None
+
+
+@dataclass(eq=False)
+class IncomingLeaves(Incoming):
+    """The same from leaves of a stack."""
+
+    stack: LeafStack
 
 
 @dataclass(eq=False)
@@ -176,8 +187,8 @@ class Group:
     in_stack: slice
     potentials: list[Potential] = field(default_factory=list)
     incoming: list[Incoming] = field(default_factory=list)
-    leaves: list[Incoming] = field(default_factory=list)
-    lists: Lists | None = None
+    leaves: list[IncomingLeaves] = field(default_factory=list)
+    lists: Lists = field(init=False)
 
     @property
     def count(self) -> int:
@@ -316,7 +327,7 @@ class DeviceLayout:
             homes = [self.where(leaf.part) for leaf in leaves]
             stack = LeafStack(
                 leaves, int(str(size)), self._numbers(group.cliques.start + place for group, place in homes),
-                self._numbers(int(evidence.slot[leaf.edge]) for leaf in leaves) if known else None,
+                self._numbers(int(evidence.slot[leaf.edge]) for leaf in leaves if known),
                 self.spread(leaves[0].part), states, values, self.leaf_cells,
             )  # fmt: skip
             self.leaf_stacks.append(stack)
@@ -332,7 +343,7 @@ class DeviceLayout:
             seen[home] += 1
         for (group, _), numbers in rounds.items():
             places = self._numbers(homes[number][1] for number in numbers)
-            group.leaves.append(Incoming(self._numbers(numbers), places, stack.spread, stack.states, stack))
+            group.leaves.append(IncomingLeaves(self._numbers(numbers), places, stack.spread, stack.states, stack))
 
     def _lists(self, group: Group) -> Lists:
         messages: list[list[int]] = [[] for _ in range(group.count)]
@@ -341,11 +352,11 @@ class DeviceLayout:
             if incoming.spread.is_whole:
                 for which, place in zip(incoming.which.tolist(), incoming.places.tolist(), strict=True):
                     messages[place].append(which)
-        for incoming in group.leaves:
-            stack = incoming.stack
-            if incoming.spread.is_whole and stack is not None and stack.columns is not None:
+        for known in group.leaves:
+            if known.spread.is_whole:
+                stack = known.stack
                 columns, cells = stack.columns.tolist(), (stack.values + 1) * stack.states
-                for which, place in zip(incoming.which.tolist(), incoming.places.tolist(), strict=True):
+                for which, place in zip(known.which.tolist(), known.places.tolist(), strict=True):
                     leaves[place].append((stack.begin + which * cells, columns[which], stack.values))
         every = [leaf for some in leaves for leaf in some]
         return Lists(

@@ -27,9 +27,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .layout import DeviceLayout, Group, Incoming, LeafStack, LinkStack, Potential
+from .device_vectors import DeviceVector, VectorLayout
+from .layout import DeviceLayout, Group, Incoming, IncomingLeaves, LeafStack, LinkStack, Potential
 from .library import Precision, torch
-from .vectors import DeviceVector, VectorLayout
 
 
 class DeviceRows(NamedTuple):
@@ -67,7 +67,7 @@ class DeviceTables:
         self.leaf_logs = torch.zeros(layout.leaf_cells, dtype=kind, device=device)
         self.leaves: dict[LeafStack, torch.Tensor] = {}
         for leaves in layout.leaf_stacks:
-            if leaves.columns is not None:
+            if leaves.is_known:
                 room = (len(leaves.leaves), leaves.values + 1, leaves.states)
                 self.leaves[leaves] = self.leaf_logs[leaves.begin : leaves.begin + int(np.prod(room))].view(room)
         self.sources = {
@@ -164,9 +164,9 @@ class Sweep:
             known = self._logs(group)
         doubt = self.doubt_up[group.size][group.cliques]
         doubt.zero_()
-        for incoming in group.leaves:
-            if incoming.spread.is_whole:
-                known[incoming.places] += self._leaf_logs(incoming.stack, incoming.which)
+        for leaves in group.leaves:
+            if leaves.spread.is_whole:
+                known[leaves.places] += self._leaf_logs(leaves.stack, leaves.which)
         for incoming in group.incoming:
             if incoming.spread.is_whole:
                 self._add_messages(known, doubt, incoming)
@@ -191,7 +191,7 @@ class Sweep:
             known[potential.place] += potential.spread.out(self._potential(potential))
         odd_doubt = torch.zeros((group.count, self.rows), dtype=torch.uint8, device=self.layout.device)
         for incoming in parts:
-            if incoming.stack is not None:
+            if isinstance(incoming, IncomingLeaves):
                 logs = self._leaf_logs(incoming.stack, incoming.which)
                 known[incoming.places] += incoming.spread.out(logs)
             else:
@@ -206,14 +206,12 @@ class Sweep:
         message = torch.where(small[..., None], torch.ones_like(message), message)
         known[incoming.places] += incoming.spread.out(message.log())
 
-    def _leaf_logs(self, stack: LeafStack | None, which: torch.Tensor) -> torch.Tensor:
+    def _leaf_logs(self, stack: LeafStack, which: torch.Tensor) -> torch.Tensor:
         """The logarithms of the columns of tables that the rows know, (leaves, rows, states)."""
-        assert stack is not None and stack.columns is not None
         return self.tables.leaves[stack][which[:, None], self._values(stack, which)]
 
     def _values(self, stack: LeafStack, which: torch.Tensor | slice = slice(None)) -> torch.Tensor:
         """The values of leaves, (leaves, rows); a missing one is the number of values."""
-        assert stack.columns is not None
         codes = self.block.codes[stack.columns[which]].long()
         return torch.where((codes < 0) | (codes >= stack.values), stack.values, codes)
 
@@ -308,7 +306,7 @@ class Sweep:
         posterior = stack.spread.summed(self.posterior[stack.size][int(stack.cliques[number])].to(kind))
         table = self.tables.vectors.taken(vector.blocks, [leaf.table], turned=False)[0]
         expected = posterior @ table
-        if stack.columns is None:
+        if not stack.is_known:
             return expected
         values = self._values(stack, slice(number, number + 1))[0]
         known = torch.eye(stack.values + 1, dtype=kind, device=values.device)[values][:, :-1]
@@ -373,7 +371,7 @@ class Sums:
         sweep = self.sweep
         posterior = sweep.posterior[stack.size][stack.cliques].to(sweep.precision.summed)
         posterior = stack.spread.summed(posterior)
-        if stack.columns is None:
+        if not stack.is_known:
             totals[:, -1] += posterior.sum(1)
             return
         values = sweep._values(stack)
@@ -390,18 +388,18 @@ class Sums:
     def in_vector(self, vector: DeviceVector, expect: bool) -> DeviceVector:
         """All counts, given the parameters they were counted with."""
         vectors = self.tables.vectors
-        out = vectors.zeros()
+        out: list[torch.Tensor | None] = [None] * len(vectors.blocks)
         for stack, counts in self.links.items():
             tables = vectors.taken(vector.blocks, stack.tables, turned=False)
-            vectors.add(out, stack.tables, counts * tables, turned=False)
+            vectors.add(out, stack.tables, (counts * tables).to(vectors.kind), turned=False)
         for leaves, counts in self.leaves.items():
             tables = vectors.taken(vector.blocks, leaves.tables, turned=True)
             found = counts[:, :-1] + counts[:, -1:] * tables if expect else counts[:, :-1]
-            vectors.add(out, leaves.tables, found, turned=True)
+            vectors.add(out, leaves.tables, found.to(vectors.kind), turned=True)
         for source, counts in self.sources.items():
             item = _item_at(vectors, int(self.layout.plan.source_at[source]))
-            vectors.add(out, [item], counts.view(1, *vectors.shapes[item]), turned=False)
-        return DeviceVector(vectors, out)
+            vectors.add(out, [item], counts.view(1, *vectors.shapes[item]).to(vectors.kind), turned=False)
+        return DeviceVector(vectors, [vectors.zeros(n) if one is None else one for n, one in enumerate(out)])
 
 
 def _product(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

@@ -39,7 +39,7 @@ class RowBlock(NamedTuple):
     rows: DeviceRows
 
 
-def code_type(plan: Plan, evidence: Evidence) -> torch.dtype:
+def type_on_device(plan: Plan, evidence: Evidence) -> torch.dtype:
     """Of the codes of a table on the device."""
     codes = evidence.codes
     for edge in evidence.edges():
@@ -116,6 +116,11 @@ class RowBlocks:
         if self._resident:
             for first, rows in zip(starts, self._resident, strict=True):
                 yield self._block(first, rows)
+        elif self._resident is not None and len(starts) == 1:
+            block = self.empty(torch.device("cpu"))
+            self._fill(block, 0)
+            self._resident = [DeviceRows(*(one.to(self.device) for one in block))]
+            yield self._block(0, self._resident[0])
         elif self.device.type == "cpu":
             self._ring = self._ring or [self.empty(self.device)]
             for first in starts:

@@ -73,7 +73,7 @@ class VectorLayout:
         self.starts = np.concatenate([layout.table_offsets, layout.prior_offsets]).astype(np.int64)
         self.shapes = [*layout.table_shapes, *((1, size) for size in layout.prior_sizes)]
         self.lines = np.concatenate([[0], np.cumsum([rows for rows, _ in self.shapes])]).astype(np.int64)
-        ordered = sorted(tree.links, key=lambda clique: tree.depth[clique])
+        ordered = sorted(tree.links, key=lambda one: (not tree.links[one].downward, tree.depth[one], one))
         order = [tree.links[clique].table for clique in ordered]
         leaves = sorted(tree.leaves, key=lambda leaf: tree.depth[leaf.part.clique])
         order = list(dict.fromkeys(one for one in order if one >= 0))
@@ -91,6 +91,7 @@ class VectorLayout:
             for position, item in enumerate(block.items)
         }
         self._copied: list[tuple[np.ndarray, DeviceVector]] = []
+        self._found_runs: dict[tuple[int, ...], list[tuple[int, slice]]] = {}
 
     def vector(self, values: Any) -> DeviceVector:
         """Numbers in the layout of the plan on the device; what was copied there lately is not copied again."""
@@ -129,22 +130,45 @@ class VectorLayout:
     def taken(self, blocks: Sequence[torch.Tensor], items: Sequence[int], turned: bool) -> torch.Tensor:
         """Tables one after the other, (tables, rows, columns), or (tables, columns, rows) if `turned`."""
         parts = []
-        for number, some in _runs([self.place[item] for item in items]):
+        for number, some in self._runs(items):
             part = blocks[number][some]
             parts.append(part.transpose(1, 2) if self.blocks[number].turned != turned else part)
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def add(self, blocks: Sequence[torch.Tensor], items: Sequence[int], counts: torch.Tensor, turned: bool) -> None:
-        """Add counts of tables in their places; always in the same order, where tables are tied."""
-        begin = 0
-        for number, some in _runs([self.place[item] for item in items]):
-            part = counts[begin : begin + some.stop - some.start]
-            blocks[number][some] += part.transpose(1, 2) if self.blocks[number].turned != turned else part
-            begin += some.stop - some.start
+    def add(self, blocks: list[torch.Tensor | None], items: Sequence[int], counts: torch.Tensor, turned: bool) -> None:
+        """Add counts of tables in their places; always in the same order, where tables are tied.
 
-    def zeros(self) -> list[torch.Tensor]:
-        """Blocks of counts."""
-        return [torch.zeros(block.shape, dtype=torch.float64, device=self.device) for block in self.blocks]
+        A block that is None has no counts yet.
+        """
+        begin = 0
+        for number, some in self._runs(items):
+            part = counts[begin : begin + some.stop - some.start]
+            begin += some.stop - some.start
+            part = part.transpose(1, 2) if self.blocks[number].turned != turned else part
+            held = blocks[number]
+            if held is None and part.shape == self.blocks[number].shape:
+                blocks[number] = part.contiguous()
+                continue
+            if held is None:
+                held = blocks[number] = self.zeros(number)
+            held[some] += part
+
+    def zeros(self, number: int) -> torch.Tensor:
+        """Return a block without counts."""
+        return torch.zeros(self.blocks[number].shape, dtype=self.kind, device=self.device)
+
+    def _runs(self, items: Sequence[int]) -> list[tuple[int, slice]]:
+        """Return where tables are that follow each other in one block, as slices, in the order given."""
+        key = tuple(items)
+        if key not in self._found_runs:
+            found: list[tuple[int, slice]] = []
+            for number, position in (self.place[item] for item in items):
+                if found and found[-1][0] == number and found[-1][1].stop == position:
+                    found[-1] = (number, slice(found[-1][1].start, position + 1))
+                else:
+                    found.append((number, slice(position, position + 1)))
+            self._found_runs[key] = found
+        return self._found_runs[key]
 
     def by_line(self, of_blocks: Sequence[torch.Tensor]) -> np.ndarray:
         """Numbers of all lines, (items, rows) for each block, in the order of the plan's layout."""
@@ -153,17 +177,6 @@ class VectorLayout:
             for item, numbers in zip(block.items, found.cpu().numpy(), strict=True):
                 out[self.lines[item] : self.lines[item + 1]] = numbers
         return out
-
-
-def _runs(places: Sequence[tuple[int, int]]) -> list[tuple[int, slice]]:
-    """Places that follow each other in one block, as slices, in the order given."""
-    found: list[tuple[int, slice]] = []
-    for number, position in places:
-        if found and found[-1][0] == number and found[-1][1].stop == position:
-            found[-1] = (number, slice(found[-1][1].start, position + 1))
-        else:
-            found.append((number, slice(position, position + 1)))
-    return found
 
 
 @dataclass(eq=False)
@@ -195,19 +208,27 @@ class DeviceVector:
         return self.layout.plan.layout.size
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """See `fgrn.engines.Vector`. Lines of parameters sum to one in float64 too."""
+        """See `fgrn.engines.Vector`."""
+        out = self._handed_over(normalise=False)
+        return out if dtype is None else out.astype(dtype)
+
+    def as_parameters(self) -> np.ndarray:
+        """See `fgrn.engines.Vector`."""
+        return self._handed_over(normalise=True)
+
+    def _handed_over(self, normalise: bool) -> np.ndarray:
         layout = self.layout
         out = np.empty(len(self))
         for number, (block, tensor) in enumerate(zip(layout.blocks, self.blocks, strict=True)):
             for some in block.pieces():
                 part = tensor[some].to(torch.float64)
-                if self.exact is not None:
+                if normalise:
                     part = part / part.sum(block.axis, keepdim=True)
                 tables = (part.transpose(1, 2) if block.turned else part).cpu().numpy()
                 for item, table in zip(block.items[some], tables, strict=True):
                     layout.of(out, item)[...] = table
             self._restore(out, number, block)
-        return out if dtype is None else out.astype(dtype)
+        return out
 
     def _restore(self, out: np.ndarray, number: int, block: TableBlock) -> None:
         """Take what is exactly as in arrays from there."""
