@@ -45,10 +45,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from .bayes.arc_confidence import arc_confidence
     from .bayes.bayesian import BayesianNetwork
     from .bayes.factored import FactoredModel
     from .bayes.hidden_trees import hidden_tree
     from .bayes.markov import MarkovNetwork
+    from .bayes.structure_search import search
     from .bayes.tree_learning import chow_liu, tan
     from .estimators import (
         DeepLatentClassifier,
@@ -105,6 +107,7 @@ __all__ = [
     "Variable",
     "WiringError",
     "__version__",
+    "arc_confidence",
     "chow_liu",
     "class_mixture",
     "dica",
@@ -116,6 +119,7 @@ __all__ = [
     "naive_bayes",
     "read",
     "read_evidence",
+    "search",
     "sequences",
     "stack",
     "states",
@@ -129,9 +133,11 @@ _MODELS = {
     "BayesianNetwork": "bayes.bayesian",
     "MarkovNetwork": "bayes.markov",
     "Stream": "tables.stream",
+    "arc_confidence": "bayes.arc_confidence",
     "chow_liu": "bayes.tree_learning",
     "explore": "page.page",
     "hidden_tree": "bayes.hidden_trees",
+    "search": "bayes.structure_search",
     "tan": "bayes.tree_learning",
     "warm": "warming",
 }

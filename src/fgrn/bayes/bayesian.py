@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,9 +34,14 @@ from ..learning.encoding import checked_weight_name, rows_of_source, table_elsew
 from ..learning.learn import Training, estep_over
 from ..queries.sampling import draw_states
 from ..tables import frames
+from .causal import Interventions
 from .document import Document
 from .factored import FactoredModel, checked_variables, variables_of
+from .information import Information
 from .realisation import ScopedTable, shape_of
+
+if TYPE_CHECKING:
+    from .structure_search import SearchRecord
 
 Arcs = Mapping[str, Sequence[str]] | Iterable[tuple[str, str]]
 """The parents of each variable that has some, or pairs (parent, child)."""
@@ -46,7 +51,7 @@ OPTIONS = ("accelerate", "cycle_tolerance", "hold", "engine", "threads", "merge"
 """What `learn` hands on to `Network.learn`."""
 
 
-class BayesianNetwork(FactoredModel):
+class BayesianNetwork(FactoredModel, Interventions, Information):
     """A discrete Bayesian network: variables, the parents of each, and its table given them.
 
     Args:
@@ -60,6 +65,9 @@ class BayesianNetwork(FactoredModel):
         name: of the network.
         properties: text about each variable, and under "" about the network, for files.
     """
+
+    search_record: SearchRecord | None = None
+    """How `fgrn.search` found the structure, if it did; a file does not keep it."""
 
     def __init__(
         self,
@@ -75,7 +83,7 @@ class BayesianNetwork(FactoredModel):
     ) -> None:
         known = checked_variables(variables)
         parents = _checked_parents(known, arcs)
-        self._order = _causes_first(parents)
+        self._order = causes_first(parents)
         given, masks, groups = settings.by_name(tables), settings.by_name(supports), settings.by_name(ties)
         frozen = settings.variable_names("frozen", frozen)
         for what in (given, masks, groups, frozen):
@@ -158,6 +166,35 @@ class BayesianNetwork(FactoredModel):
     def free_parameters(self) -> int:
         """How many numbers learning may choose: cells of tables, less one for every row."""
         return free_parameters(self._spec)
+
+    def score(
+        self,
+        data: frames.Data,
+        score: str = "bic",
+        *,
+        weights: Any = None,
+        equivalent_size: float = 1.0,
+        held_out: float = 0.2,
+        smoothing: float = 1.0,
+        seed: int = 0,
+    ) -> float:
+        """The score of the structure on a table, whatever the tables of the network are; the larger the better.
+
+        Natural logarithms; for definitions see `fgrn.bayes.scores`.
+
+        Args:
+            data: rows in which all variables are known.
+            score: "bic", "aic", "bdeu", "k2", or "log_likelihood", that of rows kept back.
+            weights: one weight per row.
+            equivalent_size: the equivalent sample size of "bdeu".
+            held_out: the share of rows that "log_likelihood" keeps back, drawn at random.
+            smoothing: a Dirichlet count for each cell of the tables that rows kept back are scored under.
+            seed: of the draw.
+        """
+        from .scores import ScoreRule
+        from .structure_search import score_of
+
+        return score_of(self, data, ScoreRule(score, equivalent_size, held_out, smoothing, seed), weights)
 
     def __repr__(self) -> str:
         title = f"BayesianNetwork {self.name!r}" if self.name else "BayesianNetwork"
@@ -310,7 +347,7 @@ def _checked_parents(known: Mapping[str, Variable], arcs: Any) -> dict[str, tupl
     return {name: tuple(some) for name, some in parents.items()}
 
 
-def _causes_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
+def causes_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
     """Variables after their parents; where that cannot be, an error names a circle.
 
     Those without parents are taken away until none is left; what stays is on circles, or behind them.

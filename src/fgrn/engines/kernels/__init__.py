@@ -2,7 +2,8 @@
 
 Here are those that Python calls, each in the file of what it is for. They are made of what is in `basics`, `gathers`,
 `products`, `sisos`, and in LLVM's words in `vectors` and `llvm`; `cache` keeps them on disk. No other place imports
-numba. Arrays that are handed over together are named tuples, see `arguments`.
+numba. Arrays that are handed over together are named tuples, see `arguments`. The kernels of structure search, in
+`families`, are no part of the engine.
 
 Kernels release the GIL. None is compiled with `parallel`: threads are the engine's, which adds counts in the order of
 the rows. Nor with `fastmath`: sums are free to change their order in `vectors`, and nothing else is.
