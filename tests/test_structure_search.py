@@ -300,7 +300,7 @@ def test_confidence_is_the_share_of_samples_with_an_arc() -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"required": [("c0", "c1"), ("c1", "c0")]}, "contradict each other. The arcs run in a circle"),
+        ({"required": [("c0", "c1"), ("c1", "c0")]}, "contradict each other. The arcs form a cycle"),
         ({"required": [("c0", "c1")], "forbidden": [("c0", "c1")]}, "'c0' -> 'c1' is required, and it is forbidden"),
         ({"required": [("c0", "c1")], "tiers": [["c1"], ["c0"]]}, "against the tiers, where 'c0' comes after 'c1'"),
         ({"required": [("c0", "c1")], "roots": ["c1"]}, "to a root"),

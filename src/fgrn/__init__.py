@@ -55,12 +55,14 @@ if TYPE_CHECKING:
     from .estimators import (
         DeepLatentClassifier,
         DiscreteICA,
+        HiddenTreeModel,
         LatentClassifier,
         LatentClassModel,
         LatentImputer,
         NaiveBayesClassifier,
     )
     from .page.page import explore
+    from .statistics.pooling import pool
     from .warming import warm
 
 __all__ = [
@@ -80,6 +82,7 @@ __all__ = [
     "Factor",
     "FgrnError",
     "FgrnWarning",
+    "HiddenTreeModel",
     "ImpossibleEvidence",
     "ImpossibleRowWarning",
     "KernelCacheWarning",
@@ -117,6 +120,7 @@ __all__ = [
     "load",
     "lvm",
     "naive_bayes",
+    "pool",
     "read",
     "read_evidence",
     "search",
@@ -137,11 +141,14 @@ _MODELS = {
     "chow_liu": "bayes.tree_learning",
     "explore": "page.page",
     "hidden_tree": "bayes.hidden_trees",
+    "pool": "statistics.pooling",
     "search": "bayes.structure_search",
     "tan": "bayes.tree_learning",
     "warm": "warming",
 }
-_ESTIMATORS = frozenset(name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "NaiveBayes")))
+_ESTIMATORS = frozenset(
+    name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "HiddenTree", "NaiveBayes"))
+)
 _MODULES = {"datasets": "showcase.datasets", "estimators": "estimators", "paper": "showcase.paper", "plots": "plots"}
 
 _moved.find_moved()

@@ -18,6 +18,7 @@ from ..core.settings import Name
 from ..core.variable import Variable
 from ..queries.questions import MostProbable
 from ..tables import frames
+from ..tables.missing import is_missing_value
 
 MOST_JOINT_STATES = 2**26
 """Joint states of the variables whose most probable states are asked for."""
@@ -86,7 +87,7 @@ class AssignmentQueries:
             )
         given = frames.columns(evidence)
         names = list(self.most_probable(evidence).labels)
-        free = [name for name in names if name not in given or frames.is_unknown(given[name])]
+        free = [name for name in names if name not in given or is_missing_value(given[name])]
         ticket = count()  # of equals the first that was found comes first
         heap: list[tuple[float, int, int, MostProbable, dict[str, np.ndarray]]] = []
 

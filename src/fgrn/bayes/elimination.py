@@ -9,7 +9,8 @@ Which tables these are depends on which variables are known, not on their states
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -44,6 +45,7 @@ class PrunedQuestion:
     parts: tuple[ScopedTable, ...]
     apart: tuple[ScopedTable, ...]
     tree: JunctionTree
+    _other: list[PrunedQuestion] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def of(
@@ -68,9 +70,11 @@ class PrunedQuestion:
         return cls(target, known, weighted, tuple(near), apart, _tree_over(variables, near, asked, known, memory))
 
     def evidence_apart(self, variables: Mapping[str, Variable], memory: float | None) -> PrunedQuestion:
-        """The question whether the evidence that is separated from the target is possible."""
-        tree = _tree_over(variables, self.apart, (), self.known, memory)
-        return PrunedQuestion((), self.known, self.weighted, self.apart, (), tree)
+        """The question whether the evidence that is separated from the target is possible; made once."""
+        if not self._other:
+            tree = _tree_over(variables, self.apart, (), self.known, memory)
+            self._other.append(PrunedQuestion((), self.known, self.weighted, self.apart, (), tree))
+        return self._other[0]
 
     def answer(
         self,
@@ -106,22 +110,31 @@ class PrunedQuestion:
         rows = evidence.rows
         codes = {name: evidence.codes[:, evidence.slot[index[name]]].astype(np.int64) for name in self.known}
         asked = tuple(name for name in self.target if name not in self.known)
-        root = self.tree.holding(asked)
-        order = self.tree.outwards(root)
         homes: list[list[tuple[tuple[str, ...], np.ndarray]]] = [[] for _ in self.tree.cliques]
-        for part in self.parts:
-            scope = _open(part.scope, self.known)
-            homes[self.tree.holding(scope)].append((scope, _sliced(tables[part.name], part.scope, codes)))
+        for part, (home, scope) in zip(self.parts, self._homes, strict=True):
+            homes[home].append((scope, _sliced(tables[part.name], part.scope, codes)))
         for name in sorted(self.weighted & self.tree.sizes.keys()):
             weights = evidence.weights(index[name], variables[name].cardinality)
             homes[self.tree.holding([name])].append(((name,), weights))
+        order = self._order
         for number, before, shared in reversed(order[1:]):
             homes[before].append((shared, _summed(self.tree.cliques[number], homes[number], shared)))
-        found = _summed(self.tree.cliques[root], homes[root], asked)
+        found = _summed(self.tree.cliques[order[0][0]], homes[order[0][0]], asked)
         total = found.reshape(len(found), -1).sum(axis=1)
         found = found / np.where(total > 0, total, 1).reshape(-1, *[1] * len(asked))
         found = np.broadcast_to(found, (rows, *found.shape[1:]))
         return self._with_known(variables, codes, asked, found)
+
+    @cached_property
+    def _order(self) -> list[tuple[int, int, tuple[str, ...]]]:
+        """The cliques from that of the target outwards; see `JunctionTree.outwards`."""
+        return self.tree.outwards(self.tree.holding(_open(self.target, self.known)))
+
+    @cached_property
+    def _homes(self) -> list[tuple[int, tuple[str, ...]]]:
+        """The clique of each table, and the variables of the table that are not known."""
+        scopes = [_open(part.scope, self.known) for part in self.parts]
+        return [(self.tree.holding(scope), scope) for scope in scopes]
 
     def _with_known(
         self,
@@ -158,7 +171,7 @@ def _tree_over(
     if not left:
         return JunctionTree({}, ((),), ())
     chosen = {name: variable for name, variable in variables.items() if name in left}
-    return tree_of(chosen, [scope for scope in scopes if scope], memory)
+    return tree_of(chosen, [scope for scope in scopes if scope], memory, quick=True)
 
 
 def _open(scope: Sequence[str], known: Collection[str]) -> tuple[str, ...]:

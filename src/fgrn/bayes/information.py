@@ -16,6 +16,7 @@ from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow.messages import Messages
 from ..tables import frames
+from ..tables.missing import is_missing_value
 
 
 class Observation(NamedTuple):
@@ -71,7 +72,7 @@ class Sensitivity:
         return min(ends), max(ends)
 
 
-class Information:
+class InformationQueries:
     """Questions about information that a Bayesian network answers."""
 
     @property
@@ -121,7 +122,7 @@ class Information:
         """
         aim = self.variable(target).name
         columns = frames.columns(given)
-        known = {name for name, value in columns.items() if not frames.is_unknown(_single_value(value))}
+        known = {name for name, value in columns.items() if not is_missing_value(_single_value(value))}
         prices = settings.by_name(costs, self.variable)
         for name, price in prices.items():
             self.variable(name)
@@ -147,7 +148,7 @@ class Information:
             given: one row of evidence.
         """
         columns = {
-            name: value for name, value in frames.columns(given).items() if not frames.is_unknown(_single_value(value))
+            name: value for name, value in frames.columns(given).items() if not is_missing_value(_single_value(value))
         }
         whole = self.propagate(columns or None, keep=[], parts=["likelihood"]).log_likelihood
         _check_one_row(whole)

@@ -16,13 +16,14 @@ from .signals import INTERRUPTED, TERMINATED, Terminated, terminable
 
 COMMANDS = {
     "demo": "show",
-    "inspect": "tables",
+    "inspect": "inspecting",
     "fit": "fitting",
-    "compare": "tables",
+    "compare": "inspecting",
     "predict": "asking",
     "complete": "asking",
     "explain": "asking",
     "prototypes": "asking",
+    "report": "reporting",
     "draw": "asking",
     "explore": "explore",
     "search": "structure",
@@ -43,6 +44,7 @@ SUMMARIES = {
     "complete": "Impute the missing values of a table.",
     "explain": "Explain the class of a row: what each value adds to its log-odds.",
     "prototypes": "Show the profile (prototype) of each class or cluster.",
+    "report": "Report a latent class analysis: sizes, standard errors, criteria, fit.",
     "draw": "Draw a model, or the graph of a Bayesian network.",
     "explore": "Write a page that shows a model and infers in the browser.",
     "search": "Find a Bayesian network in a table.",
@@ -138,12 +140,12 @@ def main(arguments: list[str] | None = None) -> int:
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", FgrnWarning)  # said each time, and never an error
-        warnings.showwarning = _told
+        warnings.showwarning = _show_warning
         with terminable(), _compilation_told():
             return _run(arguments)
 
 
-def _told(message: Warning | str, *_: Any, **__: Any) -> None:
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     from .wording import spoken, tell
 
     tell(spoken(message))

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .blocks import in_order, thread_count
 from .kernels import families as kernels
+from .row_blocks import in_order, thread_count
 
 TERMS = {
     "likelihood": kernels.LIKELIHOOD,

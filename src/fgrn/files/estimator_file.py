@@ -1,6 +1,6 @@
 """Estimators in model files: the record of an estimator beside its network, and how it is restored.
 
-    "estimator": class, params, schema, features, classes, rows, weight, history, selection
+    "estimator": class, params, schema, features, classes, rows, weight, history, selection, report
 
 A model file never names code to run: the class is looked up among the estimators of this package, and every part is
 checked against the network in the file.
@@ -19,6 +19,7 @@ from ..graph.network import Network
 from ..learning.criteria import Candidate, ClassCandidate, ClassSelection, Selection
 from ..tables.schema import Schema
 from .container import Refused, short_repr, value_of
+from .report_record import report_record, restore_report
 
 if TYPE_CHECKING:
     from ..estimators._base import LatentEstimator
@@ -31,6 +32,8 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
     params = estimator.get_params(deep=False)
     params["schema"] = params["schema"] is not None
     del params["checkpoint"]  # belongs to one run on one machine
+    if not isinstance(params.get("validation", 0), (int, float)):
+        params["validation"] = None  # a table belongs to one run, too
     random = params["random_state"]
     params["random_state"] = int(random) if isinstance(random, (int, np.integer)) else None
     record: dict[str, Any] = {
@@ -48,6 +51,8 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
     }
     if hasattr(estimator, "n_hidden_"):
         record["n_hidden"] = int(estimator.n_hidden_)
+    if hasattr(estimator, "n_trees_"):
+        record["n_trees"] = int(estimator.n_trees_)
     if hasattr(estimator, "structure_"):
         record["structure"] = estimator.structure_
     if hasattr(estimator, "classes_"):
@@ -59,12 +64,16 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
             "criterion": estimator.selection_.criterion,
             "candidates": [_to_json(one) for one in estimator.selection_.as_dicts()],
         }
+    report = estimator._report_to_save() if hasattr(estimator, "_report_to_save") else None
+    if report is not None:
+        record["report"] = report_record(report)
     return record
 
 
 def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstimator:
     """Return the estimator described in a document, with its network."""
     from .. import estimators
+    from ..estimators._class_analysis import ClassAnalysis
     from ..estimators._class_labels import LatentClassifierBase
     from ..estimators._state_count import Choosing
 
@@ -96,11 +105,17 @@ def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstim
     estimator.history_ = _restore_history(value_of(dict, record, "history", "its estimator"))
     if "structure" in record:
         estimator.structure_ = value_of(str, record, "structure", "its estimator")
-    if isinstance(estimator, Choosing):
+    if "n_trees" in known:
+        estimator.n_trees_ = value_of(int, record, "n_trees", "its estimator")
+    if isinstance(estimator, Choosing) or "n_trees" in known:
         estimator.n_hidden_ = value_of(int, record, "n_hidden", "its estimator")
     if "selection" in record:
         estimator.selection_ = _restore_selection(value_of(dict, record, "selection", "its estimator"))
     _check_against_network(estimator)
+    if "report" in record and isinstance(estimator, ClassAnalysis):
+        parts = value_of(dict, record, "report", "its estimator")
+        model = estimator._estimates()
+        estimator._saved_report = restore_report(parts, model, estimator.history_, network.free_parameters)
     return estimator
 
 
@@ -113,6 +128,7 @@ def _check_against_network(estimator: LatentEstimator) -> None:
             raise Refused(f"the column {short_repr(name)} of its schema is not what its network knows.")
     variables = {variable.name: variable for variable in estimator.network_.variables}
     states = getattr(estimator, "n_hidden_", None)
+    states = None if states is None else states * getattr(estimator, "n_trees_", 1)
     for name in estimator._hidden():
         if name not in variables:
             raise Refused(f"its network has no hidden variable {short_repr(name)}.")
@@ -159,13 +175,14 @@ def _history_record(history: History) -> dict[str, Any]:
         "starts": [_to_json(value) for value in history.starts.tolist()],
         "not_estimated": {name: list(rows) for name, rows in history.not_estimated.items()},
         "execution": history.execution,
+        "validation": [_to_json(value) for value in history.validation.tolist()],
     }
 
 
 def _restore_history(record: dict[str, Any]) -> History:
     numbers = {
-        name: [_float(value) for value in value_of(list, record, name, "its history")]
-        for name in ("log_likelihood", "objective", "starts")
+        name: [_float(value) for value in value_of(list, {"validation": [], **record}, name, "its history")]
+        for name in ("log_likelihood", "objective", "starts", "validation")
     }
     return History(
         np.array(numbers["log_likelihood"]),
@@ -176,6 +193,7 @@ def _restore_history(record: dict[str, Any]) -> History:
         np.array(numbers["starts"]),
         not_estimated=_not_estimated(record),
         execution=value_of(str, {"execution": "", **record}, "execution", "its history"),
+        validation=np.array(numbers["validation"]),
     )
 
 
@@ -209,7 +227,7 @@ def _restore_selection(record: dict[str, Any]) -> Selection | ClassSelection:
         numbers = {name: _float(one[name]) for name in fields - {"class_sizes", "n_hidden", "n_parameters"}}
         counts = {name: value_of(int, one, name, "its selection") for name in ("n_hidden", "n_parameters")}
         candidates.append(Candidate(class_sizes=sizes, **numbers, **counts))  # type: ignore[arg-type]
-    if criterion not in ("aic", "bic", "held_out") or not candidates:
+    if criterion not in ("aic", "bic", "caic", "sabic", "held_out") or not candidates:
         raise Refused(f"its hidden states were chosen by {short_repr(criterion)}.")
     return Selection(criterion, tuple(candidates))
 

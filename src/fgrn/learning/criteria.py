@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.printing import html_table
+from ..tables.outputs import frame_of_records
+
 HELD_OUT = 5
 """One row in this many is held out, where the number of hidden states is chosen by rows that were not learnt from."""
 
@@ -16,17 +19,27 @@ PATIENCE = 3
 
 
 def aic(log_likelihood: float, parameters: int) -> float:
-    """Akaike's criterion, 2 k - 2 log L; smaller is better."""
+    """Return Akaike's criterion (AIC), 2 k - 2 log L; smaller is better."""
     return 2 * parameters - 2 * log_likelihood
 
 
 def bic(log_likelihood: float, parameters: int, rows: float) -> float:
-    """The Bayesian criterion of Schwarz, k log n - 2 log L; smaller is better."""
+    """Return the Bayesian criterion of Schwarz (BIC), k log n - 2 log L; smaller is better."""
     return parameters * float(np.log(max(rows, 1))) - 2 * log_likelihood
 
 
+def caic(log_likelihood: float, parameters: int, rows: float) -> float:
+    """The consistent AIC of Bozdogan (1987), k (log n + 1) - 2 log L; smaller is better."""
+    return bic(log_likelihood, parameters, rows) + parameters
+
+
+def sabic(log_likelihood: float, parameters: int, rows: float) -> float:
+    """The sample-size-adjusted BIC of Sclove (1987), k log((n + 2) / 24) - 2 log L; smaller is better."""
+    return parameters * float(np.log((rows + 2) / 24)) - 2 * log_likelihood
+
+
 def relative_entropy(posterior: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """How clearly rows belong to one state: 1 if each does, 0 if nothing is known; 1 - entropy / log(states)."""
+    """Return 1 - entropy / log(states): 1 if each row belongs to one state for certain, 0 if nothing is known."""
     rows = len(posterior)
     return Fit.of(np.zeros(rows), posterior, np.ones(rows) if weights is None else weights).relative_entropy
 
@@ -44,7 +57,7 @@ class Fit:
 
     @classmethod
     def of(cls, log_likelihood: np.ndarray, posterior: np.ndarray, weights: np.ndarray) -> Fit:
-        """From each row's log-likelihood, hidden states, (rows, states), and weight."""
+        """Make the fit from each row's log-likelihood, posterior of the hidden states, (rows, states), and weight."""
         with np.errstate(divide="ignore", invalid="ignore"):
             terms = np.where(posterior > 0, -posterior * np.log(posterior), 0.0).sum(axis=1)
         return cls(float(weights @ log_likelihood), float(weights.sum()), float(weights @ terms), weights @ posterior)
@@ -77,6 +90,19 @@ class Candidate:
     """Log-likelihood per row of rows that were not learnt from; NaN where none were kept back."""
     relative_entropy: float
     class_sizes: tuple[float, ...]
+
+    @property
+    def caic(self) -> float:
+        """The consistent AIC of Bozdogan (1987): BIC with one more for every parameter."""
+        return self.bic + self.n_parameters
+
+    @property
+    def sabic(self) -> float:
+        """The sample-size-adjusted BIC of Sclove (1987)."""
+        rows = float(
+            np.exp((self.bic + 2 * self.log_likelihood) / max(self.n_parameters, 1))
+        )  # bic = k log n - 2 log L
+        return sabic(self.log_likelihood, self.n_parameters, rows)
 
     @classmethod
     def of(cls, fit: Fit, parameters: int, held_out: float = np.nan) -> Candidate:
@@ -113,8 +139,9 @@ class Selection:
         return [record | ({"held_out": None} if np.isnan(record["held_out"]) else {}) for record in records]
 
     def to_frame(self) -> Any:
-        """The candidates as a pandas data frame, a row for each."""
-        return _frame(self.as_dicts())
+        """The candidates as a pandas data frame, a row for each, with CAIC and SABIC, too."""
+        more = [{"caic": one.caic, "sabic": one.sabic} for one in self.candidates]
+        return frame_of_records([one | other for one, other in zip(self.as_dicts(), more, strict=True)])
 
     @property
     def _held(self) -> bool:
@@ -145,7 +172,7 @@ class Selection:
         return text
 
     def _repr_html_(self) -> str:
-        return _html_table("Numbers of hidden states that were tried", *self._rows())
+        return html_table("Numbers of hidden states that were tried", *self._rows())
 
 
 @dataclass(frozen=True)
@@ -186,7 +213,15 @@ class ClassSelection:
 
     def to_frame(self) -> Any:
         """The candidates as a pandas data frame, a row for each."""
-        return _frame(self.as_dicts())
+        return frame_of_records(self.as_dicts())
+
+    def _shown(self) -> list[ClassCandidate]:
+        """Of every structure and number of states the best candidate, in the order in which they were tried."""
+        found: dict[tuple[str, int], ClassCandidate] = {}
+        for one in self.candidates:
+            key = one.structure, one.size
+            found[key] = min(found.get(key, one), one, key=lambda one: one.log_loss)
+        return list(found.values())
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         heads = ["structure", "states", "refined towards", "strength", "parameters", "log-loss", "+/-", ""]
@@ -196,46 +231,32 @@ class ClassSelection:
                 f"{one.n_parameters:,}", f"{one.log_loss:.4f}", f"{one.error:.4f}",
                 "<- best" if one is self.best else "",
             ]
-            for one in self.candidates
+            for one in self._shown()
         ]  # fmt: skip
         return heads, rows
 
+    @property
+    def _note(self) -> str:
+        count, shown = len(self.candidates), len(self._shown())
+        some = f"; the best of each structure and size, of {count} that were tried" if count > shown else ""
+        return f"log-loss of the class of rows that were kept back, and its standard error; smaller is better{some}"
+
     def __str__(self) -> str:
-        heads, rows = self._rows()
-        note = "log-loss of the class of rows that were kept back, and its standard error; smaller is better"
-        return f"{_text_table(heads, rows)}\n{note}"
+        return f"{_text_table(*self._rows())}\n{self._note}"
 
     def _repr_html_(self) -> str:
-        heads, rows = self._rows()
-        return _html_table("Classifiers that were tried", heads, rows)
+        return html_table(f"Classifiers that were tried: {self._note}", *self._rows())
 
 
 def _text_table(heads: list[str], rows: list[list[str]]) -> str:
-    """Columns set to the right under their heads."""
+    """Return a text table with columns aligned to the right."""
     wide = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
     lines = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, wide, strict=True)) for row in [heads, *rows]]
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _html_table(caption: str, heads: list[str], rows: list[list[str]]) -> str:
-    """A table as notebooks show it."""
-    from html import escape
-
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{body}</table>"
-
-
-def _frame(records: list[dict[str, object]]) -> Any:
-    """Records as a pandas data frame."""
-    from ..tables.outputs import table_like
-
-    names = list(records[0]) if records else []
-    return table_like("pandas", {name: [record[name] for record in records] for name in names})
-
-
 def sizes(most: int) -> Iterator[int]:
-    """Numbers of hidden states worth trying: all small ones, then in steps of about a quarter."""
+    """Return the numbers of hidden states to try: all small ones, then in steps of about a quarter."""
     size = 1
     while size <= most:
         yield size
@@ -249,7 +270,7 @@ def select(
     patient: bool = True,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Selection:
-    """Try one size after the other; if `patient` only until the criterion has not improved for a while.
+    """Try one size after the other; if `patient`, only until the criterion has not improved several times in a row.
 
     The one in which it was stopped has not learnt as much as the others, and counts only where there is no other.
     """

@@ -13,6 +13,7 @@ from . import arcs
 from .charts import convergence, explanation, selection
 from .drawing import draw_network
 from .profiles import prototypes
+from .residuals import residuals
 from .style import save, styled
 from .tables import confusion, missingness
 
@@ -32,6 +33,7 @@ __all__ = [
     "missingness",
     "network",
     "prototypes",
+    "residuals",
     "save",
     "selection",
 ]

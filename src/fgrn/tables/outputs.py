@@ -89,6 +89,12 @@ def table_like(kind: str, columns: Mapping[str, Any]) -> Data:
     return dict(columns)
 
 
+def frame_of_records(records: Sequence[Mapping[str, Any]]) -> Data:
+    """Return records, mappings with the same keys, as a pandas data frame with a row for each."""
+    names = list(records[0]) if records else []
+    return table_like("pandas", {name: [record[name] for record in records] for name in names})
+
+
 def _column_like(column: Any, values: Sequence[Any]) -> Any:
     """Return new values for a column as the same kind of container and, where they fit, of the same type."""
     values = [value.item() if isinstance(value, np.generic) else value for value in values]

@@ -1,0 +1,112 @@
+"""Latent class analysis: time of bootstraps, coverage of confidence intervals.
+
+python -m benchmarks.latent_classes            # all
+python -m benchmarks.latent_classes coverage   # one of: bootstrap, coverage, imputation
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+import fgrn
+from fgrn.statistics.alignment import in_order_of
+from fgrn.statistics.latent_classes import LatentClasses
+
+
+def truth(classes: int, items: int, seed: int = 0) -> LatentClasses:
+    """A model with classes that can be told apart."""
+    rng = np.random.default_rng(seed)
+    prior = np.arange(classes + 2, 2, -1) / np.arange(classes + 2, 2, -1).sum()
+    yes = rng.choice([0.15, 0.3, 0.7, 0.85], size=(items, classes))
+    tables = tuple(np.stack([1 - one, one], axis=1) for one in yes)
+    return LatentClasses(tuple(f"q{i}" for i in range(items)), ((0, 1),) * items, prior, tables)
+
+
+def drawn(model: LatentClasses, rows: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """A table drawn from a model with yes-or-no items."""
+    classes = rng.choice(model.n_classes, rows, p=model.prior)
+    return {
+        name: (rng.random(rows) < table[classes, 1]).astype(int)
+        for name, table in zip(model.names, model.tables, strict=True)
+    }
+
+
+def bootstrap(replicates: int = 500) -> None:
+    """500 fits of 2,000 rows x 10 items x 4 classes with 5 starts each."""
+    table = drawn(truth(4, 10), 2000, np.random.default_rng(1))
+    model = fgrn.LatentClassModel(4, n_init=5, random_state=0).fit(table)
+    for kind in ("non-parametric", "parametric"):
+        begun, clock = time.process_time(), time.perf_counter()
+        model.bootstrap(n_bootstrap=replicates, kind=kind)
+        spent = time.process_time() - begun
+        print(f"{replicates} {kind} replicates: {spent:.1f} s of CPU time, {time.perf_counter() - clock:.1f} s")
+
+
+def coverage(replications: int = 1000) -> None:
+    """How often 95 % intervals hold the truth."""
+    real, rng = truth(3, 8), np.random.default_rng(2)
+    whole = np.concatenate([real.prior, real.cells.ravel()])
+    held = {kind: np.zeros(len(whole)) for kind in ("observed", "robust")}
+    for number in range(replications):
+        table = drawn(real, 1000, rng)
+        model = fgrn.LatentClassModel(3, smoothing=0.0, random_state=number).fit(table)
+        mine = in_order_of(model._estimates(), real)
+        place = [int(np.flatnonzero(model.weights_ == size)[0]) for size in mine.prior]
+        model.relabel(place)
+        for kind, found in held.items():
+            errors = model.standard_errors(kind=kind)
+            found += (errors.low <= whole) & (whole <= errors.high)
+    for kind, found in held.items():
+        share = found / replications
+        print(
+            f"coverage of 95 % intervals, {kind}: mean {share.mean():.3f}, from {share.min():.3f} to {share.max():.3f}"
+        )
+
+
+def imputation(replications: int = 500) -> None:
+    """How often 95 % intervals of a share and a slope, pooled over 20 completed tables, hold the truth."""
+    real = truth(3, 6)
+    joint = real.cells.T @ (real.cells * real.prior[:, None])  # of pairs of levels
+    first, second = joint[1, 1], joint[3, 3]
+    slope = (joint[1, 3] - first * second) / (second * (1 - second))
+    for kind in ("completely at random", "at random"):
+        rng, held, whole = np.random.default_rng(3), np.zeros(2), np.zeros(2)
+        for number in range(replications):
+            table = {name: column.astype(float) for name, column in drawn(real, 500, rng).items()}
+            chance = 0.3 if kind == "completely at random" else np.where(table["q5"] == 1, 0.45, 0.15)
+            for name in ("q0", "q1", "q2"):
+                table[name][rng.random(500) < chance] = np.nan
+            imputer = fgrn.LatentImputer(3, smoothing=0.01, n_init=4, random_state=number).fit(table)
+            results = [_analysed(one["q0"], one["q1"]) for one in imputer.draws(table, m=20)]
+            pooled = fgrn.pool([one for one, _ in results], [one for _, one in results], df=498)
+            held += (pooled.low <= [first, slope]) & ([first, slope] <= pooled.high)
+            whole += pooled.missing_information
+        shares = ", ".join(
+            f"{name} {share:.3f}" for name, share in zip(("share", "slope"), held / replications, strict=True)
+        )
+        print(
+            f"coverage of pooled 95 % intervals, missing {kind}: {shares}; missing information {whole / replications}"
+        )
+
+
+def _analysed(y: np.ndarray, x: np.ndarray) -> tuple[list[float], list[float]]:
+    """The share of y and its slope on x, with their variances."""
+    y, x = np.asarray(y, dtype=float), np.asarray(x, dtype=float)
+    around = x - x.mean()
+    slope = float(around @ y / (around @ around))
+    rest = y - y.mean() - slope * around
+    variance = float(rest @ rest / (len(y) - 2) / (around @ around))
+    return [float(y.mean()), slope], [float(y.var(ddof=1) / len(y)), variance]
+
+
+PARTS: dict[str, Callable[[], None]] = {"bootstrap": bootstrap, "coverage": coverage, "imputation": imputation}
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    for part in sys.argv[1:] or PARTS:
+        PARTS[part]()

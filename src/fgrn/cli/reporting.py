@@ -1,0 +1,63 @@
+"""The command `report`: the numbers of a latent class analysis, with standard errors and tests of fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..core.exceptions import FgrnError
+from ..core.whole_file import reason_of, write_whole
+from . import common, model_rows
+from .wording import say
+
+
+@click.command(epilog="\b\nExamples\n  fgrn report types.fgrn\n  fgrn report types.fgrn people.csv --html report.html")
+@click.argument("model")
+@click.argument("data", required=False)
+@click.option("--weights", metavar="COLUMN", help="The column of DATA that holds the weight of each row.")
+@click.option("--residuals", is_flag=True, help="Also show the residuals of each pair of items; needs DATA.")
+@click.option("--html", metavar="FILE", help="Write the report as an HTML page, too.")
+@common.reading
+@common.json_option
+def report(
+    model: str, data: str | None, weights: str | None, residuals: bool, html: str | None, as_json: bool, **options: Any
+) -> None:
+    """Report a latent class analysis: class sizes, item-response probabilities, standard errors, criteria, fit.
+
+    MODEL is a file written by `fgrn fit` without a target. The report is that of the rows it was learnt from, which the
+    file holds; for a large table it does not, and DATA, the table, is needed.
+    """
+    if html is not None:
+        common.check_place(html, "a page, such as report.html", "--html")
+        common.check_other(html, {"DATA": data, "MODEL": model}, "--html")
+    estimator: Any = common.estimator(model)
+    if not hasattr(estimator, "report"):
+        raise FgrnError(f"{model!r} is a {type(estimator).__name__}, of which there is no report; clusters have one.")
+    table, weight = None, None
+    if data is not None:
+        table, weight = common.weighted(common.read_for(estimator, data, **options), weights)
+        table = model_rows.matching(estimator, table)
+    elif residuals:
+        raise click.UsageError("--residuals needs DATA, the table: fgrn report MODEL DATA --residuals.")
+    found = estimator.report(table, weight)
+    pairs = estimator.bivariate_residuals(table, weight) if residuals else None
+    if html is not None:
+        _write_page(html, found._repr_html_() + ("" if pairs is None else pairs._repr_html_()))
+        common.confirm(html)
+    if as_json:
+        common.as_json(found.as_dict() | ({} if pairs is None else {"residuals": pairs.as_dicts()}))
+        return
+    say(str(found))
+    if pairs is not None:
+        say(f"\nBivariate residuals\n{pairs}")
+
+
+def _write_page(place: str, body: str) -> None:
+    """Write a page with these tables."""
+    text = f'<!doctype html>\n<meta charset="utf-8">\n<title>Latent class analysis</title>\n{body}\n'
+    try:
+        write_whole(Path(place), text.encode())
+    except OSError as error:
+        raise FgrnError(f"{place!r} cannot be written: {reason_of(error)}.") from error

@@ -1,0 +1,236 @@
+"""What is asked of a latent class model after it was fitted: report, errors, fit, tests.
+
+The rows it was fitted on are kept as codes, so that nothing has to be given again; of a table that is too large for
+that, or of a model from a file, the table is given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+from sklearn.utils.validation import check_is_fitted
+
+from ..core.exceptions import LearningError
+from ..graph.relabelled import with_states_ordered
+from ..statistics.alignment import SolutionComparison, class_order
+from ..statistics.bootstrap import Bootstrap, BootstrapTest, bootstrap, bootstrap_test
+from ..statistics.fit import BivariateResiduals, GoodnessOfFit, bivariate_residuals, goodness_of_fit
+from ..statistics.latent_classes import LatentClasses, Patterns
+from ..statistics.report import LatentClassReport, latent_class_report
+from ..statistics.standard_errors import Design, StandardErrors, standard_errors
+from ..statistics.vuong import VuongTest, vuong_test
+from ..tables import frames
+from ..tables.encoded import EncodedTable, Evidence
+from ._kept_rows import KeptRows
+
+MOST_SAVED_WORK = 4e9
+"""Multiplications of a report that is made for the model file: about a second."""
+
+
+class ClassAnalysis(KeptRows):
+    """The statistics of a latent class model."""
+
+    _saved_report: LatentClassReport | None = None
+
+    def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
+        super()._fit_table(kind, table, batch)
+        self._saved_report = None
+        return self
+
+    def _step(self, table: Evidence) -> Self:
+        self._saved_report = None
+        return super()._step(table)
+
+    def report(self, X: Any = None, sample_weight: Any = None) -> LatentClassReport:
+        """All that is usually reported of a latent class analysis, with warnings: print it, or show it in a notebook.
+
+        Class sizes, item-response probabilities with standard errors, log-likelihood, criteria, entropy, average
+        posterior probabilities, tests of fit, how many starts found the best likelihood. `frames` has all of it as data
+        frames.
+
+        Args:
+            X: the table it was fitted on; not needed right after `fit`, or of a model file that has a report.
+            sample_weight: one weight per row of X.
+        """
+        check_is_fitted(self)
+        if X is None and self._kept is None and self._saved_report is not None:
+            return self._saved_report
+        model, rows = self._analysed(X, sample_weight)
+        return latent_class_report(model, rows, self.history_, self.network_.free_parameters)
+
+    def standard_errors(
+        self,
+        X: Any = None,
+        sample_weight: Any = None,
+        *,
+        kind: str = "observed",
+        level: float = 0.95,
+        weights: str = "frequency",
+        clusters: Any = None,
+        strata: Any = None,
+    ) -> StandardErrors:
+        """Standard errors and confidence intervals of class sizes and item-response probabilities.
+
+        From second derivatives of the log-likelihood (with those of the smoothing), which are computed exactly. An
+        estimate on the boundary (probability 0) has no standard error, and says so.
+
+        Args:
+            X: the table it was fitted on; not needed right after `fit`.
+            sample_weight: one weight per row of X.
+            kind: "observed" information, "robust" (sandwich), or "outer" (squared scores).
+            level: of the confidence intervals.
+            weights: "frequency" if a row of weight 2 is two equal rows; "sampling" if the weight says how many people
+                the row stands for: the errors are then robust.
+            clusters: the cluster of each row of X, if rows were drawn in clusters: the errors are robust.
+            strata: the stratum of each row of X.
+        """
+        if weights not in ("frequency", "sampling"):
+            raise LearningError(
+                f"must be 'frequency' or 'sampling'. Got {weights!r} instead.", setting="weights", value=weights
+            )
+        grouped = clusters is not None or strata is not None
+        if grouped and X is None:
+            raise LearningError(
+                "Clusters and strata are of the rows of a table: give it, and its weights, as X and sample_weight."
+            )
+        model, rows = self._analysed(X, sample_weight, merge=not grouped)
+        sampling = weights == "sampling"
+        kind = "robust" if grouped or sampling else kind
+        return standard_errors(model, rows, kind, level, sampling, Design.of(len(rows.codes), clusters, strata))
+
+    def goodness_of_fit(self, X: Any = None, sample_weight: Any = None) -> GoodnessOfFit:
+        """Tests of fit to the table of all patterns of answers: likelihood ratio, Pearson, Cressie-Read.
+
+        Rows with missing values are compared with rows that have the same items observed, which is stated.
+
+        Args:
+            X: the table it was fitted on; not needed right after `fit`.
+            sample_weight: one weight per row of X.
+        """
+        return goodness_of_fit(*self._analysed(X, sample_weight), self.network_.free_parameters)
+
+    def bivariate_residuals(self, X: Any = None, sample_weight: Any = None) -> BivariateResiduals:
+        """How far each pair of items is associated beyond what the classes explain; `plots.residuals` draws it.
+
+        Args:
+            X: the table it was fitted on; not needed right after `fit`.
+            sample_weight: one weight per row of X.
+        """
+        return bivariate_residuals(*self._analysed(X, sample_weight))
+
+    def bootstrap(
+        self,
+        X: Any = None,
+        sample_weight: Any = None,
+        *,
+        n_bootstrap: int = 200,
+        kind: str = "non-parametric",
+        n_init: int | None = None,
+        level: float = 0.95,
+    ) -> Bootstrap:
+        """Standard errors and percentile intervals from tables that are drawn anew, with classes in the same order.
+
+        Args:
+            X: the table it was fitted on; not needed right after `fit`.
+            sample_weight: one weight per row of X.
+            n_bootstrap: how many tables are drawn.
+            kind: "non-parametric", from the rows with replacement; or "parametric", from the model.
+            n_init: starts for each, the first from the estimate; those of the model unless given.
+            level: of the intervals.
+        """
+        model, rows = self._analysed(X, sample_weight)
+        return bootstrap(model, rows, self._refit(n_init), n_bootstrap, kind, level, self._seed())
+
+    def bootstrap_lrt(
+        self,
+        X: Any = None,
+        sample_weight: Any = None,
+        *,
+        n_bootstrap: int = 100,
+        n_init: int | None = None,
+        sizes: Any = None,
+    ) -> BootstrapTest:
+        """Test by a parametric bootstrap of the likelihood ratio whether one class more is better.
+
+        Args:
+            X: the table it was fitted on; not needed right after `fit`.
+            sample_weight: one weight per row of X.
+            n_bootstrap: how many tables are drawn from the model with fewer classes.
+            n_init: starts for each fit; those of the model unless given.
+            sizes: numbers of classes to test against one more, in this order, until one is not significantly worse;
+                that of this model alone unless given.
+        """
+        _, rows = self._analysed(X, sample_weight)
+        tried = [self.n_hidden_] if sizes is None else list(sizes)
+        return bootstrap_test(rows, self._refit(n_init), tried, n_bootstrap, self._seed())
+
+    def vuong_lrt(self, X: Any = None, sample_weight: Any = None, *, n_init: int | None = None) -> VuongTest:
+        """Test of Vuong, Lo, Mendell and Rubin whether one class more is better; `bootstrap_lrt` is more reliable.
+
+        Args:
+            X: the table it was fitted on; not needed right after `fit`.
+            sample_weight: one weight per row of X.
+            n_init: starts of the fit with one class more; those of the model unless given.
+        """
+        model, rows = self._analysed(X, sample_weight)
+        more = self._refit(n_init)(rows, model.n_classes + 1, self._seed())
+        extra = self._network(model.n_classes + 1).free_parameters - self.network_.free_parameters
+        return vuong_test(model, more, rows, extra)
+
+    def relabel(self, by: Any = "size") -> Self:
+        """Put the classes in another order, the same in all that is asked afterwards.
+
+        Args:
+            by: "size", the largest first; a pair (column, level), the class that has the level most often first; or a
+                list of the present numbers of the classes in their new order.
+        """
+        model = self._estimates()
+        order = class_order(model, by)
+        self.network_ = with_states_ordered(self.network_, order)
+        place = {int(old): new for new, old in enumerate(order)}
+        lost = {
+            name: tuple(sorted(place[row] for row in some)) if name in model.names else some
+            for name, some in self.history_.not_estimated.items()
+        }
+        self.history_ = replace(self.history_, not_estimated=lost)
+        self._saved_report = None
+        return self
+
+    def agreement(self, other: ClassAnalysis, X: Any = None, sample_weight: Any = None) -> SolutionComparison:
+        """How this solution and another one assign rows to classes: matching, agreement table, adjusted Rand index.
+
+        Args:
+            other: another model of the same columns.
+            X: the table to assign; the one this model was fitted on unless given.
+            sample_weight: one weight per row of X.
+        """
+        model, rows = self._analysed(X, sample_weight)
+        theirs = other._estimates()
+        if theirs.names != model.names or theirs.levels != model.levels:
+            raise LearningError("Two solutions are compared that have the same columns with the same levels.")
+        first, second = (one.posterior(rows.codes)[0].argmax(axis=1) for one in (model, theirs))
+        return SolutionComparison.of(first, second, rows.weights, (model.n_classes, theirs.n_classes))
+
+    def _analysed(self, X: Any, sample_weight: Any, merge: bool = True) -> tuple[LatentClasses, Patterns]:
+        """The estimates, and the rows they are judged on."""
+        model = self._estimates()
+        if X is not None:
+            data = self._coded(X)
+            rows = self._encoded(data, self._weights(sample_weight, frames.row_count(data)))
+        elif self._kept is not None:
+            rows = self._kept
+        else:
+            raise LearningError(
+                "The rows that this model was fitted on are not kept with it: they were too many, came in batches, or "
+                "the model is from a file.",
+                remedies="give the table as X",
+            )
+        return model, Patterns.of(rows, model.names, merge)
+
+    def _report_to_save(self) -> LatentClassReport | None:
+        """The report that goes into the model file; None if it would take long, or the rows are not there."""
+        if self._kept is None:
+            return self._saved_report
+        work = self._kept.rows * float(self.network_.free_parameters) ** 2
+        return self.report() if work <= MOST_SAVED_WORK else None

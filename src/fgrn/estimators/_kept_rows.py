@@ -1,0 +1,112 @@
+"""Models with one hidden variable that keep the rows they were fitted on, as codes: to be judged, or fitted again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..core import settings
+from ..core.exceptions import LearningError, Remedy
+from ..statistics.bootstrap import Refit, drawn_from_rows
+from ..statistics.imputation import MissingValues, drawn_values
+from ..statistics.latent_classes import LatentClasses, Patterns
+from ..tables import frames, outputs
+from ..tables.encoded import EncodedTable, Evidence
+from ._state_count import Choosing
+from ._tables import array_like, is_array
+
+MOST_KEPT_CELLS = 2**24
+"""Cells of a table that are kept with the model, a byte each."""
+
+REFIT_TOLERANCE = 1e-7
+"""Gain per row below which a fit to drawn rows has converged: far less than what differs between draws."""
+
+
+class KeptRows(Choosing):
+    """A model with one hidden variable that keeps the rows it was fitted on, if they are not too many."""
+
+    _kept: Evidence | None = None
+
+    def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
+        super()._fit_table(kind, table, batch)
+        small = isinstance(table, Evidence) and table.in_memory and table.codes.size <= MOST_KEPT_CELLS
+        self._kept = table if small and isinstance(table, Evidence) and not batch else None
+        return self
+
+    def _step(self, table: Evidence) -> Self:
+        self._kept = None  # a batch is not all rows
+        return super()._step(table)
+
+    def draws(self, X: Any, m: int = 20, *, uncertainty: bool = True) -> list[Any]:
+        """Complete a table m times, each missing value drawn as it is uncertain (multiple imputation).
+
+        Analyse each of the tables, and put the results together with `fgrn.pool`. A missing number becomes one that was
+        observed in the bin that was drawn.
+
+        Args:
+            X: the table, of any kind; the tables are of the same kind.
+            m: how many tables.
+            uncertainty: whether the parameters are uncertain, too: the model is then fitted, for each table, to rows
+                drawn with replacement from those that it was fitted on, or from X if they are not kept with the model.
+        """
+        settings.whole("m", m, 1, LearningError)
+        plain = frames.columns(X) if isinstance(X, dict) else {}
+        columns, data, _ = self._completable(plain or X)
+        model = self._estimates()
+        codes = np.stack([data[name].codes for name in model.names], axis=1).astype(np.int32)
+        rows = self._rows_of_uncertainty(data) if uncertainty else None
+        generator, refit = np.random.default_rng(self._seed()), self._refit(1)
+        missing = [
+            MissingValues.of(item, self.schema_[name], codes[:, item], frames.as_list(columns[name]))
+            for item, name in enumerate(model.names)
+        ]
+        found = []
+        for _ in range(m):
+            drawn = model
+            if rows is not None:
+                seed = int(generator.integers(2**31 - 1))
+                drawn = refit(drawn_from_rows(rows, generator), model.n_classes, seed)
+            full = drawn_values(drawn, codes, generator)
+            filled = {one.name: one.filled(full[:, one.item], generator) for one in missing if one.rows}
+            wanted = array_like(X, filled, self._names()) if is_array(X) else None
+            found.append(outputs.with_columns_replaced(X, plain, filled) if wanted is None else wanted)
+        return found
+
+    def _rows_of_uncertainty(self, data: Any) -> Patterns:
+        """The rows that parameters are estimated from again."""
+        if self._kept is not None:
+            return Patterns.of(self._kept, self._estimates().names)
+        rows = Patterns.of(self._encoded(data, None), self._estimates().names)
+        if rows.rows < self.n_rows_ / 2:
+            raise LearningError(
+                f"The model was fitted on {self.n_rows_:,} rows, which are not kept with it, and {rows.rows:,} are too "
+                "few to tell how uncertain it is.",
+                remedies=("give the table that it was fitted on", Remedy("draw from the estimate", uncertainty=False)),
+            )
+        return rows
+
+    def _refit(self, n_init: int | None) -> Refit:
+        """A function that fits so many classes to other rows; with the same number it starts from the estimate, too."""
+        options = self._options() | {"checkpoint": None, "watch": None, "starts": n_init or self.n_init}
+        options["tolerance"] = max(self.tol, REFIT_TOLERANCE)
+        own = self._estimates()
+
+        def refit(rows: Patterns, size: int, seed: int) -> LatentClasses:
+            net = self.network_.copy() if size == own.n_classes else self._network(size)
+            net.learn(Evidence.of_codes(own.names, rows.codes, rows.weights), **(options | {"seed": seed}))
+            tables = tuple(net.table(name) for name in own.names)
+            return replace(own, prior=net.prior(self._hidden_name()), tables=tables)
+
+        return refit
+
+    def _estimates(self) -> LatentClasses:
+        """The estimates as arrays."""
+        check_is_fitted(self)
+        states = self.schema_.states
+        prior = self.network_.prior(self._hidden_name())
+        tables = tuple(self.network_.table(name) for name in states)
+        levels = tuple(map(tuple, states.values()))
+        return LatentClasses(tuple(states), levels, prior, tables, float(self.smoothing), bool(self.learn_prior))

@@ -1,0 +1,94 @@
+"""The report of a latent class analysis in a model file: its numbers, checked when they are read.
+
+The estimates themselves are those of the network in the file, and what follows from others is computed again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..flow.em import History
+from ..learning.criteria import Fit
+from ..statistics.fit import GoodnessOfFit, statistics_of
+from ..statistics.latent_classes import LatentClasses
+from ..statistics.report import Assignment, LatentClassReport, report_of
+from ..statistics.standard_errors import StandardErrors
+from .container import Refused, short_repr, value_of
+
+WHAT = "its report"
+MOST_CELLS = 10**300
+"""More cells of a table than this are no number any more."""
+
+
+def report_record(report: LatentClassReport) -> dict[str, Any]:
+    """Return a report as JSON values; a standard error that does not exist is None."""
+    errors, fit = report.errors, report.assignment.fit
+    return {
+        "rows": report.n_rows,
+        "weight": fit.weight,
+        "log_likelihood": fit.log_likelihood,
+        "entropy": fit.entropy,
+        "sizes": report.assignment.sizes.tolist(),
+        "modal": report.assignment.modal.tolist(),
+        "average": report.assignment.average.ravel().tolist(),
+        "errors": [value if np.isfinite(value) else None for value in errors.errors.tolist()],
+        "low": errors.low.tolist(),
+        "high": errors.high.tolist(),
+        "boundary": np.flatnonzero(errors.boundary).tolist(),
+        "free": errors.n_free,
+        "rank": errors.rank,
+        "concave": errors.concave,
+        "fit": [one.value for one in report.fit.statistics],
+        "cells": report.fit.cells,
+        "tables": report.fit.tables,
+    }
+
+
+def restore_report(
+    record: dict[str, Any], model: LatentClasses, history: History, parameters: int
+) -> LatentClassReport:
+    """Return the report of a model from its record; `Refused` if it does not fit the model."""
+    classes, count = model.n_classes, model.n_classes * (1 + model.cells.shape[1])
+
+    def number(name: str) -> float:
+        value = record.get(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < np.inf:
+            raise Refused(f"{WHAT} has {short_repr(value)} as its {name}.")
+        return float(value)
+
+    def whole(name: str) -> int:
+        value = value_of(int, record, name, WHAT)
+        if isinstance(value, bool) or not 0 <= value < MOST_CELLS:
+            raise Refused(f"{WHAT} has {short_repr(value)} as its {name}.")
+        return value
+
+    def numbers(name: str, length: int, missing: float | None = None) -> np.ndarray:
+        values = value_of(list, record, name, WHAT)
+        values = [missing if one is None else one for one in values]
+        if len(values) != length or not all(type(one) in (int, float) and one == one for one in values):
+            raise Refused(f"{WHAT} does not have {length:,} numbers as its {name}.")
+        return np.array(values, dtype=np.float64)
+
+    boundary = np.zeros(count, dtype=bool)
+    places = value_of(list, record, "boundary", WHAT)
+    if not all(type(one) is int and 0 <= one < count for one in places):
+        raise Refused(f"{WHAT} has estimates on the boundary that the model does not have.")
+    boundary[places] = True
+    found = numbers("errors", count, np.inf)
+    sizes, weight = numbers("sizes", classes), number("weight")
+    if not weight > 0 or min(sizes.min(), number("entropy"), found.min()) < 0:
+        raise Refused(f"{WHAT} has negative numbers.")
+    errors = StandardErrors(
+        "observed", 0.95, model, np.concatenate([model.prior, model.cells.ravel()]), found, numbers("low", count),
+        numbers("high", count), boundary, np.isfinite(found), whole("free"), whole("rank"),
+        value_of(bool, record, "concave", WHAT), np.zeros((0, 0)),
+    )  # fmt: skip
+    fit = Fit(number("log_likelihood"), weight, number("entropy"), sizes * weight)
+    average = numbers("average", classes**2).reshape(classes, classes)
+    assignment = Assignment(sizes, numbers("modal", classes), average, fit)
+    cells, tables = whole("cells"), whole("tables")
+    df = cells - tables - parameters
+    judged = GoodnessOfFit(statistics_of(numbers("fit", 3).tolist(), df), df, cells, tables, weight, parameters)
+    return report_of(model, whole("rows"), parameters, assignment, errors, judged, history)

@@ -1,0 +1,22 @@
+"""The states of a hidden variable in another order: the same model with other numbers for its classes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from .network import Network
+
+
+def with_states_ordered(net: Network, order: np.ndarray) -> Network:
+    """Return a copy of a network with one hidden variable over all others, whose state k is what `order[k]` was."""
+    new = net.copy()
+    layout, before = net._spec.layout, net._parameters
+    values = before.values.copy()
+    for number in range(len(layout.table_names)):
+        layout.table(values, number)[...] = layout.table(before.values, number)[order]
+    for number in range(len(layout.prior_names)):
+        layout.prior(values, number)[...] = layout.prior(before.values, number)[order]
+    new._parameters = replace(before, values=values)
+    return new

@@ -1,0 +1,128 @@
+"""Which class of one solution is which of another: classes have no order of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.exceptions import LearningError, unknown_name
+from ..core.printing import html_table, text_table
+from ..tables.outputs import frame_of_records
+from .latent_classes import LatentClasses
+
+
+def in_order_of(model: LatentClasses, to: LatentClasses) -> LatentClasses:
+    """The model with its classes in the order in which their profiles are nearest to those of another model.
+
+    The sum of squared differences of item-response probabilities is minimised over all orders (Kuhn 1955).
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    apart = ((to.cells[:, None, :] - model.cells[None, :, :]) ** 2).sum(axis=2)
+    return model.ordered(linear_sum_assignment(apart)[1])
+
+
+def class_order(model: LatentClasses, by: Any) -> np.ndarray:
+    """The present numbers of the classes in a new order.
+
+    Args:
+        model: the classes.
+        by: "size", the largest first; (item, level), where the level is most frequent first; or the order itself.
+    """
+    if isinstance(by, str) and by == "size":
+        return np.argsort(-model.prior, kind="stable")
+    given = list(by) if isinstance(by, (list, tuple, np.ndarray, range)) else []
+    if len(given) == 2 and isinstance(given[0], str):
+        if given[0] not in model.names:
+            raise unknown_name("column", given[0], model.names)
+        item = model.names.index(given[0])
+        if given[1] not in model.levels[item]:
+            raise unknown_name("level", given[1], model.levels[item])
+        return np.argsort(-model.tables[item][:, model.levels[item].index(given[1])], kind="stable")
+    if sorted(map(str, given)) == sorted(str(k) for k in range(model.n_classes)):
+        return np.array([int(k) for k in given])
+    raise LearningError(
+        f"must be 'size', a pair (column, level), or the numbers 0 to {model.n_classes - 1} in order. Got {by!r}.",
+        setting="by",
+        value=by,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SolutionComparison:
+    """How two assignments of the same rows to classes agree.
+
+    Attributes:
+        table: (classes of the first, classes of the second), the weight of the rows in both.
+        matching: for each class of the first the class of the second that it is matched with, so that as many rows as
+            possible agree; None where the second has fewer classes.
+        agreement: the share of rows in matched classes.
+        adjusted_rand: 1 if the two are the same but for the order, about 0 if they have nothing to do with each other
+            (Hubert and Arabie 1985).
+    """
+
+    table: np.ndarray
+    matching: tuple[int | None, ...]
+    agreement: float
+    adjusted_rand: float
+
+    @classmethod
+    def of(
+        cls, first: np.ndarray, second: np.ndarray, weights: np.ndarray, shape: tuple[int, int]
+    ) -> SolutionComparison:
+        """From the class of each row in both solutions, and its weight."""
+        from scipy.optimize import linear_sum_assignment
+
+        table = np.zeros(shape)
+        np.add.at(table, (first, second), weights)
+        one, other = linear_sum_assignment(-table)
+        matched = dict(zip(one.tolist(), other.tolist(), strict=True))
+        total = table.sum()
+        return cls(
+            table,
+            tuple(matched.get(k) for k in range(shape[0])),
+            float(table[one, other].sum() / total),
+            _adjusted_rand(table),
+        )
+
+    def to_frame(self) -> Any:
+        """The agreement table as a pandas data frame, a row for each class of the first solution."""
+        return frame_of_records(
+            [
+                {"class": k} | {f"other {m}": float(value) for m, value in enumerate(row)}
+                for k, row in enumerate(self.table)
+            ]
+        )
+
+    def _rows(self) -> tuple[list[str], list[list[str]]]:
+        heads = ["", *(f"other {m}" for m in range(self.table.shape[1])), "matched with"]
+        rows = [
+            [f"class {k}", *(f"{value:,.0f}" for value in row), "-" if match is None else f"other {match}"]
+            for k, (row, match) in enumerate(zip(self.table, self.matching, strict=True))
+        ]
+        return heads, rows
+
+    @property
+    def _told(self) -> str:
+        return f"agreement {self.agreement:.1%}, adjusted Rand index {self.adjusted_rand:.4f}"
+
+    def __str__(self) -> str:
+        return f"{text_table(*self._rows())}\n{self._told}"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Two solutions: {self._told}", *self._rows())
+
+
+def _adjusted_rand(table: np.ndarray) -> float:
+    """The Rand index of a table of agreement, with what is expected by chance taken out."""
+
+    def pairs(counts: np.ndarray) -> float:
+        return float((counts * (counts - 1)).sum() / 2)
+
+    both, rows, columns = pairs(table), pairs(table.sum(axis=1)), pairs(table.sum(axis=0))
+    total = pairs(np.array([table.sum()]))
+    chance = rows * columns / total if total > 0 else 0.0
+    most = (rows + columns) / 2
+    return 1.0 if most - chance == 0 else float((both - chance) / (most - chance))

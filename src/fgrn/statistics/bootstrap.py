@@ -1,0 +1,266 @@
+"""Bootstrap of latent class models: estimates again from drawn rows, and the likelihood-ratio test of k against k + 1.
+
+    parametric       rows are drawn from the model; values are missing where they were in the table
+    non-parametric   rows are drawn from the table with replacement (Efron 1979)
+
+Drawn rows are merged to patterns with weights before they are fitted. Classes of every replicate are put in the order
+of the estimate before anything is computed of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..core import settings
+from ..core.exceptions import LearningError
+from ..core.printing import html_table, text_table
+from ..queries.sampling import draw_states
+from ..tables.frames import UNKNOWN
+from ..tables.outputs import frame_of_records
+from .alignment import in_order_of
+from .latent_classes import LatentClasses, Patterns, distinct_rows
+from .standard_errors import StandardErrors
+
+Refit = Callable[[Patterns, int, int], LatentClasses]
+"""Fits a model to rows: (rows, number of classes, seed) -> estimates."""
+
+BOOTSTRAPS = ("parametric", "non-parametric")
+
+SIGNIFICANT = 0.05
+"""The p-value below which k + 1 classes are better than k in the sequential procedure."""
+
+
+def drawn_from_model(model: LatentClasses, rows: Patterns, generator: np.random.Generator) -> Patterns:
+    """As many rows as there were, drawn from a model, with the missing values of the rows."""
+    which = _drawn_rows(rows, generator)
+    count = len(which)
+    classes = draw_states(model.prior[None], np.zeros(count, dtype=np.intp), generator)
+    codes = np.empty((count, len(model.names)), dtype=rows.codes.dtype)
+    for item, table in enumerate(model.tables):
+        codes[:, item] = draw_states(table, classes, generator)
+    codes[rows.codes[which] == UNKNOWN] = UNKNOWN
+    distinct, number = distinct_rows(codes)
+    weights = np.bincount(number, minlength=len(distinct)).astype(np.float64)
+    return Patterns(distinct, weights, weights, count)
+
+
+def drawn_from_rows(rows: Patterns, generator: np.random.Generator) -> Patterns:
+    """As many rows as there were, drawn from them with replacement."""
+    count = _count(rows)
+    weights = generator.multinomial(count, rows.weights / rows.weight).astype(np.float64)
+    kept = np.flatnonzero(weights)
+    return Patterns(rows.codes[kept], weights[kept], weights[kept], count)
+
+
+def _count(rows: Patterns) -> int:
+    return max(1, round(rows.weight))
+
+
+def _drawn_rows(rows: Patterns, generator: np.random.Generator) -> np.ndarray:
+    """The pattern of each row whose missing values are used: the rows themselves if weights are whole numbers."""
+    whole = np.round(rows.weights)
+    if np.array_equal(whole, rows.weights):
+        return np.repeat(np.arange(len(whole)), whole.astype(np.intp))
+    return generator.choice(len(whole), _count(rows), p=rows.weights / rows.weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """Estimates from drawn rows, with classes in the order of the estimate.
+
+    Attributes:
+        kind: "parametric" or "non-parametric".
+        level: of the intervals.
+        estimates: (C,) the estimate itself, in the order of `StandardErrors.estimates`.
+        replicates: (replicates, C) the estimates from drawn rows.
+        errors: (C,) the standard deviation of the replicates.
+        low: (C,) lower limits of percentile intervals, and `high` the upper ones.
+    """
+
+    kind: str
+    level: float
+    model: LatentClasses
+    replicates: np.ndarray
+
+    @property
+    def estimates(self) -> np.ndarray:
+        """The estimate itself: class sizes, then item-response probabilities class by class."""
+        return _flat(self.model)
+
+    @cached_property
+    def errors(self) -> np.ndarray:
+        """The standard deviation of the replicates."""
+        found: np.ndarray = self.replicates.std(axis=0, ddof=1)
+        return found
+
+    @cached_property
+    def low(self) -> np.ndarray:
+        """The lower limits of percentile intervals."""
+        found: np.ndarray = np.quantile(self.replicates, (1 - self.level) / 2, axis=0)
+        return found
+
+    @cached_property
+    def high(self) -> np.ndarray:
+        """The upper limits of percentile intervals."""
+        found: np.ndarray = np.quantile(self.replicates, (1 + self.level) / 2, axis=0)
+        return found
+
+    @property
+    def _as_errors(self) -> StandardErrors:
+        """The same in the form of standard errors from the information."""
+        plain = np.zeros(len(self.estimates), dtype=bool)
+        return StandardErrors(
+            f"{self.kind} bootstrap", self.level, self.model, self.estimates, self.errors, self.low, self.high, plain,
+            ~plain, 0, 0, True, np.zeros((0, 0)),
+        )  # fmt: skip
+
+    def to_frame(self) -> Any:
+        """Estimates, standard errors and intervals as a pandas data frame."""
+        return self._as_errors.to_frame().drop(columns=["boundary", "identified"])
+
+    def __str__(self) -> str:
+        heads, rows = self._as_errors._rows()
+        told = f"{self.kind} bootstrap, {len(self.replicates):,} replicates; {self.level:.0%} percentile intervals"
+        return f"{text_table(heads[:-1], [row[:-1] for row in rows], left=2)}\n{told}"
+
+    def _repr_html_(self) -> str:
+        heads, rows = self._as_errors._rows()
+        return html_table(f"{self.kind} bootstrap", heads[:-1], [row[:-1] for row in rows])
+
+
+def bootstrap(
+    model: LatentClasses,
+    rows: Patterns,
+    refit: Refit,
+    replicates: int,
+    kind: str = "non-parametric",
+    level: float = 0.95,
+    seed: int = 0,
+) -> Bootstrap:
+    """Estimate a model again from so many drawn tables."""
+    settings.choice("kind", kind, BOOTSTRAPS, LearningError)
+    settings.whole("n_bootstrap", replicates, 2, LearningError)
+    generator = np.random.default_rng(seed)
+    found = np.empty((replicates, len(_flat(model))))
+    for number in range(replicates):
+        parametric = kind == "parametric"
+        drawn = drawn_from_model(model, rows, generator) if parametric else drawn_from_rows(rows, generator)
+        found[number] = _flat(in_order_of(refit(drawn, model.n_classes, _seed(generator)), model))
+    return Bootstrap(kind, float(level), model, found)
+
+
+def _flat(model: LatentClasses) -> np.ndarray:
+    return np.concatenate([model.prior, model.cells.ravel()])
+
+
+def _seed(generator: np.random.Generator) -> int:
+    return int(generator.integers(2**31 - 1))
+
+
+@dataclass(frozen=True)
+class LikelihoodRatio:
+    """k classes against k + 1: twice the difference of the log-likelihoods, and its bootstrap p-value.
+
+    p is (1 + replicates with at least this ratio) / (1 + replicates) (Davison and Hinkley 1997).
+    """
+
+    classes: int
+    more: int
+    log_likelihood: float
+    log_likelihood_more: float
+    ratio: float
+    mean_ratio: float
+    """Of the replicates, in which k classes are right."""
+    p: float
+
+
+@dataclass(frozen=True)
+class BootstrapTest:
+    """Bootstrap likelihood-ratio tests of k against k + 1 classes (McLachlan 1987), the smallest k first.
+
+    Attributes:
+        tests: a `LikelihoodRatio` for each k.
+        replicates: tables that were drawn for each.
+        ratios: for each test the ratios of the replicates.
+    """
+
+    tests: tuple[LikelihoodRatio, ...]
+    replicates: int
+    ratios: tuple[tuple[float, ...], ...]
+
+    @property
+    def p(self) -> float:
+        """The p-value of the last test."""
+        return self.tests[-1].p
+
+    @property
+    def ratio(self) -> float:
+        """The likelihood ratio of the last test."""
+        return self.tests[-1].ratio
+
+    @property
+    def chosen(self) -> int:
+        """The number of classes: the first that is not significantly worse than one more; else the largest tried."""
+        return next((one.classes for one in self.tests if one.p >= SIGNIFICANT), self.tests[-1].more)
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """One mapping for each test."""
+        return [asdict(one) for one in self.tests]
+
+    def to_frame(self) -> Any:
+        """The tests as a pandas data frame."""
+        return frame_of_records(self.as_dicts())
+
+    def _rows(self) -> tuple[list[str], list[list[str]]]:
+        heads = ["classes", "log-likelihood", "one more", "ratio", "mean of replicates", "p"]
+        rows = [
+            [
+                f"{one.classes} against {one.more}", f"{one.log_likelihood:,.2f}", f"{one.log_likelihood_more:,.2f}",
+                f"{one.ratio:.2f}", f"{one.mean_ratio:.2f}", f"{one.p:.4f}",
+            ]
+            for one in self.tests
+        ]  # fmt: skip
+        return heads, rows
+
+    def __str__(self) -> str:
+        told = f"bootstrap likelihood-ratio test, {self.replicates:,} replicates; chosen: {self.chosen}"
+        return f"{text_table(*self._rows())}\n{told}"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Bootstrap likelihood-ratio test, {self.replicates:,} replicates", *self._rows())
+
+
+def likelihood(model: LatentClasses, rows: Patterns) -> float:
+    """The log-likelihood of some rows."""
+    return float(rows.weights @ model.posterior(rows.codes)[1])
+
+
+def bootstrap_test(rows: Patterns, refit: Refit, sizes: Sequence[int], replicates: int, seed: int = 0) -> BootstrapTest:
+    """Test each number of classes against one more, until one is not significantly worse.
+
+    The null model is fitted to the rows, tables are drawn from it, and both models are fitted to each of them.
+    """
+    settings.whole("n_bootstrap", replicates, 1, LearningError)
+    generator = np.random.default_rng(seed)
+    tests, ratios = [], []
+    for size in sizes:
+        settings.whole("sizes", size, 1, LearningError)
+        fewer, more = (refit(rows, number, _seed(generator)) for number in (size, size + 1))
+        low, high = likelihood(fewer, rows), likelihood(more, rows)
+        found = []
+        for _ in range(replicates):
+            drawn = drawn_from_model(fewer, rows, generator)
+            both = [likelihood(refit(drawn, number, _seed(generator)), drawn) for number in (size, size + 1)]
+            found.append(max(0.0, 2 * (both[1] - both[0])))
+        ratio = max(0.0, 2 * (high - low))
+        p = (1 + sum(one >= ratio for one in found)) / (1 + replicates)
+        tests.append(LikelihoodRatio(size, size + 1, low, high, ratio, float(np.mean(found)), p))
+        ratios.append(tuple(found))
+        if p >= SIGNIFICANT:
+            break
+    return BootstrapTest(tuple(tests), replicates, tuple(ratios))

@@ -1,0 +1,223 @@
+"""How a latent class model fits the table: tests of the whole table, and residuals of pairs of items.
+
+Rows with n_c observed and E_c expected rows in cell c, a pattern of answers:
+
+    likelihood ratio   G2 = 2 sum n log(n / E)
+    Pearson            X2 = sum (n - E)^2 / E
+    Cressie-Read       9/5 sum n ((n / E)^(2/3) - 1)            (Cressie and Read 1984)
+
+with a chi-square distribution of (cells - 1 - parameters) degrees of freedom if the model holds and E is not small.
+Missing values: the rows with the same items observed are a table of their own, and the statistics and the cells are
+added over these tables. The test is then of the model and of values missing completely at random together
+(Little and Rubin 2002).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..core.exceptions import counted
+from ..core.printing import html_table, text_table
+from ..tables.frames import UNKNOWN
+from ..tables.outputs import frame_of_records
+from .latent_classes import LatentClasses, Patterns
+
+FEW_ROWS_PER_CELL = 5.0
+"""Rows for each cell below which the chi-square distribution is a poor approximation."""
+
+
+@dataclass(frozen=True)
+class FitStatistic:
+    """One statistic of fit: its name, value, degrees of freedom, and p-value; None where there is no test."""
+
+    name: str
+    value: float
+    df: int
+    p: float | None
+
+
+@dataclass(frozen=True)
+class GoodnessOfFit:
+    """Statistics of fit of a latent class model to the table of all patterns of answers.
+
+    Attributes:
+        statistics: likelihood ratio, Pearson and Cressie-Read.
+        df: degrees of freedom, cells - tables - parameters.
+        cells: how many patterns of answers there can be, over all tables.
+        tables: sets of items that are observed together, 1 if no value is missing.
+        rows: the total weight of the rows.
+        parameters: free parameters of the model.
+    """
+
+    statistics: tuple[FitStatistic, ...]
+    df: int
+    cells: int
+    tables: int
+    rows: float
+    parameters: int
+
+    def __getitem__(self, name: str) -> FitStatistic:
+        """A statistic by its name: "G2", "X2" or "CR"."""
+        return {"G2": self.statistics[0], "X2": self.statistics[1], "CR": self.statistics[2]}[name]
+
+    @property
+    def sparse(self) -> bool:
+        """Whether there are fewer than five rows for a cell, so that p-values are rough."""
+        return self.rows < FEW_ROWS_PER_CELL * self.cells
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know of these numbers, in sentences."""
+        found = []
+        if self.df <= 0:
+            found.append(
+                f"there are {counted(self.parameters, 'parameter')} for {self.cells - self.tables:,} independent "
+                "cells: the fit cannot be tested"
+            )
+        elif self.sparse:
+            found.append(
+                f"{self.rows:,.0f} rows for {self.cells:,} cells: the chi-square distribution is a poor approximation; "
+                "bootstrap the statistic instead"
+            )
+        if self.tables > 1:
+            found.append(
+                f"values are missing: {self.tables:,} tables, one for each set of observed items; the test is also of "
+                "values missing completely at random"
+            )
+        return found
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """One mapping for each statistic."""
+        return [asdict(one) for one in self.statistics]
+
+    def to_frame(self) -> Any:
+        """The statistics as a pandas data frame; p is 1 where there is nothing to test."""
+        return frame_of_records([one | {"p": 1.0 if one["p"] is None else one["p"]} for one in self.as_dicts()])
+
+    def _rows(self) -> tuple[list[str], list[list[str]]]:
+        rows = [
+            [one.name, f"{one.value:,.4f}", f"{one.df:,}", "-" if one.p is None else f"{one.p:.4f}"]
+            for one in self.statistics
+        ]
+        return ["statistic", "value", "df", "p"], rows
+
+    def __str__(self) -> str:
+        return "\n".join([text_table(*self._rows()), *self.notes])
+
+    def _repr_html_(self) -> str:
+        return html_table("; ".join(["Fit", *self.notes]), *self._rows())
+
+
+def goodness_of_fit(model: LatentClasses, rows: Patterns, parameters: int) -> GoodnessOfFit:
+    """The fit of a model with so many free parameters to some rows."""
+    known = rows.codes != UNKNOWN
+    sets, number = np.unique(known, axis=0, return_inverse=True)
+    number = number.reshape(-1)
+    totals = np.bincount(number, rows.weights, minlength=len(sets))
+    shares = np.concatenate([model.posterior(rows.codes[block])[1] for block in rows.blocks(model.cells.shape[1])])
+    counted_rows = rows.weights > 0
+    observed = rows.weights[counted_rows]
+    ratio = np.exp(np.log(observed) - np.log(totals[number][counted_rows]) - shares[counted_rows])
+    sizes = np.array(model.sizes, dtype=object)
+    tables = [int(np.prod(sizes[one])) if one.any() else 1 for one in sets]
+    cells, several = sum(tables), len(tables)
+    df = cells - several - parameters
+    values = [
+        2 * float(observed @ np.log(ratio)),
+        float(observed @ (ratio - 1)),
+        9 / 5 * float(observed @ (ratio ** (2 / 3) - 1)),
+    ]
+    return GoodnessOfFit(statistics_of(values, df), df, cells, several, rows.weight, parameters)
+
+
+def statistics_of(values: Sequence[float], df: int) -> tuple[FitStatistic, ...]:
+    """The statistics with these values, in the order likelihood ratio, Pearson, Cressie-Read, and their p-values."""
+    from scipy.stats import chi2
+
+    names = ("likelihood ratio G2", "Pearson X2", "Cressie-Read")
+    positive = [max(value, 0.0) for value in values]  # but for rounding
+    return tuple(
+        FitStatistic(name, value, df, float(chi2.sf(value, df)) if df > 0 else None)
+        for name, value in zip(names, positive, strict=True)
+    )
+
+
+@dataclass(frozen=True)
+class PairResidual:
+    """How far two items are associated beyond what the classes explain.
+
+    first, second   the items
+    residual        Pearson's X2 of their two-way table against the model, divided by its degrees of freedom
+    df              (levels of the first - 1) * (levels of the second - 1)
+    rows            the weight of the rows that have both
+    """
+
+    first: str
+    second: str
+    residual: float
+    df: int
+    rows: float
+
+
+@dataclass(frozen=True)
+class BivariateResiduals:
+    """Residual association of every pair of items (Vermunt and Magidson 2005); much more than 1, 3.84 say, is too much.
+
+    Attributes:
+        names: the items.
+        pairs: a `PairResidual` for each pair, the largest first.
+    """
+
+    names: tuple[str, ...]
+    pairs: tuple[PairResidual, ...]
+
+    @cached_property
+    def matrix(self) -> np.ndarray:
+        """(items, items): the residuals, symmetric, with zeros on the diagonal; as a heat map takes them."""
+        place = {name: number for number, name in enumerate(self.names)}
+        out = np.zeros((len(self.names), len(self.names)))
+        for one in self.pairs:
+            out[place[one.first], place[one.second]] = out[place[one.second], place[one.first]] = one.residual
+        return out
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """One mapping for each pair."""
+        return [asdict(one) for one in self.pairs]
+
+    def to_frame(self) -> Any:
+        """The pairs as a pandas data frame, the largest residual first."""
+        return frame_of_records(self.as_dicts())
+
+    def _rows(self) -> tuple[list[str], list[list[str]]]:
+        rows = [[one.first, one.second, f"{one.residual:.3f}", f"{one.df}", f"{one.rows:,.0f}"] for one in self.pairs]
+        return ["item", "item", "residual", "df", "rows"], rows
+
+    def __str__(self) -> str:
+        return text_table(*self._rows(), left=2)
+
+    def _repr_html_(self) -> str:
+        return html_table("Bivariate residuals", *self._rows())
+
+
+def bivariate_residuals(model: LatentClasses, rows: Patterns) -> BivariateResiduals:
+    """The residuals of all pairs of items on some rows; of each pair those rows that have both."""
+    levels = model.indicators(rows.codes)
+    observed = levels.T @ (levels * rows.weights[:, None])
+    expected = model.cells.T @ (model.cells * model.prior[:, None])
+    found = []
+    ends = model.starts + np.array(model.sizes, dtype=np.intp)
+    for a, first in enumerate(model.names):
+        for b in range(a + 1, len(model.names)):
+            one = slice(model.starts[a], ends[a]), slice(model.starts[b], ends[b])
+            table, total = observed[one], float(observed[one].sum())
+            mean = total * expected[one]
+            terms = np.divide((table - mean) ** 2, mean, out=np.zeros_like(mean), where=mean > 0)
+            df = (model.sizes[a] - 1) * (model.sizes[b] - 1)
+            found.append(PairResidual(first, model.names[b], float(terms.sum()) / max(df, 1), df, total))
+    found.sort(key=lambda one: -one.residual)
+    return BivariateResiduals(model.names, tuple(found))

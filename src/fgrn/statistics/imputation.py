@@ -1,0 +1,71 @@
+"""Multiple imputation: several completed tables that differ as much as the missing values are uncertain (Rubin 1987).
+
+For each table the model is fitted anew to rows drawn with replacement, so that its parameters vary as they are
+uncertain (approximate Bayesian bootstrap); then the class of every row is drawn given its known values, and every
+missing value given the class, so that values of one row go together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..queries.sampling import draw_states
+from ..tables.columns import Column
+from ..tables.frames import UNKNOWN
+from .latent_classes import LatentClasses
+
+
+def drawn_values(model: LatentClasses, codes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """The codes of rows with every missing value drawn, (rows, J)."""
+    posterior, _ = model.posterior(codes)
+    classes = draw_states(posterior, np.arange(len(codes)), generator)
+    out = codes.copy()
+    for item, table in enumerate(model.tables):
+        gone = np.flatnonzero(codes[:, item] == UNKNOWN)
+        out[gone, item] = draw_states(table, classes[gone], generator)
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class MissingValues:
+    """The missing values of one column, and what their drawn levels become.
+
+    item    the number of the column
+    rows    where values are missing; a level that was not seen in training is not
+    values  the column as it is
+    donors  of a column of numbers: the values observed in each bin; a drawn bin becomes one of them
+    """
+
+    item: int
+    column: Column
+    rows: tuple[int, ...]
+    values: list[Any]
+    donors: Mapping[int, list[Any]]
+
+    @classmethod
+    def of(cls, item: int, column: Column, codes: np.ndarray, values: list[Any]) -> MissingValues:
+        """Those of a column, given its codes and its values."""
+        gone = tuple(row for row in np.flatnonzero(codes == UNKNOWN).tolist() if column.is_missing(values[row]))
+        donors = {
+            code: [values[row] for row in np.flatnonzero(codes == code).tolist()] or [float(column.centers[code])]
+            for code in range(len(column.levels) if column.centers and gone else 0)
+        }
+        return cls(item, column, gone, values, donors)
+
+    @property
+    def name(self) -> str:
+        """Of the column."""
+        return self.column.name
+
+    def filled(self, codes: np.ndarray, generator: np.random.Generator) -> list[Any]:
+        """The column with the drawn levels of all rows where values are missing."""
+        out = list(self.values)
+        for row in self.rows:
+            code = int(codes[row])
+            some = self.donors.get(code)
+            out[row] = self.column.levels[code] if some is None else some[int(generator.integers(len(some)))]
+        return out

@@ -1,0 +1,221 @@
+"""Scores and information matrix of a latent class model, exactly, from every row.
+
+The tables are written in unconstrained parameters, logits phi: theta_l = exp(phi_l) / sum of exp(phi) in each row of a
+table, and the same for the prior. With p_ik the membership of row i in class k and s_ik the gradient of log P(y_i, k),
+
+    score         s_i = sum_k p_ik s_ik
+    Hessian of row i:  sum_k p_ik (H_ik + s_ik s_ik') - s_i s_i'
+
+(Louis 1982), where H_ik, of the complete data, is minus the covariance matrix of a multinomial for every table row that
+the observed items of row i meet. The information is minus the sum over rows; smoothing, which was maximised together
+with the likelihood, adds its own second derivatives. No derivative is approximated.
+
+Cells on the boundary (probability 0) are held fixed; the largest other cell of a table row is the reference, whose
+logit is 0. Rows are taken in blocks, and everything is a matrix product.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .latent_classes import LatentClasses, Patterns
+
+LEAST_COUNT = 0.1
+"""Expected rows in a cell, beyond those of smoothing, below which its probability is on the boundary."""
+
+SINGULAR = 1e-9
+"""Smallest eigenvalue of the information matrix, scaled to a unit diagonal, that is not zero but for rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """All probabilities of a model in one row: the prior, then the table rows of class 0, of class 1, ...
+
+    probability   (C,)
+    line          (C,): the number of the distribution that each belongs to; 0 is the prior
+    boundary      (C,): which are on the boundary, and held fixed
+    free          (F,): the cells whose logit is a parameter: not fixed, and not the reference of their distribution
+    within        (C,): the probability among those of its distribution that are not fixed; 0 if it is fixed itself
+    """
+
+    probability: np.ndarray
+    line: np.ndarray
+    boundary: np.ndarray
+    free: np.ndarray
+    within: np.ndarray
+
+    @classmethod
+    def of(cls, model: LatentClasses, counts: np.ndarray, prior_counts: np.ndarray) -> Estimates:
+        """Those of a model, in which so many rows are expected: (K, M) for the levels, (K,) for the classes."""
+        classes = model.n_classes
+        probability = np.concatenate([model.prior, model.cells.ravel()])
+        items = np.repeat(np.arange(len(model.names)), model.sizes)
+        lines = 1 + np.arange(classes)[:, None] * len(model.names) + items
+        line = np.concatenate([np.zeros(classes, dtype=np.intp), lines.ravel()])
+        empty = prior_counts < LEAST_COUNT
+        fixed = (counts < LEAST_COUNT) | empty[:, None]
+        boundary = np.concatenate([empty, fixed.ravel()])
+        total = np.bincount(line, probability * ~boundary)
+        within = np.divide(probability * ~boundary, total[line], out=np.zeros(len(line)), where=total[line] > 0)
+        is_free = ~boundary
+        order = np.lexsort((within, line))
+        is_free[order[np.append(line[order][1:] != line[order][:-1], True)]] = False  # the largest of each line
+        if not model.learns_prior:
+            is_free[:classes] = False
+        return cls(probability, line, boundary, np.flatnonzero(is_free), within)
+
+    def jacobian(self) -> np.ndarray:
+        """(C, F): the derivative of each probability by each free logit."""
+        free, line = self.free, self.line
+        same = line[:, None] == line[free][None, :]
+        moved = (np.arange(len(line))[:, None] == free[None, :]) - self.within[free][None, :]
+        moving = np.where(self.boundary, 0.0, self.probability)
+        return np.where(same, moving[:, None] * moved, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """What rows say of the free parameters.
+
+    cells         all probabilities of the model
+    information   (F, F): minus the second derivatives of the log-likelihood, with those of the smoothing
+    outer         (F, F): the sum of weight * score * score'
+    scores        (patterns, F): the gradient of the log-likelihood of each pattern
+    """
+
+    cells: Estimates
+    information: np.ndarray
+    outer: np.ndarray
+    scores: np.ndarray
+
+
+def expected_counts(model: LatentClasses, rows: Patterns) -> tuple[np.ndarray, np.ndarray]:
+    """How many rows are expected in each class at each level, (K, M), and in each class, (K,)."""
+    counts = np.zeros_like(model.cells)
+    sizes = np.zeros(model.n_classes)
+    for block in rows.blocks(model.cells.shape[1]):
+        posterior, _ = model.posterior(rows.codes[block])
+        weighted = posterior * rows.weights[block, None]
+        counts += weighted.T @ model.indicators(rows.codes[block])
+        sizes += weighted.sum(axis=0)
+    return counts, sizes
+
+
+def information(model: LatentClasses, rows: Patterns) -> Information:
+    """The scores and the information matrix of a model on some rows."""
+    counts, sizes = expected_counts(model, rows)
+    cells = Estimates.of(model, counts, sizes)
+    kinds = _Kinds.of(model, cells)
+    free = len(cells.free)
+    scores = np.empty((len(rows.codes), free))
+    second, outer = np.zeros((free, free)), np.zeros((free, free))
+    for block in rows.blocks(free + model.cells.size):
+        some, added = _scores_of(model, cells, kinds, rows.codes[block], rows.weights[block])
+        scores[block] = some
+        outer += some.T @ (some * rows.weights[block, None])
+        second += added
+    curved = _curvature(model, cells, counts, sizes)
+    return Information(cells, curved + outer - second, outer, scores)
+
+
+@dataclass(frozen=True, eq=False)
+class _Kinds:
+    """Where the free parameters stand: those of the prior, and of each class those of its tables.
+
+    prior   classes whose logit is free
+    columns of each class: the columns among the M levels whose logit is free
+    places  of each class: where those are among the free parameters
+    """
+
+    prior: np.ndarray
+    columns: tuple[np.ndarray, ...]
+    places: tuple[slice, ...]
+
+    @classmethod
+    def of(cls, model: LatentClasses, cells: Estimates) -> _Kinds:
+        classes, width = model.cells.shape
+        owner = np.where(cells.free < classes, -1, (cells.free - classes) // max(width, 1))
+        columns, places = [], []
+        for k in range(classes):
+            mine = np.flatnonzero(owner == k)
+            columns.append((cells.free[mine] - classes) % max(width, 1))
+            places.append(slice(mine[0], mine[-1] + 1) if len(mine) else slice(0, 0))
+        return cls(cells.free[owner < 0], tuple(columns), tuple(places))
+
+
+def _scores_of(
+    model: LatentClasses, cells: Estimates, kinds: _Kinds, codes: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The scores of some rows, (rows, F), and the sum over rows and classes of weight * p_ik s_ik s_ik', (F, F)."""
+    classes = model.n_classes
+    posterior, _ = model.posterior(codes)
+    levels = model.indicators(codes)
+    scores = np.zeros((len(codes), len(cells.free)))
+    second = np.zeros((len(cells.free), len(cells.free)))
+    within = cells.within[classes:].reshape(classes, -1)
+    moving = ~cells.boundary[classes:].reshape(classes, -1)
+    n_prior = len(kinds.prior)
+    share = cells.within[:classes]
+    unfixed = ~cells.boundary[:classes]
+    for k in range(classes):
+        weighted = weights * posterior[:, k]
+        ahead = (kinds.prior == k) - share[kinds.prior] * unfixed[k]
+        scores[:, :n_prior] += posterior[:, k, None] * ahead
+        second[:n_prior, :n_prior] += weighted.sum() * np.outer(ahead, ahead)
+        columns, place = kinds.columns[k], kinds.places[k]
+        if not len(columns):
+            continue
+        told = levels * moving[k]
+        known = np.repeat(np.add.reduceat(told, model.starts, axis=1), model.sizes, axis=1)
+        gradient = (told - known * within[k])[:, columns]
+        scores[:, place] = gradient * posterior[:, k, None]
+        pulled = gradient * weighted[:, None]
+        second[place, place] += gradient.T @ pulled
+        crossed = np.outer(ahead, pulled.sum(axis=0))
+        second[:n_prior, place] += crossed
+        second[place, :n_prior] += crossed.T
+    return scores, second
+
+
+def _curvature(model: LatentClasses, cells: Estimates, counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Minus the sum over rows of the Hessian of the complete data and of the smoothing, (F, F): multinomial blocks."""
+    moving = ~cells.boundary
+    known = np.bincount(cells.line, np.concatenate([sizes, counts.ravel()]) * moving)
+    smoothed = np.bincount(cells.line, moving * model.smoothing)
+    smoothed[0] = 0.0  # the prior is as counted
+    free, within = cells.free, cells.within
+    same = cells.line[free][:, None] == cells.line[free][None, :]
+    spread = np.diag(within[free]) - np.where(same, np.outer(within[free], within[free]), 0.0)
+    total: np.ndarray = (known + smoothed)[cells.line[free]][:, None] * spread
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class Inverse:
+    """The inverse of an information matrix on the directions that it determines.
+
+    matrix       (F, F): the inverse; the pseudo-inverse if some directions are not determined
+    rank         how many directions are determined
+    undetermined (F, F - rank): the directions that are not, orthonormal
+    concave      whether the log-likelihood falls in every determined direction, as it does around a maximum
+    """
+
+    matrix: np.ndarray
+    rank: int
+    undetermined: np.ndarray
+    concave: bool
+
+    @classmethod
+    def of(cls, information: np.ndarray) -> Inverse:
+        """That of a symmetric matrix, after scaling it to a unit diagonal."""
+        size = np.sqrt(np.maximum(np.diag(information), 0.0))
+        scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
+        values, vectors = np.linalg.eigh(information * np.outer(scale, scale))
+        limit = SINGULAR * max(1, len(values))
+        kept = values > limit
+        inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
+        lost = vectors[:, ~kept] * np.where(scale > 0, scale, 1.0)[:, None]
+        basis = np.linalg.qr(lost)[0] if lost.shape[1] else lost
+        return cls(inverse * np.outer(scale, scale), int(kept.sum()), basis, bool((values > -limit).all()))

@@ -1,0 +1,172 @@
+"""Results of several completed tables as one: the rules of Rubin (1987), and of Barnard and Rubin (1999) for the df.
+
+With m tables, estimates q_i and their variances u_i:
+
+    estimate   mean of q_i
+    variance   W + (1 + 1/m) B        W: mean of u_i (within), B: variance of the q_i (between)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.exceptions import LearningError
+from ..core.printing import html_table, text_table
+from ..tables.outputs import frame_of_records
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """Estimates from several completed tables, pooled.
+
+    Attributes:
+        names: of the estimates.
+        estimates: (p,) the means over the tables.
+        errors: (p,) standard errors, which hold the uncertainty of the missing values.
+        within: (p,) the mean of the variances, as if nothing had been missing.
+        between: (p,) the variance of the estimates between the tables.
+        df: (p,) degrees of freedom of the t distribution.
+        low: (p,) lower limits of the confidence intervals, and `high` the upper ones.
+        p_values: (p,) of the hypothesis that the estimate is 0.
+        missing_information: (p,) the fraction of information that is missing.
+        tables: how many tables there were.
+        level: of the confidence intervals.
+    """
+
+    names: tuple[str, ...]
+    estimates: np.ndarray
+    errors: np.ndarray
+    within: np.ndarray
+    between: np.ndarray
+    df: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    p_values: np.ndarray
+    missing_information: np.ndarray
+    tables: int
+    level: float
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """One mapping for each estimate."""
+        columns = {
+            "estimate": self.estimates, "standard_error": self.errors, "low": self.low, "high": self.high,
+            "df": self.df, "p": self.p_values, "missing_information": self.missing_information,
+        }  # fmt: skip
+        return [
+            {"name": name} | {key: float(values[place]) for key, values in columns.items()}
+            for place, name in enumerate(self.names)
+        ]
+
+    def to_frame(self) -> Any:
+        """The pooled estimates as a pandas data frame."""
+        return frame_of_records(self.as_dicts())
+
+    def _rows(self) -> tuple[list[str], list[list[str]]]:
+        heads = ["", "estimate", "s.e.", "low", "high", "df", "p", "missing information"]
+        rows = [
+            [
+                one["name"], *(f"{one[key]:.4f}" for key in ("estimate", "standard_error", "low", "high")),
+                f"{one['df']:,.1f}", f"{one['p']:.4f}", f"{one['missing_information']:.1%}",
+            ]
+            for one in self.as_dicts()
+        ]  # fmt: skip
+        return heads, rows
+
+    def __str__(self) -> str:
+        return f"{text_table(*self._rows())}\npooled over {self.tables} tables; {self.level:.0%} confidence intervals"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Pooled over {self.tables} tables", *self._rows())
+
+
+def pool(estimates: Any, variances: Any = None, *, df: float | None = None, level: float = 0.95) -> Pooled:
+    """Pool the results of several completed tables by the rules of Rubin.
+
+    Args:
+        estimates: for each table a number, or a sequence or mapping of numbers; or the fitted results of statsmodels,
+            which have `params` and `bse`.
+        variances: the squared standard errors, in the same form; not needed where `estimates` are fitted results.
+        df: degrees of freedom that the analysis of a complete table has, such as rows minus coefficients; for small
+            tables. None for many.
+        level: of the confidence intervals.
+    """
+    from scipy.stats import t
+
+    if not 0 < level < 1:
+        raise LearningError("must be between 0 and 1, such as 0.95.", setting="level", value=level)
+    given = list(estimates)
+    if variances is None:
+        if not all(hasattr(one, "params") and hasattr(one, "bse") for one in given):
+            raise LearningError(
+                "Variances are needed beside the estimates, one for each.",
+                remedies="give them as the second argument, the squares of the standard errors",
+            )
+        results, given = given, [one.params for one in given]
+        variances = [_numbers("standard errors", one.bse)[1] ** 2 for one in results]
+    names, values = _stacked("estimates", given)
+    _, squares = _stacked("variances", list(variances))
+    if values.shape != squares.shape:
+        raise LearningError(
+            f"There are {values.shape[0]} x {values.shape[1]} estimates and {squares.shape[0]} x {squares.shape[1]} "
+            "variances; one each is wanted."
+        )
+    if len(values) < 2:
+        raise LearningError("At least two completed tables are needed, to see how much they differ.")
+    if (squares < 0).any():
+        raise LearningError("A variance is not negative.", value=float(squares.min()))
+    count = len(values)
+    mean, within, between = values.mean(axis=0), squares.mean(axis=0), values.var(axis=0, ddof=1)
+    extra = (1 + 1 / count) * between
+    total = within + extra
+    share = np.divide(extra, total, out=np.zeros_like(total), where=total > 0)
+    freedom = _degrees(share, count, df)
+    riv = np.divide(extra, within, out=np.zeros_like(total), where=within > 0)
+    missing = np.where(within > 0, (riv + 2 / (freedom + 3)) / (riv + 1), share)
+    missing = np.where(extra > 0, np.minimum(missing, 1.0), 0.0)
+    errors = np.sqrt(total)
+    half = t.ppf((1 + level) / 2, freedom) * errors
+    ratio = np.divide(np.abs(mean), errors, out=np.where(mean == 0, 0.0, np.inf), where=errors > 0)
+    return Pooled(
+        names, mean, errors, within, between, freedom, mean - half, mean + half, 2 * t.sf(ratio, freedom), missing,
+        count, float(level),
+    )  # fmt: skip
+
+
+def _degrees(share: np.ndarray, count: int, complete: float | None) -> np.ndarray:
+    """Degrees of freedom, given the share of the variance that is due to missing values."""
+    most = 1e9  # as good as normal, and no infinity
+    many = (count - 1) / np.maximum(share, 1e-12) ** 2
+    if complete is None:
+        few: np.ndarray = np.minimum(many, most)
+        return few
+    if not complete > 0:
+        raise LearningError("must be positive.", setting="df", value=complete)
+    observed = (complete + 1) / (complete + 3) * complete * (1 - share)
+    both: np.ndarray = np.minimum(1 / (1 / many + 1 / np.maximum(observed, 1e-12)), most)
+    return both
+
+
+def _stacked(what: str, given: Sequence[Any]) -> tuple[tuple[str, ...], np.ndarray]:
+    """The numbers of all tables, (tables, p), and their names."""
+    parts = [_numbers(what, one) for one in given]
+    if not parts or any(names != parts[0][0] or len(one) != len(parts[0][1]) for names, one in parts):
+        raise LearningError(f"The {what} of all tables have the same names and the same number.")
+    return parts[0][0], np.array([one for _, one in parts])
+
+
+def _numbers(what: str, given: Any) -> tuple[tuple[str, ...], np.ndarray]:
+    """A number, or some by name or in order, as an array, and what they are called."""
+    names = given.keys() if isinstance(given, Mapping) else getattr(given, "index", None)
+    values = list(given.values()) if isinstance(given, Mapping) else given
+    try:
+        array = np.atleast_1d(np.asarray(values, dtype=np.float64)).ravel()
+    except (TypeError, ValueError):
+        raise LearningError(f"The {what} are numbers. Got {given!r}.") from None
+    if not np.isfinite(array).all():
+        raise LearningError(f"The {what} are finite numbers. Got {array[~np.isfinite(array)][0]}.")
+    labels = None if names is None or callable(names) else tuple(map(str, names))
+    return labels or tuple(f"x{place}" for place in range(len(array))), array

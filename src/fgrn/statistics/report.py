@@ -1,0 +1,326 @@
+"""The report of a latent class analysis: sizes, profiles, standard errors, criteria, fit, and warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.exceptions import counted, shortened
+from ..core.printing import html_table, text_table
+from ..flow.em import History
+from ..learning.criteria import Fit, aic, bic, caic, sabic
+from ..tables.outputs import frame_of_records
+from .fit import GoodnessOfFit, goodness_of_fit
+from .latent_classes import LatentClasses, Patterns
+from .standard_errors import StandardErrors, standard_errors
+
+SAME_MAXIMUM = 1e-3
+"""Log-likelihoods that differ by less, or by a millionth, are of one maximum."""
+
+SMALL_CLASS = 1.0
+"""Rows below which a class is called empty."""
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """How learning ended: whether the tolerance was met, and how many of the starts found the best maximum."""
+
+    converged: bool
+    starts: int
+    found_best: int
+
+    @classmethod
+    def of(cls, history: History) -> Convergence:
+        """From the history of learning; it has no final values if there was one start."""
+        finals = np.asarray(history.starts)
+        if not len(finals):
+            return cls(history.converged, 1, 1)
+        near = max(SAME_MAXIMUM, 1e-6 * abs(float(finals.max())))
+        return cls(history.converged, len(finals), int((finals >= finals.max() - near).sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class Assignment:
+    """How rows are assigned to classes by their likeliest one.
+
+    sizes       (K,): the share of rows, each divided among the classes by its memberships
+    modal       (K,): the share of rows whose likeliest class it is
+    average     (K, K): of the rows assigned to class a, the mean membership in class b; zero if there are none
+    fit         log-likelihood, weight and entropy of the rows
+    """
+
+    sizes: np.ndarray
+    modal: np.ndarray
+    average: np.ndarray
+    fit: Fit
+
+    @classmethod
+    def of(cls, model: LatentClasses, rows: Patterns) -> Assignment:
+        """That of some rows."""
+        classes = model.n_classes
+        sums, modal = np.zeros((classes, classes)), np.zeros(classes)
+        fit = Fit(0.0, 0.0, 0.0, np.zeros(classes))
+        for block in rows.blocks(model.cells.shape[1]):
+            posterior, likelihood = model.posterior(rows.codes[block])
+            weights = rows.weights[block]
+            fit = fit + Fit.of(likelihood, posterior, weights)
+            likeliest = np.eye(classes)[posterior.argmax(axis=1)] * weights[:, None]
+            sums += likeliest.T @ posterior
+            modal += likeliest.sum(axis=0)
+        average = np.divide(sums, modal[:, None], out=np.zeros_like(sums), where=modal[:, None] > 0)
+        return cls(fit.sizes / fit.weight, modal / fit.weight, average, fit)
+
+
+@dataclass(frozen=True, eq=False)
+class LatentClassReport:
+    """All that is usually reported of a latent class analysis. It prints as text and shows as HTML in notebooks.
+
+    Attributes:
+        n_rows: how many rows there were, and `weight` their total weight.
+        n_parameters: free parameters.
+        log_likelihood: of the rows.
+        criteria: "AIC", "BIC", "CAIC", "SABIC" (sample-size-adjusted BIC); smaller is better.
+        relative_entropy: 1 if every row belongs to one class, 0 if nothing is known of it.
+        assignment: class sizes and average memberships.
+        errors: the item-response probabilities with standard errors, a `StandardErrors`.
+        fit: the `GoodnessOfFit`.
+        convergence: how learning ended.
+        warnings: what to be careful about, in sentences.
+        frames: everything as pandas data frames, by name: "summary", "classes", "items", "assignment", "fit",
+            "warnings".
+    """
+
+    n_rows: int
+    weight: float
+    n_parameters: int
+    log_likelihood: float
+    criteria: dict[str, float]
+    relative_entropy: float
+    assignment: Assignment
+    errors: StandardErrors
+    fit: GoodnessOfFit
+    convergence: Convergence
+    warnings: tuple[str, ...]
+
+    @property
+    def df(self) -> int:
+        """Degrees of freedom of the tests of fit."""
+        return self.fit.df
+
+    def summary(self) -> dict[str, float | int | bool]:
+        """The numbers of the whole model by name."""
+        return {
+            "rows": self.n_rows,
+            "weight": self.weight,
+            "classes": len(self.assignment.sizes),
+            "log-likelihood": self.log_likelihood,
+            "parameters": self.n_parameters,
+            "df": self.df,
+            **self.criteria,
+            "relative entropy": self.relative_entropy,
+            "starts": self.convergence.starts,
+            "starts that found the best": self.convergence.found_best,
+            "converged": self.convergence.converged,
+        }
+
+    @property
+    def frames(self) -> dict[str, Any]:
+        """Everything as pandas data frames, by name."""
+        classes = range(len(self.assignment.sizes))
+        sizes = [
+            {"class": k, "estimated": float(self.errors.estimates[k]), "standard_error": float(self.errors.errors[k]),
+             "modal": float(self.assignment.modal[k]), "average_posterior": float(self.assignment.average[k, k])}
+            for k in classes
+        ]  # fmt: skip
+        average = [
+            {"assigned": a} | {f"class {b}": float(self.assignment.average[a, b]) for b in classes} for a in classes
+        ]
+        summary = [{"name": name, "value": float(value)} for name, value in self.summary().items()]
+        return {
+            "summary": frame_of_records(summary),
+            "classes": frame_of_records(sizes),
+            "items": frame_of_records([one for one in self.errors.as_dicts() if one["level"]]),
+            "assignment": frame_of_records(average),
+            "fit": self.fit.to_frame(),
+            "warnings": frame_of_records([{"warning": one} for one in self.warnings] or [{"warning": ""}][:0]),
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as JSON values; a standard error that does not exist is None."""
+
+        def finite(record: dict[str, Any]) -> dict[str, Any]:
+            return {key: None if isinstance(v, float) and not np.isfinite(v) else v for key, v in record.items()}
+
+        estimates = self.errors.as_dicts()
+        classes = len(self.assignment.sizes)
+        sizes = [
+            finite({"estimated": one["estimate"], "standard_error": one["standard_error"], "modal": float(modal)})
+            for one, modal in zip(estimates[:classes], self.assignment.modal, strict=True)
+        ]
+        return {
+            "summary": self.summary(),
+            "classes": sizes,
+            "items": [finite(one) for one in estimates[classes:]],
+            "average_posteriors": self.assignment.average.tolist(),
+            "fit": self.fit.as_dicts(),
+            "warnings": list(self.warnings),
+        }
+
+    def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
+        """The tables of the report: title, headings, rows."""
+        classes = range(len(self.assignment.sizes))
+        heads = [f"class {k}" for k in classes]
+        numbers = self.criteria.items()
+        summary = [
+            ["rows", f"{self.n_rows:,}" + (f" (weight {self.weight:,.2f})" if self.weight != self.n_rows else "")],
+            ["log-likelihood", f"{self.log_likelihood:,.4f}"],
+            ["parameters", f"{self.n_parameters:,}"],
+            ["degrees of freedom", f"{self.df:,}"],
+            *([name, f"{value:,.2f}"] for name, value in numbers),
+            ["relative entropy", f"{self.relative_entropy:.4f}"],
+            ["starts that found the best", f"{self.convergence.found_best} of {self.convergence.starts}"],
+            ["converged", "yes" if self.convergence.converged else "no"],
+        ]
+        errors = self.errors
+        sizes = [
+            ["estimated", *(_with_error(errors, k) for k in classes)],
+            ["modal", *(f"{share:.3f}" for share in self.assignment.modal)],
+            ["average posterior", *(f"{self.assignment.average[k, k]:.3f}" for k in classes)],
+        ]
+        width = errors.model.cells.shape[1]
+        first = [label for label in errors.labels if label[1] == 0 and label[0]]
+        items = [
+            [item, str(level), *(_with_error(errors, len(classes) + k * width + place) for k in classes)]
+            for place, (item, _, level) in enumerate(first)
+        ]
+        return [
+            ("Model", ["", ""], summary),
+            ("Class sizes (standard errors)", ["", *heads], sizes),
+            ("Item-response probabilities (standard errors)", ["item", "level", *heads], items),
+            ("Fit", *self.fit._rows()),
+        ]
+
+    def __str__(self) -> str:
+        parts = [f"Latent class analysis, {counted(len(self.assignment.sizes), 'class', 'classes')}"]
+        for title, heads, rows in self._tables():
+            left = 2 if heads[0] == "item" else 1
+            parts.append(f"{title}\n{text_table(heads if any(heads) else [], rows, left=left, indent=2)}")
+        if self.fit.notes:
+            parts[-1] += "".join(f"\n  {note}" for note in self.fit.notes)
+        if (self.errors.boundary | ~self.errors.identified).any():
+            parts.append("b: on the boundary, no standard error; ?: not identified")
+        if self.warnings:
+            parts.append("Warnings\n" + "\n".join(f"  - {one}" for one in self.warnings))
+        return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        tables = "".join(html_table(title, heads, rows) for title, heads, rows in self._tables())
+        warned = "".join(f"<li>{escape(one)}</li>" for one in (*self.fit.notes, *self.warnings))
+        return f"<div>{tables}{f'<ul>{warned}</ul>' if warned else ''}</div>"
+
+
+def _with_error(errors: StandardErrors, place: int) -> str:
+    """An estimate with its standard error, or a mark where there is none."""
+    if errors.boundary[place]:
+        mark = "b"
+    elif not errors.identified[place]:
+        mark = "?"
+    else:
+        mark = f"{errors.errors[place]:.3f}"
+    return f"{errors.estimates[place]:.3f} ({mark})"
+
+
+def latent_class_report(model: LatentClasses, rows: Patterns, history: History, parameters: int) -> LatentClassReport:
+    """The report of a model with so many free parameters on the rows that it was learnt from."""
+    assignment = Assignment.of(model, rows)
+    errors, fit = standard_errors(model, rows), goodness_of_fit(model, rows, parameters)
+    return report_of(model, rows.rows, parameters, assignment, errors, fit, history)
+
+
+def report_of(
+    model: LatentClasses,
+    rows: int,
+    parameters: int,
+    assignment: Assignment,
+    errors: StandardErrors,
+    fit: GoodnessOfFit,
+    history: History,
+) -> LatentClassReport:
+    """The report that follows from its parts."""
+    likelihood, weight = assignment.fit.log_likelihood, assignment.fit.weight
+    criteria = {
+        "AIC": aic(likelihood, parameters),
+        "BIC": bic(likelihood, parameters, weight),
+        "CAIC": caic(likelihood, parameters, weight),
+        "SABIC": sabic(likelihood, parameters, weight),
+    }
+    convergence = Convergence.of(history)
+    warned = _warnings(model, assignment, errors, fit, convergence)
+    return LatentClassReport(
+        rows, weight, parameters, likelihood, criteria, assignment.fit.relative_entropy, assignment, errors, fit,
+        convergence, tuple(warned),
+    )  # fmt: skip
+
+
+def _warnings(
+    model: LatentClasses,
+    assignment: Assignment,
+    errors: StandardErrors,
+    fit: GoodnessOfFit,
+    convergence: Convergence,
+) -> list[str]:
+    """What to be careful about, in sentences."""
+    found = []
+    several = model.n_classes > 1
+    if not convergence.converged:
+        found.append(
+            "Learning did not converge: standard errors and criteria are not those of a maximum. Allow more epochs."
+        )
+    if several and convergence.starts == 1:
+        found.append(
+            "There was one random start only: nothing tells whether this is the best maximum. Take more starts."
+        )
+    elif several and convergence.found_best == 1:
+        found.append(
+            f"The best likelihood was found by 1 of {convergence.starts} starts: there may be a better one. Take more "
+            "starts."
+        )
+    empty = np.flatnonzero(assignment.sizes * fit.rows < SMALL_CLASS)
+    if len(empty):
+        found.append(f"{_classes(empty)} has less than one row: it is empty, and fewer classes fit as well.")
+    if errors.rank < errors.n_free:
+        found.append(
+            f"The model is not identified: the information matrix has rank {errors.rank:,} for {errors.n_free:,} "
+            "parameters, so that other estimates fit as well. Use fewer classes, or more items or rows."
+        )
+    elif fit.df < 0:
+        found.append(
+            f"There are more parameters ({fit.parameters:,}) than independent cells ({fit.cells - fit.tables:,})."
+        )
+    if not errors.concave:
+        found.append(
+            "The information matrix is not positive: the estimate is not a maximum. Allow more epochs or starts."
+        )
+    inside = errors.boundary.copy()
+    for k in empty:
+        inside[np.array([label[1] == k for label in errors.labels])] = False
+    if inside.any():
+        places = [
+            f"{item or 'class size'}{'' if level is None else f' = {level}'} in class {k}"
+            for (item, k, level), bound in zip(errors.labels, inside, strict=True)
+            if bound
+        ]
+        found.append(
+            f"{counted(int(inside.sum()), 'estimate')} on the boundary (probability 0), where standard errors and Wald "
+            f"intervals are not valid: {shortened(places, 4)}."
+        )
+    return found
+
+
+def _classes(numbers: Sequence[int] | np.ndarray) -> str:
+    return f"Class {', '.join(str(int(k)) for k in numbers)}"

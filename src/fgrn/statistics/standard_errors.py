@@ -1,0 +1,257 @@
+"""Standard errors and confidence intervals of class sizes and item-response probabilities.
+
+    observed   inverse of the observed information (Efron and Hinkley 1978)
+    robust     inverse * (sum of squared scores) * inverse, the sandwich (Huber 1967, White 1982): right also if the
+               model is not; with clusters the scores of a cluster are added before they are squared, and within strata
+               they are taken around their mean (Binder 1983)
+    outer      inverse of the sum of squared scores (Berndt, Hall, Hall and Hausman 1974)
+
+The covariance matrix of the logits becomes that of the probabilities by the delta method. Intervals are symmetric on
+the logit scale, so that they stay between 0 and 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..core import settings
+from ..core.exceptions import LearningError
+from ..core.labels import Label
+from ..core.printing import html_table, text_table
+from ..tables.outputs import frame_of_records
+from .information import Information, Inverse, information
+from .latent_classes import LatentClasses, Patterns
+
+KINDS = ("observed", "robust", "outer")
+
+
+@dataclass(frozen=True, eq=False)
+class StandardErrors:
+    """Standard errors and confidence intervals of all probabilities of a latent class model.
+
+    Attributes:
+        kind: "observed", "robust" or "outer".
+        level: of the confidence intervals, such as 0.95.
+        estimates: (C,) the class sizes, then the item-response probabilities of class 0, of class 1, ...
+        errors: (C,) their standard errors; 0 for an estimate on the boundary, infinite for one that the rows do not
+            determine.
+        low: (C,) lower limits of the confidence intervals.
+        high: (C,) upper limits.
+        boundary: (C,) which estimates are 0, or a class that no row has; intervals from the information are not valid
+            there, and the limits are those of a binomial proportion in as many rows as the class has.
+        identified: (C,) which estimates the rows determine.
+        rank: the rank of the information matrix, of `n_free` parameters that are not on the boundary.
+        concave: whether the estimate is a maximum in every direction.
+    """
+
+    kind: str
+    level: float
+    model: LatentClasses
+    estimates: np.ndarray
+    errors: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    boundary: np.ndarray
+    identified: np.ndarray
+    n_free: int
+    rank: int
+    concave: bool
+    covariance: np.ndarray
+
+    def of_item(self, name: str) -> np.ndarray:
+        """The standard errors of P(level | class) of one item, (classes, levels)."""
+        return self._table(self.errors, name)
+
+    @property
+    def of_sizes(self) -> np.ndarray:
+        """The standard errors of the class sizes, (classes,)."""
+        return self.errors[: self.model.n_classes]
+
+    def _table(self, values: np.ndarray, name: str) -> np.ndarray:
+        settings.choice("name", name, self.model.names)
+        item = self.model.names.index(name)
+        first = self.model.starts[item]
+        cells = values[self.model.n_classes :].reshape(self.model.n_classes, -1)
+        return cells[:, first : first + self.model.sizes[item]]
+
+    @cached_property
+    def labels(self) -> list[tuple[str, int, Label | None]]:
+        """The item ("" for a class size), the class and the level of every estimate."""
+        classes = range(self.model.n_classes)
+        levels = [
+            (name, level) for name, some in zip(self.model.names, self.model.levels, strict=True) for level in some
+        ]
+        return [("", k, None) for k in classes] + [(name, k, level) for k in classes for name, level in levels]
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """One mapping for each estimate."""
+        columns = (self.labels, self.estimates, self.errors, self.low, self.high, self.boundary, self.identified)
+        return [
+            {
+                "item": item or "class size", "class": k, "level": "" if level is None else str(level),
+                "estimate": float(value), "standard_error": float(error), "low": float(low), "high": float(high),
+                "boundary": bool(bound), "identified": bool(known),
+            }
+            for (item, k, level), value, error, low, high, bound, known in zip(*columns, strict=True)
+        ]  # fmt: skip
+
+    def to_frame(self) -> Any:
+        """All estimates as a pandas data frame: item, class, level, estimate, standard error, interval, flags."""
+        return frame_of_records(self.as_dicts())
+
+    def _rows(self) -> tuple[list[str], list[list[str]]]:
+        heads = ["item", "level", "class", "estimate", "s.e.", "low", "high", ""]
+        found = []
+        for one in self.as_dicts():
+            error = "-" if one["boundary"] or not one["identified"] else f"{one['standard_error']:.4f}"
+            note = "boundary" if one["boundary"] else "" if one["identified"] else "not identified"
+            numbers = [f"{one[key]:.4f}" for key in ("low", "high")]
+            found.append(
+                [one["item"], one["level"], str(one["class"]), f"{one['estimate']:.4f}", error, *numbers, note]
+            )
+        return heads, found
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know of these numbers, in sentences."""
+        found = [f"{self.kind} information; {self.level:.0%} confidence intervals on the logit scale"]
+        if self.boundary.any():
+            found.append(
+                "boundary: the estimate is 0 (or the class is empty) and was held fixed; Wald intervals are not valid "
+                "there, and the limits are those of a binomial proportion in as many rows as the class has"
+            )
+        return found
+
+    def __str__(self) -> str:
+        return "\n".join([text_table(*self._rows(), left=2, bars=True), *self.notes])
+
+    def _repr_html_(self) -> str:
+        return html_table("Standard errors: " + "; ".join(self.notes), *self._rows())
+
+
+def standard_errors(
+    model: LatentClasses,
+    rows: Patterns,
+    kind: str = "observed",
+    level: float = 0.95,
+    sampling: bool = False,
+    design: Design | None = None,
+) -> StandardErrors:
+    """The standard errors of a model fitted to some rows.
+
+    Args:
+        model: the estimates.
+        rows: what they were estimated from.
+        kind: "observed", "robust" or "outer".
+        level: of the confidence intervals.
+        sampling: whether weights are sampling weights, which say how many people a row stands for; else a row of weight
+            2 is two equal rows.
+        design: clusters and strata of the rows, which are then not merged; the errors are robust.
+    """
+    settings.choice("kind", kind, KINDS, LearningError)
+    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
+        raise LearningError("must be between 0 and 1, such as 0.95.", setting="level", value=level)
+    found = information(model, rows)
+    inverse = Inverse.of(found.outer if kind == "outer" else found.information)
+    logits = inverse.matrix
+    if kind == "robust":
+        logits = inverse.matrix @ _meat(found, rows, sampling, design) @ inverse.matrix
+    cells = found.cells
+    jacobian = cells.jacobian()
+    covariance = jacobian @ logits @ jacobian.T
+    moved = np.abs(jacobian @ inverse.undetermined).max(axis=1, initial=0.0)
+    identified = moved <= 1e-6 * np.maximum(np.abs(jacobian).max(axis=1, initial=0.0), 1e-300)
+    errors = np.where(identified, np.sqrt(np.maximum(np.diag(covariance), 0.0)), np.inf)
+    low, high = _interval(model, rows, cells.probability, errors, cells.boundary, level)
+    return StandardErrors(
+        kind, float(level), model, cells.probability, errors, low, high, cells.boundary, identified, len(cells.free),
+        inverse.rank, inverse.concave, covariance,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """How rows of a survey were drawn: the number of the cluster of each row, and of its stratum."""
+
+    clusters: np.ndarray
+    strata: np.ndarray
+
+    @classmethod
+    def of(cls, rows: int, clusters: Any, strata: Any) -> Design | None:
+        """From one value for each row; every row is a cluster of its own, and all are one stratum, unless given."""
+        if clusters is None and strata is None:
+            return None
+        numbers = [_numbered("clusters", clusters, rows), _numbered("strata", strata, rows)]
+        first = np.arange(rows) if clusters is None else numbers[0]
+        second = np.zeros(rows, dtype=np.intp) if strata is None else numbers[1]
+        pairs = np.stack([second, first], axis=1)  # clusters may be numbered anew in every stratum
+        distinct, cluster = np.unique(pairs, axis=0, return_inverse=True)
+        alone = np.bincount(distinct[:, 0])
+        if (alone == 1).any():
+            raise LearningError(
+                "A stratum has one cluster only, from which no variance can be estimated.",
+                remedies="join it with another stratum",
+            )
+        return cls(cluster.reshape(-1), second)
+
+    def variance(self, scores: np.ndarray) -> np.ndarray:
+        """The sum of the squares of cluster totals around the mean of their stratum, (F, F)."""
+        clusters = int(self.clusters.max()) + 1
+        totals = np.zeros((clusters, scores.shape[1]))
+        np.add.at(totals, self.clusters, scores)
+        stratum = np.zeros(clusters, dtype=np.intp)
+        stratum[self.clusters] = self.strata
+        size = np.bincount(stratum)
+        means = np.zeros((len(size), scores.shape[1]))
+        np.add.at(means, stratum, totals)
+        around = totals - (means / np.maximum(size, 1)[:, None])[stratum]
+        return (around * (size / np.maximum(size - 1, 1))[stratum][:, None]).T @ around
+
+
+def _numbered(name: str, values: Any, rows: int) -> np.ndarray:
+    """The number of the distinct value of each row."""
+    if values is None:
+        return np.zeros(rows, dtype=np.intp)
+    array = np.array([str(one) for one in values])
+    if array.shape != (rows,):
+        raise LearningError(
+            f"must have one value for each of the {rows:,} rows. Got {len(array):,}.", setting=name, value=len(array)
+        )
+    return np.unique(array, return_inverse=True)[1].reshape(-1)
+
+
+def _meat(found: Information, rows: Patterns, sampling: bool, design: Design | None) -> np.ndarray:
+    """The variance of the sum of scores."""
+    if design is not None:
+        return design.variance(found.scores * rows.weights[:, None])
+    return found.scores.T @ (found.scores * rows.squares[:, None]) if sampling else found.outer
+
+
+def _interval(
+    model: LatentClasses,
+    rows: Patterns,
+    estimates: np.ndarray,
+    errors: np.ndarray,
+    boundary: np.ndarray,
+    level: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Limits on the logit scale; those of a binomial proportion on the boundary, and 0 and 1 where nothing is known."""
+    from scipy.special import expit, logit
+    from scipy.stats import norm
+
+    spread = estimates * (1 - estimates)
+    inner = ~boundary & np.isfinite(errors) & (spread > 0)
+    low, high = np.zeros(len(estimates)), np.ones(len(estimates))
+    half = norm.ppf((1 + level) / 2) * errors[inner] / spread[inner]
+    low[inner], high[inner] = expit(logit(estimates[inner]) - half), expit(logit(estimates[inner]) + half)
+    known = ~boundary & np.isfinite(errors) & (spread <= 0)  # certain: a distribution with one cell that is not fixed
+    low[known], high[known] = estimates[known], estimates[known]
+    sizes = np.maximum(rows.weight * model.prior, 1e-300)
+    per_cell = np.concatenate([np.full(model.n_classes, rows.weight), np.repeat(sizes, model.cells.shape[1])])
+    most = 1 - (1 - level) ** (1 / np.maximum(per_cell, 1e-9))
+    high[boundary] = np.maximum(estimates, most)[boundary]
+    return low, high
