@@ -190,3 +190,33 @@ def test_conflict_is_positive_where_evidence_disagrees() -> None:
     assert net.conflict({"a": 1}) == pytest.approx(0.0, abs=1e-12)
     with pytest.raises(EvidenceError, match="one row"):
         net.conflict({"a": [0, 1], "b": [0, 0]})
+
+
+# Sampling
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_sampled_posteriors_are_as_near_as_they_say(seed: int) -> None:
+    net = bayesian_network(seed, zeros=seed % 2 == 0)
+    draw = np.random.default_rng(seed)
+    rows = [random_row(net, draw) for _ in range(2)]
+    table = {name: [row.get(name) for row in rows] for name in net.names}
+    for name in net.names[:3]:
+        found = net.sampled_posterior(table, name, samples=4000, seed=seed)
+        exact = net.posterior(table, name)
+        assert (np.abs(found.probabilities - exact) <= 5 * found.standard_errors + 2e-3).all()
+        np.testing.assert_allclose(found.probabilities.sum(axis=1), 1.0)
+        assert (found.effective_size <= 4000 + 1e-6).all()
+        again = net.sampled_posterior(table, name, samples=4000, seed=seed)
+        np.testing.assert_array_equal(again.probabilities, found.probabilities)
+
+
+def test_standard_errors_are_those_of_repeated_samples() -> None:
+    net = structure("a>b b>c")
+    found = [net.sampled_posterior({"c": 1}, "a", samples=400, seed=seed) for seed in range(60)]
+    spread = np.std([one.probabilities[0, 0] for one in found])
+    told = np.mean([one.standard_errors[0, 0] for one in found])
+    assert 0.7 < spread / told < 1.4
+    sure = BayesianNetwork({"a": 2, "b": 2}, [("a", "b")], {"a": [[1.0, 0.0]], "b": [[1.0, 0.0], [0.0, 1.0]]})
+    with pytest.raises(EvidenceError, match="none of 10 samples"):
+        sure.sampled_posterior({"b": 1}, "a", samples=10)

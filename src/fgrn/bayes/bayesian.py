@@ -40,6 +40,7 @@ from ..tables.encoded import EncodedTable
 from .causal import Interventions
 from .document import Document
 from .factored import FactoredModel, checked_variables, variables_of
+from .importance import SampledQueries
 from .information import InformationQueries
 from .realisation import ScopedTable, shape_of
 
@@ -57,7 +58,7 @@ OPTIONS = (
 """What `learn` hands on to `Network.learn`."""
 
 
-class BayesianNetwork(FactoredModel, Interventions, InformationQueries):
+class BayesianNetwork(FactoredModel, Interventions, InformationQueries, SampledQueries):
     """A discrete Bayesian network: variables, the parents of each, and its table given them.
 
     Args:
