@@ -138,7 +138,7 @@ def penalty_rate(penalty: float | str, weight: float) -> float:
     return float(penalty)
 
 
-def _states_of(columns: Mapping[str, Any], given: Any) -> dict[str, Any]:
+def column_states(columns: Mapping[str, Any], given: Any) -> dict[str, Any]:
     """Return the states of every column: those given, or those found, if they are few enough to be categories."""
     if given is not None and not isinstance(given, Mapping):
         raise LearningError(f"The 'states' are a mapping from columns to their states. Got {given!r} instead.")
@@ -187,7 +187,7 @@ class TreeTable:
         columns = frames.columns(data, by_value=True)
         if not columns or not frames.row_count(columns):
             raise LearningError("There are no rows to learn from.")
-        variables = [Variable(name, labels) for name, labels in _states_of(columns, states).items()]
+        variables = [Variable(name, labels) for name, labels in column_states(columns, states).items()]
         classes = next((variable.cardinality for variable in variables if variable.name == class_variable), 1)
         for variable in variables:
             if variable.cardinality**2 * classes > MOST_CELLS:
