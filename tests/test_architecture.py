@@ -50,6 +50,7 @@ BACKWARDS = {
     ("files.estimator_file", "estimators._base"): "an estimator is restored",
     ("files.estimator_file", "estimators._state_count"): "an estimator is restored",
     ("files.estimator_file", "estimators._class_analysis"): "an estimator is restored",
+    ("files.estimator_file", "estimators.sequences"): "an estimator is restored",
     ("files.estimator_file", "estimators._class_labels"): "an estimator is restored",
     ("files.model_file", "estimators._base"): "an estimator is saved",
 }

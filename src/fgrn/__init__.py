@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .estimators import (
         DeepLatentClassifier,
         DiscreteICA,
+        HiddenMarkovModel,
         LatentClassifier,
         LatentClassModel,
         LatentImputer,
@@ -79,6 +80,7 @@ __all__ = [
     "Factor",
     "FgrnError",
     "FgrnWarning",
+    "HiddenMarkovModel",
     "ImpossibleEvidence",
     "ImpossibleRowWarning",
     "KernelCacheWarning",
@@ -138,7 +140,9 @@ _MODELS = {
     "tan": "bayes.tree_learning",
     "warm": "warming",
 }
-_ESTIMATORS = frozenset(name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "NaiveBayes")))
+_ESTIMATORS = frozenset(
+    name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "HiddenMarkov", "NaiveBayes"))
+)
 _MODULES = {"datasets": "showcase.datasets", "estimators": "estimators", "paper": "showcase.paper", "plots": "plots"}
 
 _moved.find_moved()

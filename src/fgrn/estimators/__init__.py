@@ -8,10 +8,12 @@ from __future__ import annotations
 from .classifiers import DeepLatentClassifier, LatentClassifier, NaiveBayesClassifier
 from .imputer import LatentImputer
 from .latent import DiscreteICA, LatentClassModel
+from .sequences import HiddenMarkovModel
 
 __all__ = [
     "DeepLatentClassifier",
     "DiscreteICA",
+    "HiddenMarkovModel",
     "LatentClassModel",
     "LatentClassifier",
     "LatentImputer",

@@ -49,6 +49,8 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
     }
     if hasattr(estimator, "n_hidden_"):
         record["n_hidden"] = int(estimator.n_hidden_)
+    if hasattr(estimator, "beside_"):
+        record["beside"] = list(estimator.beside_)
     if hasattr(estimator, "structure_"):
         record["structure"] = estimator.structure_
     if hasattr(estimator, "classes_"):
@@ -72,6 +74,7 @@ def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstim
     from ..estimators._class_analysis import ClassAnalysis
     from ..estimators._class_labels import LatentClassifierBase
     from ..estimators._state_count import Choosing
+    from ..estimators.sequences import HiddenMarkovModel
 
     record = value_of(dict, document, "estimator", "its description")
     name = value_of(str, record, "class", "its estimator")
@@ -101,7 +104,9 @@ def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstim
     estimator.history_ = _restore_history(value_of(dict, record, "history", "its estimator"))
     if "structure" in record:
         estimator.structure_ = value_of(str, record, "structure", "its estimator")
-    if isinstance(estimator, Choosing):
+    if isinstance(estimator, HiddenMarkovModel):
+        estimator.beside_ = _beside(record)
+    if isinstance(estimator, (Choosing, HiddenMarkovModel)):
         estimator.n_hidden_ = value_of(int, record, "n_hidden", "its estimator")
     if "selection" in record:
         estimator.selection_ = _restore_selection(value_of(dict, record, "selection", "its estimator"))
@@ -156,6 +161,14 @@ def _restore_classes(estimator: LatentEstimator, record: dict[str, Any]) -> None
     except (TypeError, ValueError, OverflowError) as error:
         raise Refused(f"{short_repr(values)} are no classes.") from error
     estimator._y_name = value_of(str, record, "target", "its estimator")
+
+
+def _beside(record: dict[str, Any]) -> tuple[str | None, str | None]:
+    """Return the names of the columns of sequences and times, None where there was none."""
+    names = value_of(list, record, "beside", "its estimator")
+    if len(names) != 2 or not all(name is None or isinstance(name, str) for name in names):
+        raise Refused(f"{short_repr(names)} are no columns of sequences and times.")
+    return names[0], names[1]
 
 
 def _history_record(history: History) -> dict[str, Any]:

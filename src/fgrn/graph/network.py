@@ -49,6 +49,7 @@ class Network(WiredModel, Queries):
     are equal if their blocks and their parameters are.
     """
 
+    _row_cost: ClassVar[int] = 1  # how much longer the reference engine takes for a row than for one of a network
     _cannot: ClassVar[Mapping[str, str]] = {}
     """What a network of another kind cannot do, and why, in words."""
 
@@ -266,7 +267,7 @@ class Network(WiredModel, Queries):
         programs = self._programs_for(plan, paused, table)
         with checkpoints.stage_journal(checkpoint, every, resume) as journal:
             engine, merge = checkpoints.as_begun(journal, table, engine, merge)
-            runner = engine_for(engine, plan, table.rows * epochs * cycles)
+            runner = engine_for(engine, plan, self._row_cost * table.rows * epochs * cycles)
             merge = merging(merge, rule, table)
             here = table.place != "workers"  # a worker has several tasks at once
             make = self._estep(
