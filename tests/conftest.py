@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from pages import interpreter, page, tab, tabs  # noqa: F401
 
 from fgrn.engines.cpu import Cpu
 
@@ -33,3 +34,9 @@ def only_what_is_asked_for() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Cpu, "all_messages_up_to", 0)
         yield
+
+
+@pytest.fixture
+def quick_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the choice of a classifier end after a fraction of a second: for tests of other things."""
+    monkeypatch.setattr("fgrn.learning.class_search.MOST_WORK", 3e8)

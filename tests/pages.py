@@ -5,27 +5,50 @@ Without a browser such tests are skipped, with the reason; where FGRN_BROWSER is
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from models import chest
 
 import fgrn
+from fgrn.page.export import document, shown_model
 
 QUIET = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
 READY = """async () => {  // a policy that forbids eval forbids waiting for an expression, too
-    for (let left = 600; left; left--) {
-        if (window.fgrn && fgrn.store.seen.answer && !fgrn.store.seen.busy) return true;
-        await new Promise(done => setTimeout(done, 50));
+    for (let left = 6000; left; left--) {
+        if (window.fgrn && fgrn.store.seen.answer && !fgrn.store.seen.busy) {
+            await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+            return true;
+        }
+        await new Promise(done => setTimeout(done, 5));
     } return false; }"""
+Open = Callable[..., "Opened"]
+MESSAGES = """() => { const { forward, backward } = fgrn.store.messages;
+    return [forward, backward].map(one => one.map(each => [...each])); }"""
+STUDIED = """async () => {
+    for (let left = 2000; left && !fgrn.store.seen.studied; left--) await new Promise(done => setTimeout(done, 5));
+    return fgrn.store.seen.studied; }"""
+SCREEN = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"}
+
+
+ASKED = """async ([rows, wanted]) => {
+    const store = fgrn.other ?? fgrn.store, lists = some => some.map(one => [...one]), out = [];
+    for (const row of rows) {
+        const given = row.map(([number, weights]) => [store.variables[number].edge, weights]);
+        const { logLikelihood, beliefs, messages: all } = await store.client.ask(given, wanted);
+        out.push([String(logLikelihood), lists(beliefs), all && [lists(all.forward), lists(all.backward)]]);
+    } return out; }"""
 
 
 def absent(why: str) -> None:
@@ -52,6 +75,40 @@ def browser() -> Iterator[Any]:
             started.close()
 
 
+def _pairs(row: dict[int, list[float]]) -> list[list[Any]]:
+    return [[number, list(weights)] for number, weights in row.items()]
+
+
+class Tabs:
+    """The tabs of a browser, which are used again: a page that is opened in one is a new document, without a past."""
+
+    def __init__(self, browser: Any) -> None:
+        self.browser = browser
+        self.free: dict[str, list[Opened]] = {}
+        self.taken: list[tuple[str, Opened]] = []
+
+    def take(self, **options: Any) -> Opened:
+        """A tab of a context with these options that nobody uses now."""
+        kind = repr(sorted(options.items()))
+        waiting = self.free.setdefault(kind, [])
+        opened = waiting.pop() if waiting else Opened(self.browser.new_context(**{**SCREEN, **options}).new_page())
+        self.taken.append((kind, opened))
+        opened.requests.clear()
+        opened.complaints.clear()
+        return opened
+
+    def give_back(self) -> list[Opened]:
+        """Free all tabs, and return those that were in use."""
+        used = [opened for _, opened in self.taken]
+        for kind, opened in self.taken:
+            self.free[kind].append(opened)
+        self.taken.clear()
+        return used
+
+
+OPENINGS = count()
+
+
 class Opened:
     """A page in a browser, and what a person does with it. `requests` are those that left it."""
 
@@ -64,12 +121,13 @@ class Opened:
         tab.on("pageerror", lambda error: self.complaints.append(str(error)))
 
     def open(self, path: Path | str, after: str = "") -> Opened:
-        self.tab.goto((path if isinstance(path, str) else path.as_uri()) + after)
+        # with a question mark and a number, so that a file which is open already is opened again
+        address = path if isinstance(path, str) else f"{path.as_uri()}?{next(OPENINGS)}"
+        self.tab.goto(address + after)
         return self.wait()
 
     def wait(self) -> Opened:
         assert self.tab.evaluate(READY), "the page did not answer within half a minute"
-        self.tab.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         return self
 
     def state(self, variable: int, state: int) -> Any:
@@ -101,15 +159,29 @@ class Opened:
         told = "fgrn.store.variables.map(one => fgrn.store.weights(one) ?? null)"
         return {number: one for number, one in enumerate(self.tab.evaluate(told)) if one is not None}
 
+    def bring(self, model: Any) -> Opened:
+        """Let the page infer in another model, too, which it does not show: `ask`, `messages` and `study` are of it."""
+        text, arrays = document(model, "", "")
+        code = "([text, arrays]) => void (fgrn.other = new fgrn.store.constructor(text, arrays))"
+        self.tab.evaluate(code, [text, base64.b64encode(arrays).decode()])
+        return self
+
     def ask(self, rows: list[dict[int, list[float]]]) -> list[tuple[float, list[list[float]]]]:
         """The log-likelihood and beliefs of rows of evidence, which is weights by the number of a variable."""
-        code = """async rows => { const out = [];
-            for (const row of rows) {
-                const found = await fgrn.ask(row);
-                out.push([String(found.logLikelihood), found.beliefs.map(one => [...one])]);
-            } return out; }"""
-        found = self.tab.evaluate(code, [[[number, list(one)] for number, one in row.items()] for row in rows])
-        return [(float(likelihood), beliefs) for likelihood, beliefs in found]
+        found = self.tab.evaluate(ASKED, [list(map(_pairs, rows)), False])
+        return [(float(likelihood), beliefs) for likelihood, beliefs, _ in found]
+
+    def messages(self, row: dict[int, list[float]]) -> tuple[list[list[float]], list[list[float]]]:
+        """All forward and all backward messages, by edge."""
+        ((_, _, (forward, backward)),) = self.tab.evaluate(ASKED, [[_pairs(row)], True])
+        return forward, backward
+
+    def study(self, row: dict[int, list[float]], target: int) -> dict[str, Any]:
+        """What the page says of a target: why, what to ask next, and the likeliest states of all variables."""
+        code = """([row, target]) => { const store = fgrn.other ?? fgrn.store, edge = at => store.variables[at].edge;
+            return store.client.study(row.map(([number, weights]) => [edge(number), weights]), edge(target)); }"""
+        found: dict[str, Any] = self.tab.evaluate(code, [_pairs(row), target])
+        return found
 
     def assert_quiet(self) -> None:
         """Nothing was asked for but the file itself and what it made, and nothing went wrong."""
@@ -120,9 +192,7 @@ class Opened:
 
 def shown(model: Any) -> list[str]:
     """The names of the variables of a page, in its order."""
-    from fgrn.page.export import document
-
-    return [one["name"] for one in document(model, "", "")[0]["variables"]]
+    return [one.name for one in shown_model(model).cards]
 
 
 def assert_same(model: Any, page: Opened, rows: list[dict[str, Any]], tolerance: float = 1e-9) -> None:
@@ -149,6 +219,12 @@ def assert_same(model: Any, page: Opened, rows: list[dict[str, Any]], tolerance:
             assert (np.array(belief)[zeros] == 0).all()
 
 
+def assert_messages(seen: Any, forward: list[list[float]], backward: list[list[float]]) -> None:
+    for edge, name in enumerate(seen.plan.names):
+        np.testing.assert_allclose(forward[edge], seen.forward(name)[0], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(backward[edge], seen.backward(name)[0], rtol=0, atol=1e-9)
+
+
 def _given(model: Any, name: str, value: Any) -> Any:
     return value if isinstance(value, list) else model.variable(name).labels[value]
 
@@ -172,6 +248,38 @@ def random_rows(model: Any, draw: np.random.Generator, count: int) -> list[dict[
     return [{}, *rows]
 
 
-def load(path: Path) -> Any:
-    """A network of a file."""
-    return fgrn.read(path)
+@pytest.fixture(scope="session")
+def tabs() -> Iterator[Tabs]:
+    with browser() as started:
+        yield Tabs(started)
+
+
+@pytest.fixture
+def tab(tabs: Tabs) -> Iterator[Opened]:
+    """A tab without a page."""
+    yield tabs.take()
+    tabs.give_back()
+
+
+@pytest.fixture
+def page(tabs: Tabs, tmp_path: Path) -> Iterator[Open]:
+    """Opens the page of a model; afterwards nothing was requested and nothing went wrong."""
+
+    def show(model: Any, after: str = "", *, about: dict[str, Any] | None = None, **options: Any) -> Opened:
+        path = tmp_path / f"page{len(tabs.taken)}.html"
+        fgrn.explore(model, path, **(about or {}))
+        return tabs.take(**options).open(path, after)
+
+    yield show
+    for one in tabs.give_back():
+        one.assert_quiet()
+
+
+@pytest.fixture(scope="session")
+def interpreter(tabs: Tabs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    """One page that stays open, to which models are brought: `interpreter.bring(model)` infers in them."""
+    path = tmp_path_factory.mktemp("interpreter") / "page.html"
+    fgrn.explore(chest(), path)
+    with_page = Opened(tabs.browser.new_page()).open(path)
+    yield with_page
+    with_page.assert_quiet()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import fgrn
 from fgrn import BayesianNetwork, MarkovNetwork
 from fgrn.bayes.factored import FactoredModel
 
@@ -109,3 +110,36 @@ def chain(length: int, states: int, seed: int = 0) -> BayesianNetwork:
     for name in names[1:]:
         tables[name] = draw.dirichlet(np.ones(states), states)
     return BayesianNetwork(dict.fromkeys(names, states), list(pairwise(names)), tables)
+
+
+def random_tree(seed: int) -> fgrn.Network:
+    """A network of one of the ready-made kinds, with random tables, a few of them with zeros."""
+    draw = np.random.default_rng(seed)
+    sizes = {f"Y{k}": int(draw.integers(2, 5)) for k in range(int(draw.integers(2, 7)))}
+    kind = seed % 4
+    if kind == 0:
+        net = fgrn.lvm(sizes, hidden=int(draw.integers(2, 6)))
+    elif kind == 1:
+        net = fgrn.dica(sizes, hidden=[2, 3])
+    elif kind == 2:
+        names = list(sizes)
+        net = fgrn.stack(sizes, [3, 2], groups=[[names[:1], names[1:]]])
+    else:
+        net = fgrn.hmm({"Y": 3}, hidden=3, length=4)
+    tables = {}
+    for block in net.blocks:
+        if isinstance(block, fgrn.SISO) and block.learn:
+            shape = (block.input.cardinality, block.output.cardinality)
+            table = draw.dirichlet(np.full(shape[1], 0.5), shape[0])
+            table[draw.random(shape) < 0.1] = 0
+            table[:, 0] += 1e-3
+            tables[block.output.name] = table / table.sum(axis=1, keepdims=True)
+    blocks: list[Any] = []
+    for block in net.blocks:
+        if isinstance(block, fgrn.SISO) and block.output.name in tables:
+            blocks.append(fgrn.SISO(block.input, block.output, tables[block.output.name]))
+        elif isinstance(block, fgrn.Source):
+            blocks.append(fgrn.Source(block.variable, draw.dirichlet(np.ones(block.variable.cardinality))))
+        else:
+            blocks.append(block)
+    return fgrn.Network(blocks)

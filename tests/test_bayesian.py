@@ -481,7 +481,7 @@ def test_evidence_that_cannot_be_is_explained() -> None:
 def test_a_network_that_is_too_wide_is_refused_with_its_size() -> None:
     draw = np.random.default_rng(0)
     names = [f"x{k}" for k in range(40)]
-    factors = [((a, b), draw.random((4, 4)) + 0.5) for a, b in product(names[:20], names[20:])]
+    factors = [((a, b), draw.random((4, 4)) + 40) for a, b in product(names[:20], names[20:])]
     model = MarkovNetwork(dict.fromkeys(names, 4), factors)
     with pytest.raises(WiringError, match=r"join 2\d variables .* joint states, .* in all; .* method='loopy'"):
         model.propagate()
@@ -709,3 +709,12 @@ def test_altered_files_are_refused(tmp_path: Path, change: Any, words: str) -> N
     path.write_bytes(container.container_bytes(document, tensors))
     with pytest.raises(fgrn.ModelFileError, match=words):
         fgrn.load(path)
+
+
+def test_a_table_is_a_frame_with_a_row_for_each_joint_state() -> None:
+    net = BayesianNetwork({"a": ["n", "y"], "b": 2}, {"b": ["a"]}, {"a": [0.3, 0.7], "b": [[0.9, 0.1], [0.2, 0.8]]})
+    assert net.to_frame("b").to_dict("list") == {
+        "a": ["n", "n", "y", "y"], "b": [0, 1, 0, 1], "probability": [0.9, 0.1, 0.2, 0.8]
+    }  # fmt: skip
+    odd = BayesianNetwork({"probability": 2})
+    assert list(odd.to_frame("probability")) == ["probability", "probability_"]

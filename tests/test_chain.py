@@ -213,18 +213,18 @@ def test_what_cannot_be_linked_is_refused_in_words() -> None:
     Y, Z = Variable("Y", 2), Variable("Z", 3)
     blocks = [Source(S), Diverter([S], [A, B]), SISO(A, Y), SISO(B, N)]
     assert Chain(blocks, ("N", "S")).link == ("N", "S")
-    with pytest.raises(fgrn.WiringError, match="'A' must be the output of a SISO"):
+    with pytest.raises(fgrn.WiringError, match="'A' is the hidden variable of the next row: it must be the output"):
         Chain(blocks, ("A", "S"))
     with pytest.raises(fgrn.WiringError, match="'A' must come from a Source"):
         Chain(blocks, ("N", "A"))
     with pytest.raises(fgrn.WiringError, match="same states"):
         Chain([*blocks[:-1], SISO(B, Z)], ("Z", "S"))
-    with pytest.raises(fgrn.WiringError, match="names two variables"):
+    with pytest.raises(fgrn.WiringError, match="is two names"):
         Chain(blocks, "NS")
     with pytest.raises(fgrn.UnknownNameError):
         Chain(blocks, ("M", "S"))
     C = Variable("C", 2)
-    with pytest.raises(fgrn.WiringError, match="must hang on the Diverter of 'S'"):
+    with pytest.raises(fgrn.WiringError, match="must be connected to the Diverter of 'S'"):
         Chain([Source(S), Diverter([S], [A]), SISO(A, C), Diverter([C], [B]), SISO(B, N)], ("N", "S"))
 
 
@@ -263,7 +263,7 @@ def test_no_rows_have_no_messages(engine: str) -> None:
 def test_names_that_are_none_are_refused_in_words() -> None:
     with pytest.raises(fgrn.WiringError, match="'sequence' is the name of a column"):
         fgrn.hmm({"Y": 2}, 2, sequence=["x"])  # type: ignore[arg-type]
-    with pytest.raises(fgrn.WiringError, match="names two variables"):
+    with pytest.raises(fgrn.WiringError, match="is two names"):
         Chain(fgrn.hmm({"Y": 2}, 2).blocks, None)  # type: ignore[arg-type]
     with pytest.raises(fgrn.WiringError, match="is called 'S next'"):
         fgrn.hmm({"Y": 2, "S next": 2}, 2)

@@ -14,7 +14,9 @@ from sklearn.preprocessing import OneHotEncoder
 
 import fgrn
 from fgrn import LatentClassifier, NaiveBayesClassifier
-from fgrn.estimators._classifier_choice import DistinctRows
+from fgrn.bayes.class_trees import class_tree_mixture
+from fgrn.graph.class_family import ClassFamily
+from fgrn.learning.class_rows import PartedRows
 from fgrn.learning.conditional import Conditional, Penalty
 from fgrn.learning.optimiser import minimised
 from fgrn.tables.encoded import Evidence
@@ -45,10 +47,74 @@ def three_classes(rows: int = 300) -> tuple[dict[str, int], dict[str, Coded]]:
     return {"a": 3, "b": 2, "y": 3}, {name: Coded(column.astype(np.int32)) for name, column in codes.items()}
 
 
+def encoded(data: dict[str, Coded], weights: Any = None) -> Evidence:
+    codes = np.stack([column.codes for column in data.values()], axis=1)
+    return Evidence.of_codes(tuple(data), codes, None if weights is None else np.asarray(weights, dtype=float))
+
+
+FAMILY = ClassFamily("per_class", lambda size, rows: fgrn.class_mixture({}, "y", size), "y", "S", 0.5, "reference")
+
+
+def conditional(net: fgrn.Network, data: dict[str, Coded], weights: Any = None) -> Conditional:
+    return FAMILY.conditional(net, encoded(data, weights))
+
+
 def learnt(states: dict[str, int], data: dict[str, Coded], hidden: int) -> fgrn.Network:
     net = fgrn.class_mixture(states, "y", hidden)
     net.learn(data, epochs=20, smoothing=0.5, engine="reference")
     return net
+
+
+# Trees
+
+
+@pytest.mark.parametrize("hidden", [1, 2])
+def test_the_network_of_a_tree_per_state_is_the_bayesian_network(hidden: int) -> None:
+    """The judge sums over everything unknown in the Bayesian network S -> class, (S, other column) -> column."""
+    states, data = three_classes(200)
+    rng = np.random.default_rng(2)
+    data["c"] = Coded(np.where(rng.random(200) < 0.7, data["a"].codes, rng.integers(0, 3, 200)).astype(np.int32))
+    observed = {name: list(range(size)) for name, size in {**states, "c": 3}.items()}
+    rows = encoded(data)
+    net = class_tree_mixture(observed, "y", hidden, rows)
+    net.learn(rows, epochs=5, smoothing=0.5, engine="reference")
+    arcs = fgrn.tan(data, "y", states=observed).arcs
+    assert {(one, other) for one, other in arcs if one != "y"} == {("a", "c")} | {("a", "b")} & set(arcs)
+    data["a"].codes[::5] = -1
+    parents = {"y": ("S",), **{child: ("S", *(p for p, c in arcs if c == child and p != "y")) for child in "abc"}}
+    labels = net.variable("S").labels
+    tables = {name: net.table(name) for name in ("S", *"abcy")}
+    judge = fgrn.BayesianNetwork({"S": labels, **observed}, parents, tables)
+    asked = {name: data[name] for name in "abc"}
+    assert net.posterior(asked, "y") == pytest.approx(judge.posterior(asked, "y"), abs=1e-12)
+    assert hidden > 1 or net.posterior(asked, "S") == pytest.approx(net.posterior(asked, "y"), abs=1e-12)
+
+
+def test_a_classifier_of_one_tree_is_tan() -> None:
+    """The judge is `fgrn.tan` with the same smoothing; the class is counted as it is."""
+    X, y = exclusive(150)
+    X = X.fillna("n")
+    settings: dict[str, Any] = {"refine": False, "smoothing": 1.0, "tol": 0, "n_epochs": 3}
+    model = LatentClassifier(1, structure="tan", **{**QUICK, **settings}).fit(X, y)
+    assert (model.structure_, model.n_hidden_) == ("tan", 2)
+    judge = fgrn.tan(pd.concat([X, y], axis=1), "kind", smoothing=dict.fromkeys(X, 1.0), penalty="aic")
+    assert model.predict_proba(X) == pytest.approx(judge.posterior(X, "kind"), abs=1e-9)
+
+
+def test_a_classifier_of_trees_takes_missing_values_and_is_saved_whole(tmp_path: Path) -> None:
+    X, y = exclusive()
+    X.loc[::3, "a"] = None
+    model = LatentClassifier(2, structure="tan", **QUICK).fit(X, y)
+    assert model.n_hidden_ == 4
+    model.save(tmp_path / "m.fgrn")
+    again = fgrn.load(tmp_path / "m.fgrn")
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert again.structure_ == "tan"
+    told, chance = model.explain(X.iloc[[3]]), model.predict_proba(X.iloc[[3]]).max()
+    assert told.probability == pytest.approx(chance)
+    assert set(model.prototypes_) == {"other", "same"}
+    assert model.complete(X).notna().all(axis=None)
+    assert model.embed(X).shape == (len(X), 4)
 
 
 # The optimiser
@@ -80,7 +146,7 @@ def test_the_optimiser_ends_when_it_is_asked_to() -> None:
 def test_the_gradient_is_that_of_the_conditional_likelihood(hidden: int) -> None:
     states, data = three_classes()
     data["a"].codes[::7] = -1  # missing values
-    task = Conditional(learnt(states, data, hidden), data, "y", engine="reference")
+    task = conditional(learnt(states, data, hidden), data)
     rng = np.random.default_rng(0)
     z = rng.normal(size=task._spec.layout.size)
     _, slope = task.log_likelihood(z)
@@ -93,7 +159,7 @@ def test_the_gradient_is_that_of_the_conditional_likelihood(hidden: int) -> None
 def test_the_conditional_likelihood_is_what_the_posterior_says() -> None:
     states, data = three_classes()
     net = learnt(states, data, 2)
-    task = Conditional(net, data, "y", engine="reference")
+    task = conditional(net, data)
     found = net.posterior({name: data[name] for name in "ab"}, "y")
     expected = np.log(found[np.arange(300), data["y"].codes]).sum()
     assert task.log_likelihood(np.log(np.maximum(net._parameters.values, 1e-12)))[0] == pytest.approx(expected)
@@ -103,8 +169,9 @@ def test_the_conditional_likelihood_is_what_the_posterior_says() -> None:
 def test_naive_bayes_refined_is_logistic_regression(strength: float) -> None:
     """The judge is scikit-learn's, on indicators of the levels, with the inverse of the strength as its C."""
     states, data = three_classes()
-    task = Conditional(learnt(states, data, 1), data, "y", engine="reference")
-    net = task.network(task.maximised(Penalty(strength), 500, 1e-13))
+    model = learnt(states, data, 1)
+    task = conditional(model, data)
+    net = FAMILY.with_tables(model, task.values(task.maximised(Penalty(strength), 500, 1e-13)))
     found = net.posterior({name: data[name] for name in "ab"}, "y")
     table = OneHotEncoder().fit_transform(np.stack([data["a"].codes, data["b"].codes], axis=1))
     judge = LogisticRegression(C=1 / strength, max_iter=5000, tol=1e-10).fit(table, data["y"].codes)
@@ -117,8 +184,7 @@ def test_weights_are_copies_of_rows_for_the_conditional_likelihood() -> None:
     net = learnt(states, data, 2)
     many = {name: Coded(np.repeat(column.codes, times)) for name, column in data.items()}
     z = np.random.default_rng(0).normal(size=net._spec.layout.size)
-    one = Conditional(net, data, "y", times.astype(float), "reference").log_likelihood(z)
-    other = Conditional(net, many, "y", None, "reference").log_likelihood(z)
+    one, other = conditional(net, data, times).log_likelihood(z), conditional(net, many).log_likelihood(z)
     assert one[0] == pytest.approx(other[0])
     assert one[1] == pytest.approx(other[1], abs=1e-9)
 
@@ -130,10 +196,12 @@ def test_neighbouring_levels_are_drawn_together_where_they_have_an_order() -> No
     y = (rng.random(400) < age / 8).astype(np.int32)
     kept = age != 4
     data = {"age": Coded(age[kept].astype(np.int32)), "y": Coded(y[kept])}
-    task = Conditional(learnt({"age": 8, "y": 2}, data, 1), data, "y", engine="reference")
+    model = learnt({"age": 8, "y": 2}, data, 1)
+    task = conditional(model, data)
     chance = {}
     for ordered in ((), ("age",)):
-        net = task.network(task.maximised(Penalty(1.0, "independence", ordered), 300, 1e-12))
+        found = task.maximised(Penalty(1.0, "independence", ordered), 300, 1e-12)
+        net = FAMILY.with_tables(model, task.values(found))
         chance[ordered] = net.posterior({"age": Coded(np.arange(8, dtype=np.int32))}, "y")[:, 1]
     assert chance["age",][3] < chance["age",][4] < chance["age",][5]
     assert abs(chance["age",][4] - 0.5) < abs(chance[()][4] - 0.5) + 0.05
@@ -144,28 +212,69 @@ def test_a_penalty_that_is_none_is_refused() -> None:
         Penalty(-1.0)
     with pytest.raises(fgrn.LearningError, match="towards"):
         Penalty(1.0, "nowhere")
-    states, data = three_classes(10)
-    with pytest.raises(fgrn.LearningError, match="'y' is known"):
-        Conditional(learnt(states, data, 1), {**data, "y": Coded(np.full(10, -1, dtype=np.int32))}, "y")
+
+
+# Profiles
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        NaiveBayesClassifier(smoothing=1.0),
+        LatentClassifier(2, structure="per_class", refine=False, smoothing=1.0, random_state=0, n_init=1),
+        LatentClassifier(1, structure="tan", refine=False, smoothing=1.0, random_state=0, n_init=1),
+    ],
+    ids=["naive Bayes", "per class", "tan"],
+)
+def test_a_value_that_no_row_of_a_class_has_is_never_typical_of_it(model: Any) -> None:
+    """In a class of few rows, smoothing makes rare values of the others many times as frequent as in general."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(["many", "few"], [300, 8])
+    a = np.where(
+        y == "few", rng.choice(["p", "q"], 308), rng.choice(["p", "q", "r", "s"], 308, p=[0.5, 0.48, 0.01, 0.01])
+    )
+    table = pd.DataFrame({"a": a, "b": np.where(y == "few", "u", rng.choice(["u", "v"], 308))})
+    found = model.fit(table, y).prototypes_
+    assert found["few"]["a"]["r"] > 2 * found.baseline["a"]["r"]
+    for label in ("few", "many"):
+        told = found.typical(label)
+        rows = table[y == label]
+        assert told
+        assert all((rows[one.column] == one.level).any() for one in told)
+        assert all(one.lift == pytest.approx(one.probability / found.baseline[one.column][one.level]) for one in told)
+    assert found.typical("few")[0][:2] == ("b", "u")
+    assert len(found.typical("many", 1)) == 1
+
+
+def test_profiles_are_shown_as_text_page_and_frame_for_many_classes_and_columns() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 19, 1000)
+    table = {
+        f"column {number}": (rng.random(1000) < (y == number % 19) * 0.8 + 0.1).astype(int) for number in range(40)
+    }
+    found = NaiveBayesClassifier().fit(table, [f"class {label}" for label in y]).prototypes_
+    text, page, frame = str(found), found._repr_html_(), found.to_frame()
+    assert text.count("class ") == 19
+    assert len(text.splitlines()) < 19 * 9
+    assert f"class 3  ({found.shares['class 3']:.1%})" in text
+    assert page.count("<tr>") == 20
+    assert "column 3 = 1" in page
+    assert list(frame) == ["state", "share", "column", "level", "probability", "baseline", "lift"]
+    assert len(frame) == 19 * 40 * 2
+    assert (frame["share"] * frame["probability"]).sum() == pytest.approx(40)
 
 
 # Rows that are kept back
 
 
-def encoded(data: dict[str, Coded], weights: Any = None) -> Evidence:
-    codes = np.stack([column.codes for column in data.values()], axis=1)
-    return Evidence.of_codes(tuple(data), codes, None if weights is None else np.asarray(weights, dtype=float))
-
-
 def test_every_row_is_kept_back_once() -> None:
     _, data = three_classes(200)
-    rows = DistinctRows.of(encoded(data), "y", 0)
-    assert rows.kept_back.sum(axis=0) == pytest.approx(np.ones(len(rows.weights)))
-    assert rows.weights.sum() == 200
-    for part in range(len(rows.kept_back)):
-        learnt_from, asked = rows.part(part)
-        assert learnt_from.weights.sum() + asked.weights.sum() == pytest.approx(200)
-        assert asked.weights.sum() == pytest.approx(40, abs=3)
+    rows = PartedRows.of(encoded(data), "y", 0)
+    assert rows.kept_back.sum(axis=0) == pytest.approx(np.ones(rows.table.rows))
+    assert rows.table.weight == 200
+    for learnt_from, asked in rows.parts():
+        assert learnt_from.weight + asked.weight == pytest.approx(200)
+        assert asked.weight == pytest.approx(40, abs=3)
 
 
 def test_copies_of_a_row_are_a_row_of_that_weight_wherever_they_are() -> None:
@@ -173,23 +282,25 @@ def test_copies_of_a_row_are_a_row_of_that_weight_wherever_they_are() -> None:
     times = 1 + np.arange(50) % 3
     order = np.random.default_rng(0).permutation(times.sum())
     many = {name: Coded(np.repeat(column.codes, times)[order]) for name, column in data.items()}
-    one, other = DistinctRows.of(encoded(data, times), "y", 3), DistinctRows.of(encoded(many), "y", 3)
+    one, other = PartedRows.of(encoded(data, times), "y", 3), PartedRows.of(encoded(many), "y", 3)
     assert np.array_equal(one.kept_back, other.kept_back)
-    assert np.array_equal(one.weights, other.weights)
-    assert all(np.array_equal(one.data[name].codes, other.data[name].codes) for name in data)
+    assert np.array_equal(one.table.row_weights, other.table.row_weights)
+    assert np.array_equal(one.table.codes, other.table.codes)
 
 
 # The classifier
 
 
-def test_classes_that_no_column_tells_alone_are_told_by_default() -> None:
+@pytest.mark.parametrize("structure", ["auto", "per_class", "tan"])
+def test_classes_that_no_column_tells_alone_are_told(structure: str) -> None:
     X, y = exclusive()
     Z, truth = exclusive(seed=1)
-    model = LatentClassifier(random_state=0, engine="cpu", max_hidden=4).fit(X, y)
-    assert model.structure_ == "per_class"
+    model = LatentClassifier(structure=structure, random_state=0, engine="cpu", max_hidden=4).fit(X, y)
+    tried = {one.structure for one in model.selection_.candidates}
+    assert model.structure_ in tried == ({"per_class", "tan"} if structure == "auto" else {structure})
     assert model.score(Z, truth) > 0.85
     assert NaiveBayesClassifier().fit(X, y).score(Z, truth) < 0.65
-    assert model.n_hidden_ == model.network_.variable("S").cardinality > 2
+    assert model.n_hidden_ == model.network_.variable("S").cardinality
     best = model.selection_.best
     assert best.log_loss == min(one.log_loss for one in model.selection_.candidates)
     assert best.log_loss < 0.45
@@ -230,7 +341,7 @@ def test_tables_are_not_refined_where_that_is_not_wanted() -> None:
 @pytest.fixture(scope="module")
 def refined() -> LatentClassifier:
     X, y = exclusive()
-    model = LatentClassifier(random_state=0, engine="cpu", max_hidden=4).fit(X, y)
+    model = LatentClassifier(structure="per_class", random_state=0, engine="cpu", max_hidden=4).fit(X, y)
     assert model.selection_.best.towards
     return model
 
@@ -328,7 +439,22 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
 def test_the_largest_number_of_states_that_was_tried_is_doubted() -> None:
     X, y = exclusive()
     with pytest.warns(fgrn.core.exceptions.FgrnWarning, match="max_hidden=4"):
-        LatentClassifier(random_state=0, engine="cpu", max_hidden=2).fit(X, y)
+        LatentClassifier(structure="per_class", random_state=0, engine="cpu", max_hidden=2).fit(X, y)
+
+
+def test_no_size_is_tried_twice_where_classes_have_no_rows_for_more_states() -> None:
+    X, y = exclusive(60)  # less than 30 rows of a class to learn from, which are enough for five states
+    model = LatentClassifier(structure="per_class", random_state=0, engine="cpu").fit(X, y)
+    assert {one.size for one in model.selection_.candidates} <= {1, 2, 4, 8}
+
+
+def test_a_tree_without_edges_is_not_tried() -> None:
+    """Columns that are independent given the class."""
+    _, data = three_classes(200)
+    table = {name: [f"{name}{code}" for code in data[name].codes] for name in "ab"}
+    model = LatentClassifier(**QUICK).fit(table, data["y"].codes)
+    assert {one.structure for one in model.selection_.candidates} == {"per_class"}
+    assert LatentClassifier(structure="tan", **QUICK).fit(table, data["y"].codes).structure_ == "tan"
 
 
 def test_a_budget_of_seconds_ends_the_choice() -> None:
@@ -345,7 +471,7 @@ def test_what_was_tried_is_shown_as_text_page_and_frame(refined: LatentClassifie
     assert str(found).count("<- best") == 1
     assert found._repr_html_().startswith("<table>")
     frame = found.to_frame()
-    assert len(frame) == len(found.candidates)
+    assert len(frame) == len(found.candidates) > str(found).count("per_class")
     assert frame["log_loss"].min() == found.best.log_loss
 
 

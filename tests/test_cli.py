@@ -20,6 +20,8 @@ import fgrn
 from fgrn.cli import COMMANDS, SUMMARIES, main
 from fgrn.tables import table_file
 
+pytestmark = pytest.mark.usefixtures("quick_choice")
+
 
 def rows(count: int = 200, seed: int = 0) -> dict[str, list[Any]]:
     """Return people who buy or not, which depends on colour and age; with missing values."""
@@ -132,11 +134,22 @@ def test_clusters_and_how_many(people: Path, tmp_path: Path, capsys: Any) -> Non
     said(capsys, "fit", people, "-o", path, "--hidden", "2")
     out = said(capsys, "predict", path, people, "--no-keep")
     assert out.splitlines()[0] == '"predicted cluster","P(cluster = 0)","P(cluster = 1)"'
-    for kind, hidden in (("naive-bayes", []), ("deep", ["--hidden", "2,3"])):
+    for kind, hidden in (("naive-bayes", []), ("deep", ["--hidden", "2,3"]), ("tan", ["--hidden", "1"])):
         said(capsys, "fit", people, "--target", "buys", "--model", kind, *hidden, "-o", path)
         said(capsys, "predict", path, people)
     said(capsys, "fit", people, "--model", "ica", "--hidden", "2,2", "-o", path)
     assert "no classes" in said(capsys, "predict", path, people, status=1)
+
+
+def test_a_hidden_tree_fills_in_any_column(people: Path, tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "tree.fgrn"
+    text = said(capsys, "fit", people, "--model", "tree", "-o", path)
+    assert "HiddenTreeModel: 200 rows" in text
+    assert "rows kept back the most probable after" in text
+    said(capsys, "fit", people, "--model", "tree", "--hidden", "2", "--epochs", "3", "--stream", "-o", path)
+    filled = said(capsys, "complete", path, people)
+    assert len(filled.splitlines()) == 201
+    assert "fgrn complete" in said(capsys, "predict", path, people, status=1)
 
 
 def test_inspect(people: Path, tmp_path: Path, capsys: Any) -> None:
@@ -178,6 +191,9 @@ def test_pipes(people: Path, model: Path, monkeypatch: pytest.MonkeyPatch, capsy
         (["fit", "DATA", "--target", "buys", "--hidden", "0", "-o", "m.fgrn"], 2, ["--hidden", "'0'"]),
         (["fit", "DATA", "--target", "buys", "--hidden", "4,8", "-o", "m.fgrn"], 2, ["--model deep"]),
         (["fit", "DATA", "--model", "ica", "--hidden", "auto", "-o", "m.fgrn"], 2, ["4,8"]),
+        (["fit", "DATA", "--model", "tree", "--target", "buys", "-o", "m.fgrn"], 2, ["takes no --target"]),
+        (["fit", "DATA", "--model", "tree", "--starts", "3", "-o", "m.fgrn"], 2, ["leave out --starts"]),
+        (["fit", "DATA", "--model", "tree", "--cycles", "3", "-o", "m.fgrn"], 2, ["leave out --cycles"]),
         (
             ["fit", "DATA", "--target", "buys", "--model", "naive-bayes", "--hidden", "4", "-o", "m.fgrn"],
             2,
@@ -303,7 +319,8 @@ def test_a_table_is_read_as_the_model_learnt_it(tmp_path: Path, capsys: Any) -> 
 
 @pytest.mark.parametrize(("share", "kept"), [(0.25, 50), (0.4, 80), (0.9, 180)])
 def test_so_many_rows_are_kept_back(share: float, kept: int, people: Path, tmp_path: Path, capsys: Any) -> None:
-    text = said(capsys, "fit", people, "--target", "buys", "-o", tmp_path / "m.fgrn", "--test", str(share), "--json")
+    fit = ("fit", people, "--target", "buys", "--hidden", "2", "-o", tmp_path / "m.fgrn")
+    text = said(capsys, *fit, "--test", str(share), "--json")
     assert json.loads(text)["rows"] == 200 - kept
 
 
@@ -404,7 +421,7 @@ def test_unseen_levels_are_told_with_the_option(model: Path, tmp_path: Path, cap
 
 def test_a_model_remembers_what_an_unseen_level_is(people: Path, tmp_path: Path, capsys: Any) -> None:
     model, path = tmp_path / "strict.fgrn", columns_of(tmp_path, colour=["green"], age=[30])
-    said(capsys, "fit", people, "--target", "buys", "--unseen", "error", "-o", model)
+    said(capsys, "fit", people, "--target", "buys", "--hidden", "2", "--unseen", "error", "-o", model)
     for command in ("predict", "complete", "explain"):
         said(capsys, command, model, path, status=1)
         said(capsys, command, model, path, "--unseen", "unknown")

@@ -33,7 +33,7 @@ from fgrn.engines import installed_engines
 from fgrn.learning.remote.cluster import Cluster, RemoteRows
 from fgrn.learning.remote.pieces import Piece, PieceEStep
 from fgrn.tables import parquet as shares
-from fgrn.tables.distinct import Distinct
+from fgrn.tables.distinct_values import Distinct
 
 ENGINES = installed_engines()
 

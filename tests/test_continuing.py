@@ -27,6 +27,7 @@ ESTIMATORS = [
     fgrn.DeepLatentClassifier(n_hidden=(2, 3), n_init=1, **QUICK),
     fgrn.DiscreteICA(n_hidden=(2, 2), n_init=1, **QUICK),
     fgrn.LatentImputer(n_hidden=3, n_init=1, **QUICK),
+    fgrn.HiddenTreeModel(n_hidden=2, n_trees=2, **QUICK),
 ]
 
 

@@ -115,7 +115,7 @@ def test_a_frame_holds_the_columns(backend: str) -> None:
     assert type(frame).__module__.split(".")[0] == backend
     read = {name: list(column) for name, column in fgrn.tables.frames.columns(frame).items()}
     for name, column in table.columns.items():
-        assert [None if fgrn.tables.frames.is_unknown(value) else value for value in read[name]] == column
+        assert [None if fgrn.tables.missing.is_missing_value(value) else value for value in read[name]] == column
 
 
 @pytest.mark.parametrize("backend", ["nonsense", 3])

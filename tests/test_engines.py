@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable, engines
 from fgrn.engines import cpu, installed_engines
-from fgrn.engines.blocks import blocks_of_rows, in_order
+from fgrn.engines.row_blocks import blocks_of_rows, in_order
 from fgrn.flow.counts import LocalEStep
 from fgrn.flow.evidence import encode
 from fgrn.flow.parameters import random_start
@@ -296,6 +296,16 @@ def test_paused_blocks_cut_learning_and_keep_their_tables(engine: str) -> None:
     start.learn({name: data[name] for name in ("Y0", "Y1")}, epochs=3, smoothing=0.1, engine=engine)
     np.testing.assert_array_equal(net.table("S1.1"), kept)
     np.testing.assert_allclose(net.table("Y0"), start.table("Y0"), rtol=1e-9)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rounds_where_a_paused_block_leaves_no_diverter(engine: str) -> None:
+    S, M, Y = Variable("S", 2), Variable("M", 2), Variable("Y", 2)
+    net = Network([
+        Source(S, prior=[0.25, 0.75]), SISO(S, M, table=[[0.5, 0.5], [0.0, 1.0]]), SISO(M, Y, table=np.eye(2)),
+    ])  # fmt: skip
+    found = net.propagate({"Y": [0]}, schedule="rounds", paused=["Y"], engine=engine)
+    np.testing.assert_allclose(found.marginal("M"), [[0.125, 0.875]])
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -25,6 +25,7 @@ import fgrn
 from fgrn.estimators import (
     DeepLatentClassifier,
     DiscreteICA,
+    HiddenTreeModel,
     LatentClassifier,
     LatentClassModel,
     LatentImputer,
@@ -39,6 +40,7 @@ ESTIMATORS = [
     LatentClassModel(n_hidden=2, n_init=1, **QUICK),
     DiscreteICA(n_hidden=(2, 2), n_init=1, **QUICK),
     LatentImputer(n_hidden=2, n_init=1, **QUICK),
+    HiddenTreeModel(n_hidden=2, n_trees=2, **QUICK),
 ]
 CLASSIFIERS = ESTIMATORS[:3]
 TRANSFORMERS = ESTIMATORS[3:]

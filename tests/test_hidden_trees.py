@@ -10,7 +10,7 @@ import pytest
 
 import fgrn
 from fgrn import hidden_tree
-from fgrn.bayes.hidden_trees import centre
+from fgrn.core.tree_centre import neighbours_of, tree_centre
 
 
 def tree_rows(rows: int = 600, seed: int = 0, missing: float = 0.0) -> dict[str, list[Any]]:
@@ -117,7 +117,7 @@ def test_one_column() -> None:
     ([(0, 1), (0, 2), (0, 3)], 4, 0),
 ])  # fmt: skip
 def test_the_root_is_in_the_middle(edges: list[tuple[int, int]], count: int, found: int) -> None:
-    assert centre(edges, count) == found
+    assert tree_centre(neighbours_of(edges, count)) == found
 
 
 @pytest.mark.parametrize(("options", "words"), [
@@ -130,3 +130,155 @@ def test_the_root_is_in_the_middle(edges: list[tuple[int, int]], count: int, fou
 def test_what_cannot_be_meant_is_told(options: dict[str, Any], words: str) -> None:
     with pytest.raises(fgrn.FgrnError, match=words):
         hidden_tree(tree_rows(20), **options)
+
+
+def mixed_rows(rows: int = 1500, seed: int = 0) -> dict[str, np.ndarray]:
+    """Of two trees: in one all columns are alike, in the other each is the opposite of the one before."""
+    rng = np.random.default_rng(seed)
+    which = rng.random(rows) < 0.5
+    columns = [rng.integers(0, 2, rows)]
+    for _ in range(5):
+        follows = np.where(which, columns[-1], 1 - columns[-1])
+        columns.append(np.where(rng.random(rows) < 0.1, rng.integers(0, 2, rows), follows))
+    return {f"x{number}": column for number, column in enumerate(columns)}
+
+
+def test_a_mixture_of_trees_is_a_network_with_states_by_tree() -> None:
+    rows = mixed_rows()
+    net = hidden_tree(rows, hidden=2, trees=3)
+    root = net._spec.layout.prior_names[0]
+    assert {net.variable(f"S:{name}").cardinality for name in rows} == {6}
+    same_tree = np.kron(np.eye(3), np.ones((2, 2))) > 0
+    links = [name for name in rows if f"S:{name}" != root]
+    for name in links:
+        assert (net.table(f"S:{name}")[~same_tree] == 0).all()
+    net.learn(rows, epochs=5, smoothing=0.1)
+    for name in links:
+        assert (net.table(f"S:{name}")[~same_tree] == 0).all()
+    assert len({net.table(f"S:{links[0]}")[2 * k : 2 * k + 2, 2 * k : 2 * k + 2].tobytes() for k in range(3)}) == 3
+
+
+def test_the_likelihood_of_a_mixture_is_that_of_its_trees() -> None:
+    rows = mixed_rows(200)
+    net = hidden_tree(rows, hidden=2, trees=2, seed=4)
+    root = net._spec.layout.prior_names[0]
+    total = np.zeros(200)
+    for tree in range(2):
+        one = {name: net.table(name)[2 * tree : 2 * tree + 2] for name in rows}
+        part = slice(2 * tree, 2 * tree + 2)
+        links = {f"S:{n}": net.table(f"S:{n}")[part, part] for n in rows if f"S:{n}" != root}
+        prior = net.prior(root)[part]
+        alone = hidden_tree(rows, hidden=2)
+        blocks: list[Any] = []
+        for block in alone.blocks:
+            if isinstance(block, fgrn.Source):
+                blocks.append(fgrn.Source(block.variable, prior / prior.sum()))
+            elif isinstance(block, fgrn.SISO):
+                blocks.append(fgrn.SISO(block.input, block.output, {**one, **links}[block.output.name]))
+            else:
+                blocks.append(block)
+        total += prior.sum() * np.exp(fgrn.Network(blocks).propagate(rows).log_likelihood)
+    np.testing.assert_allclose(net.propagate(rows).log_likelihood, np.log(total), rtol=1e-9)
+
+
+def test_a_mixture_finds_two_trees_that_one_cannot_be() -> None:
+    rows, other = mixed_rows(), mixed_rows(seed=1)
+    scores = {
+        trees: fgrn.HiddenTreeModel(2, n_trees=trees, n_epochs=15, random_state=0).fit(rows).score(other)
+        for trees in (1, 3)
+    }
+    assert scores[3] > scores[1] + 0.05
+
+
+def test_an_encoded_table_gives_the_same_tree() -> None:
+    rows = tree_rows(100, missing=0.1)
+    net = hidden_tree(rows, hidden=3)
+    states = {name: net.variable(name).labels for name in rows}
+    encoded = net._encode(net._plan(), rows)
+    assert hidden_tree(encoded, hidden=3, states=states) == net
+
+
+def test_hidden_variables_may_have_another_name() -> None:
+    net = hidden_tree({"S:a": [0, 1, 0], "a": [0, 1, 1]}, hidden=2, name="H")
+    assert {"H:S:a", "H:a"} <= {variable.name for variable in net.variables}
+    model = fgrn.HiddenTreeModel(2, n_epochs=2, random_state=0).fit({"S:a": [0, 1, 0], "a": [0, 1, 1]})
+    assert model._hidden()[0].startswith("S_:")
+    assert model.root_ in ("S:a", "a")
+
+
+# The estimator
+
+
+def test_smoothing_by_cells_is_added_to_the_counts() -> None:
+    rows = {"a": [0, 0, 1], "b": [1, 1, 1]}
+    net = fgrn.naive_bayes({"a": 2, "b": 2}, "a", tables={"b": [[0.5, 0.5], [0.5, 0.5]]})
+    net.learn(rows, epochs=1, smoothing={"b": np.array([[2.0, 0.0], [0.5, 0.5]])})
+    np.testing.assert_allclose(net.table("b"), [[0.5, 0.5], [0.25, 0.75]])
+    net.learn(rows, epochs=1, smoothing={"b": np.array([1.0, 0.0])})
+    np.testing.assert_allclose(net.table("b"), [[1 / 3, 2 / 3], [0.5, 0.5]])
+    assert net.trained[-1]["smoothing"] == {"b": 0.5}
+    with pytest.raises(fgrn.LearningError, match=r"shape \(3,\)"):
+        net.learn(rows, smoothing={"b": np.ones(3)})
+    with pytest.raises(fgrn.LearningError, match="count per cell"):
+        net.learn(rows, smoothing={"b": np.array([1.0, -1.0])})
+
+
+def test_the_prior_has_the_levels_of_the_column() -> None:
+    rows = {"a": [0] * 9 + [1], "b": [0, 1] * 5}
+    model = fgrn.HiddenTreeModel(2, n_trees=2, smoothing=1e9, n_epochs=2, random_state=0).fit(rows)
+    np.testing.assert_allclose(model.network_.table("a"), np.tile([9.5 / 11, 1.5 / 11], (4, 1)), atol=1e-6)
+    other = next(name for name in ("S:a", "S:b") if name != model._hidden()[0])
+    np.testing.assert_allclose(model.network_.table(other), np.kron(np.eye(2), np.full((2, 2), 0.5)), atol=1e-6)
+
+
+def test_sizes_follow_the_table() -> None:
+    rng = np.random.default_rng(0)
+    few = fgrn.HiddenTreeModel(n_epochs=1).fit(rng.integers(0, 2, (60, 3)))
+    assert (few.n_hidden_, few.n_trees_) == (2, 1)
+    assert not len(few.history_.validation)
+    more = fgrn.HiddenTreeModel(n_epochs=1).fit(rng.integers(0, 2, (1600, 3)))
+    assert (more.n_hidden_, more.n_trees_) == (8, 8)
+    assert len(more.history_.validation) == 1
+    pixels = fgrn.HiddenTreeModel(n_epochs=1, max_levels=64, n_bins=64).fit(rng.integers(0, 40, (200, 2)).astype(str))
+    assert (pixels.n_hidden_, pixels.n_trees_) == (8, 1)
+    words = fgrn.HiddenTreeModel(n_epochs=1).fit(rng.integers(0, 5, (1600, 3)))
+    assert (words.n_hidden_, words.n_trees_) == (20, 3)
+
+
+def test_the_root_is_in_the_largest_tree() -> None:
+    rows = tree_rows(300)
+    net = hidden_tree({"same": ["x"] * 300, **rows}, hidden=2)
+    assert net._spec.layout.prior_names[0] == "S:b"
+    assert frozenset({"same", "b"}) in neighbours(net)
+
+
+def test_rows_are_drawn_given_what_is_known() -> None:
+    model = fgrn.HiddenTreeModel(3, n_trees=1, n_epochs=10, random_state=0).fit(pd.DataFrame(tree_rows(800)))
+    drawn = model.sample(300, given=pd.DataFrame({"a": ["x", "z"]}).reindex(columns=[*"abcde"]))
+    assert list(drawn.columns) == list("abcde")
+    assert (drawn["a"] == ["x"] * 300 + ["z"] * 300).all()
+    assert (drawn["b"][:300] == "x").mean() > 0.7
+    assert (drawn["b"][300:] == "z").mean() > 0.7
+    assert len(model.sample(7)) == 7
+
+
+def test_rows_kept_back_may_be_a_table(tmp_path: Any) -> None:
+    rows, other = pd.DataFrame(tree_rows(300)), pd.DataFrame(tree_rows(100, seed=1))
+    model = fgrn.HiddenTreeModel(3, n_trees=1, n_epochs=5, validation=other, random_state=0).fit(rows)
+    assert model.score(other) == pytest.approx(max(model.history_.validation), rel=1e-9)
+    model.save(tmp_path / "m.fgrn")
+    again = fgrn.load(tmp_path / "m.fgrn")
+    np.testing.assert_array_equal(again.score_samples(other), model.score_samples(other))
+    assert again.n_trees_ == 1
+    assert again.root_ == model.root_
+
+
+def test_a_class_may_be_one_of_the_columns() -> None:
+    rows, test = pd.DataFrame(tree_rows(1000)), pd.DataFrame(tree_rows(300, seed=1))
+    model = fgrn.HiddenTreeModel(4, n_trees=1, random_state=0).fit(rows)
+    assert model.root_ == "b"
+    assert {frozenset(arc) for arc in model.arcs_} == {frozenset(pair) for pair in ("ab", "bc", "cd", "be")}
+    assert ("b", "a") in model.arcs_
+    filled = model.complete(test.assign(c=None))
+    majority = (test["c"] == rows["c"].mode()[0]).mean()
+    assert (filled["c"] == test["c"]).mean() > majority + 0.3

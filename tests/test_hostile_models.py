@@ -59,10 +59,12 @@ def bayesian() -> fgrn.BayesianNetwork:
 
 MODELS: dict[str, Callable[[], Any]] = {
     "LatentClassifier": lambda: estimator(fgrn.LatentClassifier("auto", max_hidden=2, n_init=2, **SETTINGS), True),
+    "tan": lambda: estimator(fgrn.LatentClassifier(1, structure="tan", refine=False, **SETTINGS), True),
     "LatentClassModel": lambda: estimator(fgrn.LatentClassModel("auto", max_hidden=2, n_init=1, **SETTINGS)),
     "NaiveBayesClassifier": lambda: estimator(fgrn.NaiveBayesClassifier(**SETTINGS), True),
     "DeepLatentClassifier": lambda: estimator(fgrn.DeepLatentClassifier((2, 2), n_init=1, **SETTINGS), True),
     "DiscreteICA": lambda: estimator(fgrn.DiscreteICA((2, 2), n_init=1, **SETTINGS)),
+    "HiddenTreeModel": lambda: estimator(fgrn.HiddenTreeModel(2, n_trees=2, **SETTINGS)),
     "LatentImputer": lambda: estimator(fgrn.LatentImputer(2, n_init=1, missing_values=["?"], **SETTINGS)),
     "lvm": lambda: taught(fgrn.lvm(STATES, hidden=2)),
     "dica": lambda: fgrn.dica(STATES, hidden=[2, 2]),
@@ -70,6 +72,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "naive Bayes": lambda: fgrn.naive_bayes(STATES, class_variable="b"),
     "chain": lambda: taught(fgrn.hmm({"a": 2}, hidden=2, sequence="run"), "a", run=[0] * 6 + [1] * 6),
     "bayesian": bayesian,
+    "junction tree": lambda: bayesian().to_network(),
     "markov": lambda: fgrn.MarkovNetwork({"a": 2, "b": 3}, [(("a", "b"), np.ones((2, 3))), (("b",), [1.0, 2, 3])]),
 }
 

@@ -178,7 +178,14 @@ def test_rounds_say_what_they_are() -> None:
 def test_a_history_says_what_its_numbers_are() -> None:
     net = fgrn.lvm({"a": 2}, hidden=2)
     assert repr(net.learn({"a": [0, 1]}, epochs=1)).startswith("History of 1 epoch; log-likelihood each began with: -")
-    assert " ... -" in repr(net.learn({"a": [0, 1]}, epochs=2))
+    history = net.learn({"a": [0, 1]}, epochs=30)
+    assert " ... -" in repr(history)
+    frame = history.to_frame()
+    assert frame["epoch"].tolist() == list(range(1, 31))
+    assert frame["log_likelihood"].tolist() == history.log_likelihood.tolist()
+    page = history._repr_html_()
+    assert page.count("<tr>") == 9  # the first epoch, the last, and some between them
+    assert f"{history.log_likelihood[-1]:,.3f}" in page
 
 
 def test_the_prototype_of_an_effect_are_its_causes() -> None:

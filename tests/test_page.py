@@ -1,4 +1,4 @@
-"""Pages of `fgrn.explore`: what is written, and what is refused. See test_page_browser for what they do."""
+"""Pages of `fgrn.explore`: what is written, and what is refused. What they do is in the other test_page files."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from models import chest, circle
 
 import fgrn
 from fgrn.cli import main
-from fgrn.page import export, page
-from fgrn.page.server import server_of
+from fgrn.page import export, notebook, page
+from fgrn.page.disk_rows import RowsOnDisk
+from fgrn.page.server import Answers, server_of
 from fgrn.page.widget import given_of
 
 
@@ -217,6 +218,11 @@ def served() -> Iterator[str]:
     thread.join()
 
 
+def edges(model: Any) -> dict[str, int]:
+    """The edges by which a page knows the variables of a model."""
+    return {one["name"]: one["edge"] for one in export.served_document(model, "", "")[0]["variables"]}
+
+
 def asked(address: str, path: str, said: Any, host: str | None = None) -> Any:
     """The answer of a server to a question."""
     headers = {"Content-Type": "application/json"} | ({} if host is None else {"Host": host})
@@ -227,8 +233,8 @@ def asked(address: str, path: str, said: Any, host: str | None = None) -> Any:
 
 def test_a_server_answers_as_python_does(served: str) -> None:
     model = chest()
-    names = list(model.names)
-    given = [[names.index("xray"), [1, 0]], [names.index("dysp"), [0.2, 1]]]
+    names, edge = list(model.names), edges(model)
+    given = [[edge["xray"], [1, 0]], [edge["dysp"], [0.2, 1]]]
     found = asked(served, "ask", {"given": given})
     seen = model.propagate({"xray": ["yes"], "dysp": [[0.2, 1]]})
     assert found["logLikelihood"] == pytest.approx(seen.log_likelihood[0], abs=1e-12)
@@ -236,21 +242,64 @@ def test_a_server_answers_as_python_does(served: str) -> None:
         assert belief == pytest.approx(seen.marginal(name)[0], abs=1e-12)
     without = model.propagate({"xray": ["yes"]})
     assert found["others"][names.index("dysp")] == pytest.approx(without.marginal("dysp")[0], abs=1e-12)
-    studied = asked(served, "study", {"given": given, "target": names.index("lung")})
+    studied = asked(served, "study", {"given": given, "target": edge["lung"], "profiles": True})
     told = model.explain({"xray": "yes", "dysp": [[0.2, 1]]}, "lung")
     assert [value for _, value in studied["explanation"]["contributions"]] == pytest.approx(
         [*told.contributions.values()]
     )
     assert len(studied["assignment"]) == len(names)
     assert max(studied["gains"]) == studied["gains"][names.index("lung")] == pytest.approx(studied["entropy"])
+    for state, profile in enumerate(studied["profiles"]):
+        expected = model.prototype("lung", model.variable("lung").labels[state])
+        for name, shares in zip(names, profile, strict=True):
+            assert shares == pytest.approx(expected.get(name, np.eye(2)[state]), abs=1e-12)
+
+
+def test_a_server_sends_messages_by_edge() -> None:
+    for model in (chest(), chest().to_network("loopy")):
+        net = model if isinstance(model, fgrn.Network) else model._tree_network()
+        answers, edge = Answers(model), edges(model)
+        found = answers.answer({"given": [[edge["xray"], [1, 0]]], "messages": True})
+        seen = net.propagate({"xray": ["yes"]})
+        for number, name in enumerate(seen.plan.names):
+            assert found["messages"]["forward"][number] == pytest.approx(seen.forward(name)[0], abs=1e-9)
+            assert found["messages"]["backward"][number] == pytest.approx(seen.backward(name)[0], abs=1e-9)
+        if not net.is_tree:
+            assert found["loops"]["count"] == seen.rounds == len(found["loops"]["rounds"]) - 1
+            assert found["loops"]["converged"] is True
+
+
+def test_a_factor_graph_is_sent_unless_it_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, arrays = export.served_document(chest(), "", "")
+    assert text["factor"] and arrays
+    monkeypatch.setattr(export, "MOST_SENT", 100)
+    text, arrays = export.served_document(chest(), "", "")
+    assert (text["factor"], text["arrays"], arrays) == (None, {}, b"")
+
+
+def test_rows_on_disk_are_read_by_number(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        "a,b,c\n" + "".join(f"{k},{'?' if k % 3 else 'x y'},{'' if k % 2 else k / 4}\n" for k in range(1000))
+    )
+    rows = RowsOnDisk(str(path))
+    rows._stream.rows = 64
+    assert rows.about() == {"name": "rows.csv", "columns": ["a", "b", "c"], "count": 1000}
+    for number in (0, 1, 999, 63, 64, 500, 500):
+        a, b, c = rows.row(number)
+        assert (a, b) == (str(number), "?" if number % 3 else "x y")
+        assert c == "" if number % 2 else float(c) == number / 4
+    for wrong in (-1, 1000):
+        with pytest.raises(IndexError, match="there are 1,000"):
+            rows.row(wrong)
 
 
 def test_a_server_names_what_cannot_go_together(served: str) -> None:
-    names = list(chest().names)
-    given = [[names.index("smoke"), [1, 0]], [names.index("tub"), [1, 0]], [names.index("either"), [0, 1]]]
+    edge = edges(chest())
+    given = [[edge["smoke"], [1, 0]], [edge["tub"], [1, 0]], [edge["either"], [0, 1]]]
     found = asked(served, "ask", {"given": given})
     assert found["logLikelihood"] is None
-    assert found["conflict"] == [names.index("tub"), names.index("either")]
+    assert found["conflict"] == [edge["tub"], edge["either"]]
 
 
 def test_a_server_answers_to_its_own_address_alone(served: str) -> None:
@@ -270,7 +319,8 @@ def test_a_server_answers_to_its_own_address_alone(served: str) -> None:
     ):
         with pytest.raises(HTTPError, match="404"):
             asked(served, path, said, host)
-    for bad in ({}, {"given": [[99, [1, 0]]]}, {"given": [[0, [1, 0, 0]]]}, {"given": [[0, ["a", "b"]]]}, []):
+    first = edges(chest())["travel"]
+    for bad in ({}, {"given": [[999, [1, 0]]]}, {"given": [[first, [1, 0, 0]]]}, {"given": [[first, ["a", "b"]]]}, []):
         with pytest.raises(HTTPError, match="400"):
             asked(served, "ask", bad)
 
@@ -293,6 +343,7 @@ def test_the_command_writes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert main(["explore", "missing.bif"]) == 1
     assert main(["explore", "chest.bif", "-o", "chest.bif"]) == 2
     assert main(["explore", "chest.bif", "--serve", "-o", "other.html"]) == 2
+    assert main(["explore", "chest.bif", "rows.csv"]) == 2
 
 
 def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
@@ -328,6 +379,26 @@ def test_a_widget_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "anywidget", None)
     with pytest.raises(fgrn.FgrnError, match=r"A widget needs anywidget: pip install 'fgrn\[notebook\]'"):
         fgrn.explore(chest()).widget()
+
+
+def test_models_are_shown_as_a_picture_with_a_button_that_opens_the_page() -> None:
+    table = {"age": [20 + 1.7 * k for k in range(24)], "cars": ["none", "one"] * 12}
+    estimator = fgrn.LatentClassModel(n_hidden=2, n_epochs=2, tol=0)
+    assert "<svg" not in estimator._repr_mimebundle_()["text/html"].split("</style>")[-1]
+    estimator.fit(table)
+    for model in (chest(), circle(), fgrn.lvm({"a": 2}, hidden=2), estimator):
+        shown = model._repr_html_()
+        assert shown.startswith("<div><svg")
+        inside = re.search('>Explore</summary><iframe srcdoc="([^"]*)" .*? name="fgrn-when-seen"', shown)
+        assert inside and unescape(inside[1]) == fgrn.explore(model).html
+    assert "sk-container" in shown, "the settings are there, too"
+    assert "Explore" in estimator._repr_mimebundle_()["text/html"]
+
+
+def test_a_model_without_a_page_or_with_a_large_one_is_shown_without_a_button(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "<details>" not in fgrn.hmm({"Y": 2}, hidden=2)._repr_html_()
+    monkeypatch.setattr(notebook, "MOST_BYTES", 10_000)
+    assert "<details>" not in chest()._repr_html_()
 
 
 def test_notebooks_show_a_page_in_a_frame() -> None:

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import fgrn
-from fgrn.showcase import datasets, paper
-from fgrn.showcase.paper import (
+from fgrn.showcase import datasets, paper, paper_results
+from fgrn.showcase.paper_results import (
     BATCH,
     BINNED,
     CHOSEN,
@@ -92,12 +92,14 @@ def test_bins_hold_about_as_many_learnt_rows_each(survey: paper._CodedTable) -> 
     learnt = np.arange(300)
     binned = survey.binned(learnt)
     counts = np.bincount(binned.codes[learnt, 0])
-    assert len(counts) == len(binned.states["age"]) == paper.BINS
-    assert counts.min() > 300 / paper.BINS / 2
+    assert len(counts) == len(binned.states["age"]) == paper_results.BINS
+    assert counts.min() > 300 / paper_results.BINS / 2
     assert (binned.codes[:, 1:] == survey.codes[:, 1:]).all()
 
 
-@pytest.mark.parametrize("way", [Way(smoothing=1.0, hidden=None), Way(smoothing=1.0, hidden=None, bins=paper.BINS)])
+@pytest.mark.parametrize(
+    "way", [Way(smoothing=1.0, hidden=None), Way(smoothing=1.0, hidden=None, bins=paper_results.BINS)]
+)
 def test_nothing_is_known_of_test_rows_while_learning(survey: paper._CodedTable, way: Way) -> None:
     """Other test rows give the same bins, number of states and network."""
     rows = np.random.default_rng(0).permutation(len(survey.codes))
@@ -138,7 +140,7 @@ def test_the_score_of_one_state_is_that_of_the_shares_of_classes(
     rows, classes = np.arange(400), survey.codes[:, -1]
     found, _ = paper._choose_hidden(survey, Way(smoothing=1.0, hidden=None), rows, seed=5)
     expected = 0.0
-    for back in np.array_split(np.random.default_rng([5, paper.FOLDS]).permutation(rows), paper.FOLDS):
+    for back in np.array_split(np.random.default_rng([5, paper_results.FOLDS]).permutation(rows), paper_results.FOLDS):
         counts = np.bincount(np.delete(classes, back), minlength=classes.max() + 1) + 1.0
         expected += np.log(counts / counts.sum())[classes[back]].sum()
     assert found == pytest.approx(expected)
@@ -171,7 +173,7 @@ def test_other_methods_see_the_same_rows(survey: paper._CodedTable) -> None:
     naive_bayes = pytest.importorskip("sklearn.naive_bayes")
     train, test = np.arange(300), np.arange(300, 400)
     found = dict(paper._other_methods(survey, train, test))
-    assert tuple(found) == paper.OTHERS
+    assert tuple(found) == paper_results.OTHERS
     values, classes = survey.codes[:, :-1] + 1, survey.codes[:, -1]
     other = naive_bayes.CategoricalNB(min_categories=values.max(axis=0) + 1).fit(values[train], classes[train])
     assert found["CategoricalNB"].test == 100 * other.score(values[test], classes[test])
@@ -238,13 +240,13 @@ def quick(small: None, told: list[tuple[str, int, int]]) -> Iterator[Results]:
 def test_a_run_on_little_tables(quick: Results, told: list[tuple[str, int, int]]) -> None:
     for table in SMALL:
         for method in (BATCH, INCREMENTAL, RECOMMENDED):
-            for order in paper.ROW_ORDERS:
+            for order in paper_results.ROW_ORDERS:
                 score = quick.score(table, method, order)
                 assert score is not None
                 assert all(0 <= run.test <= 100 for run in score.runs)
                 assert len(score.runs) == (1 if method == BATCH else 2)
     chosen = {run.hidden for score in quick.scores if score.method == RECOMMENDED for run in score.runs}
-    assert chosen <= set(paper.CHOICES)
+    assert chosen <= set(paper_results.CHOICES)
     assert [done for _, done, _ in told] == list(range(len(told)))
     assert {total for *_, total in told} == {len(told)}
 
@@ -283,7 +285,7 @@ def test_the_same_split_has_the_same_results(survey: paper._CodedTable, monkeypa
 def test_a_run_without_scikit_learn(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
     found = paper.run(quick=True, splits=1)
-    assert not [score for score in found.scores if score.method in paper.OTHERS]
+    assert not [score for score in found.scores if score.method in paper_results.OTHERS]
     assert RECOMMENDED in str(found)
 
 
@@ -344,7 +346,7 @@ def test_the_papers_test_accuracies_are_reached(
 ) -> None:
     """Our mean over random splits is higher, or within two standard deviations."""
     (score,) = measured(tables, name, method, {"random": splits}, monkeypatch)
-    figure = FIGURES[name].test[paper.PAPER_COLUMN[method]]
+    figure = FIGURES[name].test[paper_results.PAPER_COLUMN[method]]
     assert score.verdict(figure) != "not reached", score.shown()
 
 

@@ -184,7 +184,7 @@ def test_free_parameters_and_training_are_told(tmp_path: object) -> None:
 
 def test_notebooks_show_pictures_and_tables() -> None:
     net = fgrn.naive_bayes({"a<b": ["x", "y"], "L": ["no", "yes"]}, class_variable="L")
-    assert net._repr_html_().startswith("<svg")
+    assert net._repr_html_().startswith("<div><svg")
     text = net.explain({"a<b": "x"}, "L")._repr_html_()
     assert "a&lt;b = x" in text
     assert text.endswith("</table>")
@@ -193,7 +193,7 @@ def test_notebooks_show_pictures_and_tables() -> None:
 def test_causes_in_a_circle_cannot_be_drawn() -> None:
     one, two, three = (fgrn.Variable(name, 2) for name in "PQR")
     net = fgrn.Network([fgrn.Diverter([one], [two, three]), fgrn.SISO(two, one)])
-    with pytest.raises(fgrn.FgrnError, match="circle"):
+    with pytest.raises(fgrn.FgrnError, match="form a cycle"):
         net.sample(3)
 
 

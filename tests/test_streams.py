@@ -27,11 +27,11 @@ from hypothesis import strategies as st
 import fgrn
 import fgrn.cli
 from fgrn import Schema, Stream
-from fgrn.core.labels import MISSING
 from fgrn.engines import installed_engines
 from fgrn.tables import table_file
 from fgrn.tables.disk import Disk
-from fgrn.tables.distinct import Distinct
+from fgrn.tables.distinct_values import Distinct
+from fgrn.tables.missing import MISSING
 
 ENGINES = installed_engines()
 
@@ -186,6 +186,9 @@ def test_other_estimators_take_streams(tmp_path: Path) -> None:
     whole = read(place)
     for model in (
         fgrn.LatentImputer(2, n_epochs=3, random_state=0, engine="reference"),
+        fgrn.HiddenTreeModel(
+            2, n_trees=2, n_epochs=3, batch_size=None, validation=None, random_state=0, engine="reference"
+        ),
         fgrn.DiscreteICA((2, 2), n_epochs=3, random_state=0, engine="reference"),
     ):
         parts = np.concatenate([np.asarray(model.fit(place).transform(batch)) for batch in Stream(place, rows=100)])
@@ -710,7 +713,7 @@ def test_a_file_that_is_cut_short_is_an_error(cut: int, tmp_path: Path) -> None:
 
 
 def test_many_numbers_keep_their_quantiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fgrn.tables.distinct, "MOST_EXACT_NUMBERS", 2**10)
+    monkeypatch.setattr(fgrn.tables.distinct_values, "MOST_EXACT_NUMBERS", 2**10)
     values = np.random.default_rng(0).normal(size=200_000)
     found = Distinct("x")
     for part in np.split(values, 50):
@@ -727,7 +730,7 @@ def test_many_numbers_keep_their_quantiles(monkeypatch: pytest.MonkeyPatch) -> N
 def test_identifiers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(fgrn.SchemaError, match="500 distinct values in 500 rows looks like an identifier"):
         Schema.infer(iter([{"id": [f"n{k}" for k in range(first, first + 100)]} for first in range(0, 500, 100)]))
-    monkeypatch.setattr(fgrn.tables.distinct, "MOST_WORDS", 150)
+    monkeypatch.setattr(fgrn.tables.distinct_values, "MOST_WORDS", 150)
     with pytest.raises(fgrn.SchemaError, match="more than 150 distinct values in the first 200 rows"):
         Schema.infer(iter([{"id": [f"n{k}" for k in range(first, first + 100)]} for first in range(0, 500, 100)]))
 
@@ -961,7 +964,7 @@ def test_prediction_takes_no_more_memory_for_more_rows(model: Path, tmp_path: Pa
     code = """
 import sys
 from fgrn.cli import main
-from fgrn.core.labels import MISSING
+from fgrn.tables.missing import MISSING
 def memory(kind):
     lines = open("/proc/self/status").read().splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith(kind))) / 1024

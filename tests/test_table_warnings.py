@@ -16,8 +16,8 @@ import pytest
 import fgrn
 from fgrn import LatentClassifier, LatentClassModel, Schema, TableWarning
 from fgrn.cli import main
-from fgrn.core.labels import MISSING
 from fgrn.tables import table_file
+from fgrn.tables.missing import MISSING
 
 WORK = {"work": ["state", "?", "private", "?"] * 5, "sex": ["f", "m"] * 10}
 

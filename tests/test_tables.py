@@ -18,6 +18,7 @@ import fgrn
 from fgrn import LatentClassifier, LatentClassModel, LatentImputer, NaiveBayesClassifier, Schema
 from fgrn.learning.criteria import Candidate, Fit, aic, bic, relative_entropy
 from fgrn.tables import frames
+from fgrn.tables.missing import is_missing_value
 
 QUICK: dict[str, Any] = {"n_epochs": 10, "random_state": 0, "engine": "reference"}
 WORDS = {"colour": ["red", "blue", None, "red", "green"] * 8, "size": [1, 2, 2, None, 1] * 8}
@@ -63,7 +64,7 @@ def test_a_table_is_the_same_in_any_kind(kind: str) -> None:
     filled = model.complete(table)
     assert type(filled) is type(table)
     columns = frames.columns(filled)
-    assert not any(frames.is_unknown(value) for column in columns.values() for value in frames.as_list(column))
+    assert not any(is_missing_value(value) for column in columns.values() for value in frames.as_list(column))
 
 
 @given(st.lists(st.one_of(st.none(), st.sampled_from(["a", "b", "1"]), st.integers(0, 3), st.booleans(), st.floats())))
@@ -71,7 +72,7 @@ def test_a_column_by_its_values_is_the_column(values: list[Any]) -> None:
     column = frames.columns({"x": values}, by_value=True)["x"]
     assert isinstance(column, frames.DictionaryColumn)
     for back, value in zip(column.tolist(), values, strict=True):
-        assert (frames.is_unknown(back) and frames.is_unknown(value)) or back == value
+        assert (is_missing_value(back) and is_missing_value(value)) or back == value
     assert column.counts.sum() == len(values)
     assert frames.as_list(frames.select_rows(column, np.arange(len(values))[::2])) == column.tolist()[::2]
 
@@ -101,8 +102,8 @@ def test_few_rows_of_pandas_are_read_as_many_are(
         (column,) = frames.columns(pd.DataFrame({"x": series}), by_value=by_value).values()
         values = frames.as_list(column)
         return (
-            [(type(one), one) for one in values if not frames.is_unknown(one)],
-            [*map(frames.is_unknown, values)],
+            [(type(one), one) for one in values if not is_missing_value(one)],
+            [*map(is_missing_value, values)],
             type(column),
         )
 

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         DeepLatentClassifier,
         DiscreteICA,
         HiddenMarkovModel,
+        HiddenTreeModel,
         LatentClassifier,
         LatentClassModel,
         LatentImputer,
@@ -81,6 +82,7 @@ __all__ = [
     "FgrnError",
     "FgrnWarning",
     "HiddenMarkovModel",
+    "HiddenTreeModel",
     "ImpossibleEvidence",
     "ImpossibleRowWarning",
     "KernelCacheWarning",
@@ -141,7 +143,7 @@ _MODELS = {
     "warm": "warming",
 }
 _ESTIMATORS = frozenset(
-    name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "HiddenMarkov", "NaiveBayes"))
+    name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "Hidden", "NaiveBayes"))
 )
 _MODULES = {"datasets": "showcase.datasets", "estimators": "estimators", "paper": "showcase.paper", "plots": "plots"}
 

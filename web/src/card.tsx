@@ -2,7 +2,7 @@
 
 import { Component } from "preact";
 import { kindOf, observed } from "./evidence";
-import { fitted, percent } from "./format";
+import { differ, fitted, percent } from "./format";
 import { text } from "./text";
 import type { CardPlace, Document, Weights } from "./protocol";
 import { STILL, type Viewport } from "./viewport";
@@ -22,17 +22,18 @@ interface Props {
   selected: boolean;
   focus: number; // the state that Tab leads to, or -1
   near: boolean; // a neighbour of the selected variable
+  group: number; // how many cards can be folded into this one
+  folded: string; // what is told of those that are, or ""
 }
 
 export class Card extends Component<Props> {
   private pressed: { state: number; x: number; y: number; left: number; width: number; moved: boolean } | null = null;
 
   override shouldComponentUpdate(next: Props): boolean {
-    const now = this.props as unknown as Record<string, unknown>;
-    return Object.entries(next).some(([key, value]) => now[key] !== value);
+    return differ(this.props, next);
   }
 
-  private press = (state: number, event: PointerEvent): void => {
+  readonly press = (state: number, event: PointerEvent): void => {
     if (event.button !== 0) return;
     event.stopPropagation();
     const row = event.currentTarget as SVGGElement;
@@ -41,7 +42,7 @@ export class Card extends Component<Props> {
     this.pressed = { state, x: event.clientX, y: event.clientY, left: box.left, width: box.width, moved: false };
   };
 
-  private drag = (event: PointerEvent): void => {
+  readonly drag = (event: PointerEvent): void => {
     const { pressed } = this;
     if (!pressed) return;
     const [dx, dy] = [Math.abs(event.clientX - pressed.x), Math.abs(event.clientY - pressed.y)];
@@ -57,7 +58,7 @@ export class Card extends Component<Props> {
     this.props.store.drag(this.props.variable, pressed.state, Math.round(share * 100) / 100);
   };
 
-  private release = (event: PointerEvent): void => {
+  readonly release = (event: PointerEvent): void => {
     const { pressed } = this;
     const { store, variable } = this.props;
     this.pressed = null;
@@ -68,19 +69,20 @@ export class Card extends Component<Props> {
     else store.toggle(variable, pressed.state);
   };
 
-  private cancel = (): void => {
+  readonly cancel = (): void => {
     if (this.pressed?.moved) this.props.store.drop();
     this.pressed = null;
   };
 
   override render(props: Props) {
-    const { variable, place, size, weights, store } = props;
+    const { variable, place, size, weights, store, group, folded } = props;
     const kind = kindOf(weights);
     const height = place.height ?? 0;
     const shown = Math.min(variable.states.length, size.most);
     const left = place.x - size.width / 2;
     const classes = ["card", kind, variable.hidden ? "latent" : "", props.selected ? "selected" : "", props.near ? "near" : ""];
     const open = (): void => store.select(variable.number);
+    const handle = group ? (folded ? 14 + 7 * folded.length : 16) : 0;
     return (
       <g
         class={classes.filter(Boolean).join(" ")}
@@ -94,10 +96,17 @@ export class Card extends Component<Props> {
           <title>{variable.title}</title>
           <path class="head" d={headPath(size.width, size.head - 4)} />
           <text class="name" x={INSET + 2} y={size.head - 11}>
-            {fitted(variable.title, size.width - 2 * INSET - (kind === "none" ? 4 : 18), 13, 600)}
+            {fitted(variable.title, size.width - 2 * INSET - (kind === "none" ? 4 : 18) - handle, 13, 600)}
           </text>
-          {kind !== "none" && <circle class="mark" cx={size.width - 14} cy={size.head / 2 - 2} r="4" />}
+          {kind !== "none" && <circle class="mark" cx={size.width - 14 - handle} cy={size.head / 2 - 2} r="4" />}
         </g>
+        {group > 0 && (
+          <g class={`fold ${folded ? "closed" : ""}`} role="button" aria-expanded={!folded} aria-label={this.foldLabel()} onClick={() => store.fold(variable.edge)}>
+            <title>{this.foldLabel()}</title>
+            <rect class="head" x={size.width - handle - 6} width={handle + 6} height={size.head - 4} />
+            <text x={size.width - INSET - 2} y={size.head - 11}>{folded ? `${folded} ▸` : "▾"}</text>
+          </g>
+        )}
         {variable.states.slice(0, shown).map((_, state) => this.row(state))}
         {variable.states.length > shown && (
           <text class="rest" x={INSET + 2} y={size.head + shown * size.row + 14} onClick={open}>
@@ -105,10 +114,16 @@ export class Card extends Component<Props> {
           </text>
         )}
         <text class="large" x={INSET} y={size.head - 9} aria-hidden="true">
-          {fitted(variable.title, size.width - 2 * INSET, 24, 600)}
+          {fitted(`${folded ? "▸ " : ""}${variable.title}`, size.width - 2 * INSET, 24, 600)}
         </text>
       </g>
     );
+  }
+
+  private foldLabel(): string {
+    const { variable, group, folded } = this.props;
+    const told = folded.includes("•") ? `, ${text.foldedEvidence}` : "";
+    return folded ? text.unfold(variable.title, group) + told : text.fold(variable.title, group);
   }
 
   private row(state: number) {
@@ -117,31 +132,68 @@ export class Card extends Component<Props> {
     const share = beliefs ? beliefs[state] : null;
     const full = size.width - 2 * INSET;
     const own = kind === "value" ? (observed(weights) === state ? "on" : "other") : weights?.[state] === 0 ? "off" : kind === "soft" ? "soft" : "";
+    const moved = before && share !== null && Math.abs(before[state] - share) > 5e-4;
+    return (
+      <StateRow
+        key={state}
+        card={this}
+        title={variable.title}
+        name={variable.states[state]}
+        state={state}
+        size={size}
+        said={share === null ? "–" : percent(share)}
+        bar={halves((share ?? 0) * full)}
+        ghost={moved ? halves(before[state] * full) : -1}
+        own={share === null && own === "on" ? "" : own}
+        focused={focus === state}
+      />
+    );
+  }
+}
+
+interface RowProps {
+  card: Card;
+  title: string;
+  name: string;
+  state: number;
+  size: Document["card"];
+  said: string;
+  bar: number; // its length in pixels
+  ghost: number; // where the bar ended before, or -1
+  own: "" | "on" | "off" | "soft" | "other"; // what the evidence says of this state
+  focused: boolean;
+}
+
+/** One state of a card. What a person would not see change is not drawn again: with a click the bars of all cards move a little. */
+class StateRow extends Component<RowProps> {
+  override shouldComponentUpdate(next: RowProps): boolean {
+    return differ(this.props, next);
+  }
+
+  private press = (event: PointerEvent): void => this.props.card.press(this.props.state, event);
+
+  override render({ card, title, name, state, size, said, bar, ghost, own, focused }: RowProps) {
     const known = { on: text.observedState, off: text.excludedState, soft: text.softState, other: "", "": "" }[own];
-    const said = share === null ? "–" : percent(share);
-    const label = fitted(variable.states[state], full - 58, 12);
-    const top = size.head + state * size.row;
+    const full = size.width - 2 * INSET;
+    const label = fitted(name, full - 58, 12);
     return (
       <g
-        key={state}
-        class={`state ${share === null && own === "on" ? "" : own}`}
-        transform={`translate(${INSET} ${top})`}
+        class={`state ${own}`}
+        transform={`translate(${INSET} ${size.head + state * size.row})`}
         role="button"
-        tabindex={focus === state ? 0 : -1}
+        tabindex={focused ? 0 : -1}
         aria-pressed={own === "on" ? "true" : own === "soft" ? "mixed" : "false"}
-        aria-label={text.stateLabel(variable.title, variable.states[state], said, known)}
+        aria-label={text.stateLabel(title, name, said, known)}
         data-state={state}
-        onPointerDown={(event: PointerEvent) => this.press(state, event)}
-        onPointerMove={this.drag}
-        onPointerUp={this.release}
-        onPointerCancel={this.cancel}
+        onPointerDown={this.press}
+        onPointerMove={card.drag}
+        onPointerUp={card.release}
+        onPointerCancel={card.cancel}
       >
-        {label !== variable.states[state] && <title>{variable.states[state]}</title>}
+        {label !== name && <title>{name}</title>}
         <rect class="track" y="1" width={full} height={size.row - 2} rx="4" />
-        <rect class="bar" y="1" width={Math.round((share ?? 0) * full * 10) / 10} height={size.row - 2} rx={share ? 4 : 0} />
-        {before && share !== null && Math.abs(before[state] - share) > 5e-4 && (
-          <path class="ghost" d={`M${(before[state] * full).toFixed(2)} ${size.row - 7}v6`} />
-        )}
+        <rect class="bar" y="1" width={bar} height={size.row - 2} rx={bar ? 4 : 0} />
+        {ghost >= 0 && <path class="ghost" d={`M${ghost} ${size.row - 5}v4`} />}
         <text class="label" x="6" y={size.row / 2 + 4}>
           {label}
         </text>
@@ -151,6 +203,11 @@ export class Card extends Component<Props> {
       </g>
     );
   }
+}
+
+/** To half a pixel. */
+function halves(length: number): number {
+  return Math.round(2 * length) / 2;
 }
 
 function headPath(width: number, height: number): string {

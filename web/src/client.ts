@@ -1,7 +1,7 @@
 // The page's side of the worker: one question at a time, and of those that wait only the last is asked.
 
 import type { Places } from "./plan";
-import type { Answer, Document, Failure, Given, Studied } from "./protocol";
+import type { AllMessages, Answer, Document, Failure, Given, Studied } from "./protocol";
 
 declare const WORKER_SOURCE: string;
 
@@ -19,6 +19,17 @@ interface Asked {
   id: number;
 }
 
+function arrays(values: number[][]): Float64Array[] {
+  return values.map((one) => Float64Array.from(one));
+}
+
+/** Messages as a server sends them; one that is the same for all states tells nothing. */
+function messagesOf<Sent extends { forward: number[][]; backward: number[][] }>(sent: Sent): Sent & AllMessages {
+  const known = (values: number[][]): Uint8Array => Uint8Array.from(values, (one) => Number(one.some((value) => Math.abs(value - one[0]) > 1e-12)));
+  const [forward, backward] = [arrays(sent.forward), arrays(sent.backward)];
+  return { ...sent, forward, backward, knownForward: known(sent.forward), knownBackward: known(sent.backward) };
+}
+
 /** Ask the server that the page came from. */
 async function asked(question: Asked): Promise<Said> {
   try {
@@ -26,12 +37,20 @@ async function asked(question: Asked): Promise<Said> {
     if (!response.ok) throw new Error(await response.text());
     const said = await response.json();
     if (said.error || question.kind === "study") return { ...said, id: question.id };
-    const arrays = (values: number[][]): Float64Array[] => values.map((one) => Float64Array.from(one));
     const logLikelihood = said.logLikelihood ?? -Infinity;
-    return { ...said, id: question.id, logLikelihood, messages: null, loops: null, beliefs: arrays(said.beliefs), others: arrays(said.others) };
+    const loops = said.loops ? { ...said.loops, rounds: said.loops.rounds.map(messagesOf) } : null;
+    const messages = said.messages ? messagesOf(said.messages) : null;
+    return { ...said, id: question.id, logLikelihood, messages, loops, beliefs: arrays(said.beliefs), others: arrays(said.others) };
   } catch (error) {
     return { id: question.id, error: error instanceof Error ? error.message : String(error) };
   }
+}
+
+/** The values of a row of the table that the server has. */
+export async function servedRow(row: number): Promise<string[]> {
+  const response = await fetch("row", { method: "POST", body: JSON.stringify({ row }) });
+  if (!response.ok) throw new Error(await response.text());
+  return (await response.json()).values;
 }
 
 interface Question {
@@ -50,7 +69,7 @@ export class Client {
 
   constructor(text: Document, data: string | ArrayBuffer) {
     if (text.served) {
-      this.buffer = new ArrayBuffer(0);
+      this.buffer = typeof data === "string" ? bytes(data) : data;
       this.worker = { postMessage: (question: Asked) => void asked(question).then((said) => this.answered(said)) };
       return;
     }
@@ -71,8 +90,8 @@ export class Client {
   }
 
   /** What speaks for a target, and what to ask next. */
-  study(given: Given, target: number): Promise<Studied | null> {
-    return this.put({ kind: "study", given, target }) as Promise<Studied | null>;
+  study(given: Given, target: number, profiles = false): Promise<Studied | null> {
+    return this.put({ kind: "study", given, target, profiles }) as Promise<Studied | null>;
   }
 
   private put(text: object): Promise<Answer | Studied | null> {

@@ -84,3 +84,9 @@ function cut(value: string, width: number, size: number, weight: number): string
   }
   return shortened(low);
 }
+
+/** Whether any property is another one: what has not changed need not be drawn again. */
+export function differ(now: object, next: object): boolean {
+  const old = now as Record<string, unknown>;
+  return Object.entries(next).some(([key, value]) => old[key] !== value);
+}

@@ -3,13 +3,18 @@
 import { Component, createRef } from "preact";
 import { Card } from "./card";
 import { text } from "./text";
-import { Viewport } from "./viewport";
+import { Viewport, type Box } from "./viewport";
 import { FactorGraph, sentSoFar } from "./factor";
 import type { CardPlace, FactorText, GraphText } from "./protocol";
 import type { Store, Variable } from "./store";
 
 /** Cards whose bars move to their new length; those of more change at once, which takes less time. */
 const MOST_MOVING = 80;
+
+/** Around the cards that are left when others are folded away. */
+const MARGIN = 24;
+
+const NOTHING: ReadonlyMap<number, number> = new Map();
 
 interface Props {
   store: Store;
@@ -32,7 +37,7 @@ export class Graph extends Component<Props> {
     super(props);
     const { graph, factor } = props.store.document;
     this.graph = props.factor && factor ? cardsOf(factor) : graph;
-    this.viewport = new Viewport(this.graph.width, this.graph.height);
+    this.viewport = new Viewport({ x: 0, y: 0, width: this.graph.width, height: this.graph.height });
     this.places = new Map(this.graph.cards.map((card) => [card.edge, card]));
     this.paths = this.graph.arcs.map(({ points }) => pathOf(points));
   }
@@ -53,6 +58,7 @@ export class Graph extends Component<Props> {
 
   /** Bring a variable into sight. */
   reveal(variable: Variable): void {
+    this.props.store.unfold(variable);
     const place = this.places.get(variable.edge)!;
     const { width } = this.props.store.document.card;
     this.viewport.show(place.x - width / 2, place.y, width, place.height ?? 0);
@@ -67,9 +73,21 @@ export class Graph extends Component<Props> {
     this.svg.current?.querySelector<SVGGElement>(selector)?.focus({ preventScroll: true });
   }
 
-  /** The size of the drawing. */
-  get size(): { width: number; height: number } {
-    return this.graph;
+  /** The part of the drawing that has cards. */
+  private boxOf(away: ReadonlyMap<number, number>): Box {
+    const { graph } = this;
+    const all = { x: 0, y: 0, width: graph.width, height: graph.height };
+    const cards = graph.cards.filter((card) => !away.has(card.edge));
+    if (!away.size) return all;
+    const { width } = this.props.store.document.card;
+    const [left, right] = [Math.min(...cards.map((card) => card.x)) - width / 2, Math.max(...cards.map((card) => card.x)) + width / 2];
+    const [top, bottom] = [Math.min(...cards.map((card) => card.y)), Math.max(...cards.map((card) => card.y + (card.height ?? 20)))];
+    return { x: left - MARGIN, y: top - MARGIN, width: right - left + 2 * MARGIN, height: bottom - top + 2 * MARGIN };
+  }
+
+  /** The part of the drawing that is exported: all that is not folded away. */
+  get box(): Box {
+    return this.viewport.box;
   }
 
   private key = (event: KeyboardEvent): void => {
@@ -90,6 +108,7 @@ export class Graph extends Component<Props> {
       Delete: () => store.takeBack(variable),
       Backspace: () => store.takeBack(variable),
       i: () => store.select(variable.number),
+      g: () => store.fold(variable.edge),
       m: () => factor && store.choose({ kind: "wire", edge: variable.edge }),
       ArrowDown: () => (state + 1 < shown ? this.focusOn(variable.number, state + 1) : this.go(variable, 0, 1)),
       ArrowUp: () => (state > 0 ? this.focusOn(variable.number, state - 1) : this.go(variable, 0, -1)),
@@ -114,11 +133,25 @@ export class Graph extends Component<Props> {
       const [x, y] = [there.x - here.x, there.y - here.y];
       const ahead = dx * x + dy * y;
       const aside = Math.abs(dx ? y : x);
-      if (variable === from || ahead <= 1) continue;
+      if (variable === from || ahead <= 1 || store.away.has(variable.edge)) continue;
       const distance = ahead + 3 * aside;
       if (distance < least) [least, best] = [distance, variable.number];
     }
     if (best >= 0) this.focusOn(best, 0);
+  }
+
+  /** The way from a card to a child of what is folded into it. */
+  private shortcut(from: number, to: number): string {
+    const [upper, lower] = [this.places.get(from)!, this.places.get(to)!];
+    const [top, bottom] = [upper.y + (upper.height ?? 0), lower.y];
+    return `M${upper.x} ${top}C${upper.x} ${top + 40} ${lower.x} ${bottom - 40} ${lower.x} ${bottom}`;
+  }
+
+  /** What a card says of the group that is folded into it: its size, and whether something of it is known. */
+  private told(edge: number): string {
+    const { groups, seen } = this.props.store;
+    const group = groups.get(edge)!;
+    return `${group.length}${group.some((one) => seen.evidence.has(one)) ? " •" : ""}`;
   }
 
   private press = (event: PointerEvent): void => {
@@ -142,11 +175,16 @@ export class Graph extends Component<Props> {
   override render({ store, factor }: Props) {
     const { card, kind } = store.document;
     const { graph } = this;
-    const { answer, before, changes, selected, focus, evidence } = store.seen;
+    const { seen } = store;
+    const { answer, before, changes, selected, evidence } = seen;
     const chosen = selected >= 0 ? store.variables[selected].edge : -2;
     const edges = graph.cards.map((place) => place.edge);
     const touches = (ends: [number, number]): boolean => edges[ends[0]] === chosen || edges[ends[1]] === chosen;
     const near = new Set(graph.arcs.filter(({ ends }) => touches(ends)).flatMap(({ ends }) => ends.map((end) => edges[end])));
+    const away = factor ? NOTHING : store.away;
+    this.viewport.box = this.boxOf(away);
+    const into = away.get(store.variables[seen.focus[0]].edge);
+    const focus = into === undefined ? seen.focus : [store.byEdge.get(into)!.number, 0]; // the keyboard stays in sight
     const sent = factor ? sentSoFar(store) : null;
     const arrived = (edge: number): boolean => !sent || (sent.has(edge, true) && sent.has(edge, false));
     const round = factor && store.document.loops && store.seen.step !== null ? store.messages : null;
@@ -171,18 +209,17 @@ export class Graph extends Component<Props> {
         </defs>
         <g ref={this.group}>
           <g class="arcs" aria-hidden="true">
-            {graph.arcs.map(({ ends }, number) => (
-              <path
-                key={number}
-                class={touches(ends) ? "arc near" : "arc"}
-                d={this.paths[number]}
-                marker-end={kind === "markov" ? undefined : "url(#tip)"}
-              />
-            ))}
+            {graph.arcs.map(({ ends }, number) => {
+              const [from, to] = [edges[ends[0]], edges[ends[1]]];
+              const path = away.has(to) ? null : away.has(from) ? this.shortcut(away.get(from)!, to) : this.paths[number];
+              const near = touches(ends) ? "near" : "";
+              return path && <path key={number} class={`arc ${near} ${away.has(from) ? "through" : ""}`} d={path} marker-end={kind === "markov" ? undefined : "url(#tip)"} />;
+            })}
           </g>
           {factor && store.document.factor && <FactorGraph store={store} view={store.document.factor} />}
           {graph.cards.map((place, number) => {
             const variable = store.byEdge.get(place.edge);
+            if (away.has(place.edge)) return null;
             if (!variable) return <rect key={`f${number}`} class="square" x={place.x - 10} y={place.y + 3} width="20" height="20" rx="3"><title>{place.factor}</title></rect>;
             return (
               <Card
@@ -198,6 +235,8 @@ export class Graph extends Component<Props> {
                 selected={selected === variable.number}
                 focus={focus[0] === variable.number ? focus[1] : -1}
                 near={near.has(variable.edge)}
+                group={factor ? 0 : (store.groups.get(variable.edge)?.length ?? 0)}
+                folded={seen.folded.has(variable.edge) ? this.told(variable.edge) : ""}
               />
             );
           })}

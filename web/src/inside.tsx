@@ -84,8 +84,9 @@ class BlockDetail extends Component<{ store: Store; block: BlockPlace }, { sorte
       <section class="detail">
         <Heading store={store} title={blockTitle(store, block)} />
         <p class="note">{text.kinds[block.kind]}</p>
-        {block.kind === "siso" && this.table(store, plan, block.number)}
-        {(block.kind === "source" || block.kind === "factor") && this.prior(store, plan, block.number)}
+        {block.kind === "siso" && this.siso(store, plan, block.number)}
+        {block.scope && block.scope.length > 1 && this.factor(store, plan, block.number, block.scope)}
+        {(block.kind === "source" || (block.kind === "factor" && !(block.scope && block.scope.length > 1))) && this.prior(store, plan, block)}
         {block.kind === "diverter" && <p class="note">{text.joint(plan.diverterSize[block.number], edges.length)}</p>}
         <div class="buttons">
           {edges.slice(0, 30).map((edge) => <button key={edge} onClick={() => store.choose({ kind: "wire", edge })}>{store.wire(edge).title}</button>)}
@@ -94,16 +95,29 @@ class BlockDetail extends Component<{ store: Store; block: BlockPlace }, { sorte
     );
   }
 
-  private table(store: Store, plan: Store["factor"]["plan"], siso: number) {
-    const table = plan.sisoTable[siso];
-    const [rows, columns] = plan.tableShape.subarray(2 * table, 2 * table + 2);
-    const first = plan.tableOffset[table];
+  private siso(store: Store, plan: Store["factor"]["plan"], siso: number) {
+    const [inputs, outputs] = [store.wire(plan.sisoInput[siso]).states, store.wire(plan.sisoOutput[siso]).states];
+    return this.table(plan, plan.tableOffset[plan.sisoTable[siso]], inputs, outputs);
+  }
+
+  /** The table of a factor over several variables: joint states of all but the last by states of the last. */
+  private factor(store: Store, plan: Store["factor"]["plan"], source: number, scope: number[]) {
+    const states = scope.map((edge) => store.wire(edge).states);
+    const outputs = states.pop()!;
+    const rows = states.reduce((count, one) => count * one.length, 1);
+    if (rows * outputs.length > MOST_CELLS) return <p class="note">{text.tooLarge(rows, outputs.length)}</p>;
+    const inputs = states.reduce((joint, one) => joint.flatMap((before) => one.map((name) => (before ? `${before}, ${name}` : name))), [""]);
+    const names = scope.slice(0, -1).map((edge) => store.wire(edge).title);
+    return <><p class="note" dir="auto">{text.rowsAre(names.join(", "))}</p>{this.table(plan, plan.sourceAt[source], inputs, outputs)}</>;
+  }
+
+  private table(plan: Store["factor"]["plan"], first: number, inputs: string[], outputs: string[]) {
+    const [rows, columns] = [inputs.length, outputs.length];
     if (rows * columns > MOST_CELLS) return <p class="note">{text.tooLarge(rows, columns)}</p>;
     const values = Array.from({ length: rows }, (_, row) => Array.from(plan.values.subarray(first + row * columns, first + (row + 1) * columns)));
     const order = values.map((_, row) => row);
     const peak = (row: number): number => values[row].indexOf(Math.max(...values[row]));
     if (this.state.sorted) order.sort((a, b) => peak(a) - peak(b) || values[b][peak(b)] - values[a][peak(a)]);
-    const [inputs, outputs] = [store.wire(plan.sisoInput[siso]).states, store.wire(plan.sisoOutput[siso]).states];
     return (
       <>
         <button aria-pressed={this.state.sorted} onClick={() => this.setState({ sorted: !this.state.sorted })}>{text.sorted}</button>
@@ -124,10 +138,11 @@ class BlockDetail extends Component<{ store: Store; block: BlockPlace }, { sorte
     );
   }
 
-  private prior(store: Store, plan: Store["factor"]["plan"], source: number) {
-    const edge = plan.sourceEdge[source];
-    const values = plan.values.subarray(plan.sourceAt[source], plan.sourceAt[source] + plan.cardinality[edge]);
-    const { states } = store.wire(edge);
+  private prior(store: Store, plan: Store["factor"]["plan"], block: BlockPlace) {
+    const edge = plan.sourceEdge[block.number];
+    const first = plan.sourceAt[block.number];
+    const values = plan.values.subarray(first, first + plan.cardinality[edge]);
+    const { states } = store.wire(block.scope?.[0] ?? edge);
     return (
       <div class="scroll">
         <table class="heat">

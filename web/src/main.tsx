@@ -68,9 +68,9 @@ class App extends Component<{ store: Store }, State> {
 
   private picture = async (kind: "svg" | "png"): Promise<void> => {
     const { store } = this.props;
-    const { width, height } = this.graph!.size;
-    const svg = svgOf(this.graph!.drawing, width, height);
-    const data = kind === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await pngOf(svg, width, height);
+    const { box } = this.graph!;
+    const svg = svgOf(this.graph!.drawing, box);
+    const data = kind === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await pngOf(svg, box.width, box.height);
     download(data, `${store.document.title.replace(/[^\w.-]+/g, "-").slice(0, 60) || "network"}.${kind}`);
   };
 
@@ -131,7 +131,7 @@ class App extends Component<{ store: Store }, State> {
               if (event.key === "Enter") this.find(event), this.graph?.focusOn(...store.seen.focus);
             }}
           />
-          <datalist id="names">{store.variables.map((one) => <option key={one.number} value={one.title} />)}</datalist>
+          <NameList store={store} />
           {about.factor && (
             <div class="buttons joined" role="group" aria-label={text.viewLabel}>
               <button aria-pressed={seen.view === "graph"} onClick={() => void store.show("graph")}>{text.network}</button>
@@ -159,6 +159,7 @@ class App extends Component<{ store: Store }, State> {
           <div class="zoom">
             <button aria-label={text.zoomIn} title={text.zoomIn} onClick={() => this.graph?.viewport.zoom(1.25)}>+</button>
             <button aria-label={text.zoomOut} title={text.zoomOut} onClick={() => this.graph?.viewport.zoom(0.8)}>−</button>
+            {seen.view === "graph" && seen.folded.size > 0 && <button onClick={() => store.unfold()}>{text.unfoldAll}</button>}
             <button aria-label={text.fitHint} title={text.fitHint} onClick={() => this.graph?.viewport.fit()}>{text.fit}</button>
           </div>
           <Notices store={store} />
@@ -169,6 +170,17 @@ class App extends Component<{ store: Store }, State> {
         {seen.help && <Help store={store} />}
       </div>
     );
+  }
+}
+
+/** The names that the search field offers, drawn once. */
+class NameList extends Component<{ store: Store }> {
+  override shouldComponentUpdate(): boolean {
+    return false;
+  }
+
+  override render({ store }: { store: Store }) {
+    return <datalist id="names">{store.variables.map((one) => <option key={one.number} value={one.title} />)}</datalist>;
   }
 }
 
@@ -229,10 +241,25 @@ function read(id: string): string {
   return document.getElementById(id)?.textContent ?? "";
 }
 
-const store = new Store(JSON.parse(read("model")) as Document, read("arrays"));
-const root = document.getElementById("page")!;
-root.replaceChildren();
-render(<App store={store} />, root);
+function start(): void {
+  const store = new Store(JSON.parse(read("model")) as Document, read("arrays"));
+  const root = document.getElementById("page")!;
+  root.replaceChildren();
+  render(<App store={store} />, root);
+  // For the console, and for tests: what is believed, given weights by the number of a variable.
+  const ask = (given: [number, number[]][]) => store.believed(given.map(([number, weights]) => [store.variables[number].edge, weights]));
+  Object.assign(window, { fgrn: { store, ask } });
+}
 
-// For the console, and for tests: what is believed, given weights by the number of a variable.
-Object.assign(window, { fgrn: { store, ask: (given: [number, number[]][]) => store.believed(given.map(([number, weights]) => [store.variables[number].edge, weights])) } });
+/** The name of a frame whose page begins when it comes into sight: a notebook may have many that nobody opens. */
+const WHEN_SEEN = "fgrn-when-seen";
+
+if (window.name !== WHEN_SEEN) start();
+else {
+  const observer = new IntersectionObserver((found) => {
+    if (!found.some((one) => one.isIntersecting)) return;
+    observer.disconnect();
+    start();
+  });
+  observer.observe(document.documentElement);
+}

@@ -43,6 +43,7 @@ export interface BlockPlace {
   width: number;
   height: number;
   from?: number; // the bar above that this one goes on with
+  scope?: number[]; // of a factor: the edges of its variables, the last one fastest
 }
 
 export interface FactorText {
@@ -73,6 +74,8 @@ export interface Document {
   /** Of an estimator: the variable it predicts, and how the values of its columns become states. */
   target?: string | null;
   columns?: ColumnText[];
+  /** A table that is with the server. */
+  table?: { name: string; columns: string[]; count: number } | null;
 }
 
 export interface ColumnText {
@@ -137,6 +140,8 @@ export interface Study {
   id: number;
   given: Given;
   target: number; // an edge
+  /** Whether the profiles of the target are wanted, too. */
+  profiles: boolean;
 }
 
 export interface Studied {
@@ -149,7 +154,11 @@ export interface Studied {
   /** The state of every variable of the document in the likeliest assignment, and its log-probability. */
   assignment: number[];
   logProbability: number;
+  /** If wanted: by state of the target, the distribution of every variable of the document given that state alone. */
+  profiles?: Profiles;
 }
+
+export type Profiles = ArrayLike<number>[][];
 
 /** What speaks for the likeliest state of the target, in nats of log-odds: prior + contributions = logOdds. */
 export interface Explanation {

@@ -1,61 +1,93 @@
 // A row of a table: a form with a field for every column, and a CSV file to walk through. Nothing leaves the browser.
 
+import { Component } from "preact";
 import { observed } from "./evidence";
-import { percent } from "./format";
+import { differ, percent } from "./format";
 import { text } from "./text";
-import type { Store } from "./store";
+import type { Store, Variable } from "./store";
 
 export async function openFile(store: Store, file: File | null | undefined): Promise<void> {
   if (file) store.open(file.name, await file.text());
 }
 
-export function Row({ store }: { store: Store }) {
-  const { table, row, answer } = store.seen;
-  const columns = store.variables.filter((one) => !one.hidden);
-  return (
-    <details class="row" open={store.document.kind === "estimator"}>
-      <summary>{text.row}</summary>
-      <p class="note">{text.rowHint}</p>
-      <div class="rows">
-        <label class="file">
-          {text.openFile}
-          <input type="file" accept=".csv,.tsv,.txt,text/csv" onChange={(event) => void openFile(store, event.currentTarget.files?.[0])} />
-        </label>
-        {table && (
-          <>
-            <button aria-label={text.previous} disabled={row === 0} onClick={() => store.take(row - 1)}>‹</button>
-            <span>{text.rowOf(row + 1, table.rows.length)}</span>
-            <button aria-label={text.next} disabled={row + 1 >= table.rows.length} onClick={() => store.take(row + 1)}>›</button>
-          </>
+export class Row extends Component<{ store: Store }, { open: boolean }> {
+  override state = { open: this.props.store.document.kind === "estimator" || !!this.props.store.document.table };
+
+  override render({ store }: { store: Store }) {
+    const { table, row } = store.seen;
+    return (
+      <details class="row" open={this.state.open} onToggle={(event) => this.setState({ open: event.currentTarget.open })}>
+        <summary>{text.row}</summary>
+        <p class="note">{text.rowHint}</p>
+        <div class="rows">
+          <label class="file">
+            {text.openFile}
+            <input type="file" accept=".csv,.tsv,.txt,text/csv" onChange={(event) => void openFile(store, event.currentTarget.files?.[0])} />
+          </label>
+          {table && (
+            <>
+              <button aria-label={text.previous} disabled={row === 0} onClick={() => void store.take(row - 1)}>‹</button>
+              <span>{text.rowOf(row + 1, table.count)}</span>
+              <button aria-label={text.next} disabled={row + 1 >= table.count} onClick={() => void store.take(row + 1)}>›</button>
+            </>
+          )}
+        </div>
+        {table && table.count > 10 && (
+          <label class="jump">
+            {text.goToRow}
+            <input type="number" min="1" max={table.count} value={row + 1} onChange={(event) => void store.take(Math.round(Number(event.currentTarget.value)) - 1)} />
+          </label>
         )}
-      </div>
-      {store.truth && <p class="note" dir="auto">{text.inFile(store.truth)}</p>}
-      <div class="form">
-        {columns.map((one) => {
-          const state = observed(store.weights(one));
-          const beliefs = answer && answer.logLikelihood > -Infinity ? answer.beliefs[one.number] : null;
-          const best = beliefs ? beliefs.indexOf(Math.max(...beliefs)) : -1;
-          const open = best >= 0 && beliefs ? text.expected(one.states[best], percent(beliefs[best])) : text.unknown;
-          return (
-            <label key={one.number}>
-              <span dir="auto" title={one.title}>{one.title}</span>
-              <select
-                aria-label={one.title}
-                class={state < 0 ? "open" : ""}
-                value={state}
-                onChange={(event) => {
-                  const chosen = Number(event.currentTarget.value);
-                  if (chosen < 0) store.takeBack(one);
-                  else if (chosen !== state) store.toggle(one, chosen);
-                }}
-              >
-                <option value={-1}>{open}</option>
-                {one.states.map((name, at) => <option key={at} value={at}>{name}</option>)}
-              </select>
-            </label>
-          );
-        })}
-      </div>
-    </details>
+        {store.truth && <p class="note" dir="auto">{text.inFile(store.truth)}</p>}
+        {this.state.open && <Form store={store} />}
+      </details>
+    );
+  }
+}
+
+function Form({ store }: { store: Store }) {
+  const { answer } = store.seen;
+  const possible = answer && answer.logLikelihood > -Infinity;
+  return (
+    <div class="form">
+      {store.variables.filter((one) => !one.hidden).map((one) => {
+        const beliefs = possible ? answer.beliefs[one.number] : null;
+        const best = beliefs ? beliefs.indexOf(Math.max(...beliefs)) : -1;
+        const expected = beliefs ? text.expected(one.states[best], percent(beliefs[best])) : text.unknown;
+        return <Field key={one.number} store={store} variable={one} state={observed(store.weights(one))} expected={expected} />;
+      })}
+    </div>
   );
+}
+
+interface FieldProps {
+  store: Store;
+  variable: Variable;
+  state: number; // that is known, or -1
+  expected: string;
+}
+
+class Field extends Component<FieldProps> {
+  override shouldComponentUpdate(next: FieldProps): boolean {
+    return differ(this.props, next);
+  }
+
+  private choose = (event: { currentTarget: HTMLSelectElement }): void => {
+    const { store, variable, state } = this.props;
+    const chosen = Number(event.currentTarget.value);
+    if (chosen < 0) store.takeBack(variable);
+    else if (chosen !== state) store.toggle(variable, chosen);
+  };
+
+  override render({ variable, state, expected }: FieldProps) {
+    return (
+      <label>
+        <span dir="auto" title={variable.title}>{variable.title}</span>
+        <select aria-label={variable.title} class={state < 0 ? "open" : ""} value={state} onChange={this.choose}>
+          <option value={-1}>{expected}</option>
+          {variable.states.map((name, at) => <option key={at} value={at}>{name}</option>)}
+        </select>
+      </label>
+    );
+  }
 }

@@ -2,7 +2,8 @@
 
 import { kindOf, observed } from "./evidence";
 import type { Label } from "./protocol";
-import type { Store } from "./store";
+import type { Store, Variable } from "./store";
+import type { Box } from "./viewport";
 
 function literal(label: Label): string {
   if (typeof label === "boolean") return label ? "True" : "False";
@@ -23,7 +24,7 @@ function shell(value: string): string {
   return /^[\w@%+=:,./-]+$/.test(value) ? value : `'${value.replaceAll("'", `'\\''`)}'`;
 }
 
-/** `model.propagate({...})`, with the evidence of the page. */
+/** `model.propagate({...})`, with the evidence of the page; an estimator has a network that does it. */
 export function pythonLine(store: Store): string {
   const known = store.variables.flatMap((variable) => {
     const weights = store.weights(variable);
@@ -32,22 +33,32 @@ export function pythonLine(store: Store): string {
     const value = state >= 0 ? literal(variable.labels[state]) : `[${weights.join(", ")}]`;
     return [`${quoted(variable.name)}: [${value}]`];
   });
-  return `model.propagate({${known.join(", ")}})`;
+  const model = store.document.kind === "estimator" ? "model.network_" : "model";
+  return `${model}.propagate({${known.join(", ")}})`;
 }
 
-/** The question to `fgrn query`; null for a model that it does not answer for. */
+/** A number in a bin of a column of an estimator; null for a column without bins. */
+function inBin(store: Store, variable: Variable, state: number): number | null {
+  const edges = store.document.columns?.find((one) => one.name === variable.name)?.edges;
+  return edges ? (state > 0 ? edges[state - 1] : (edges[0] ?? 1) - 1) : null;
+}
+
+/** The question to `fgrn query`, or to `fgrn draw` for a model that was learnt; null for evidence that cannot be written so. */
 export function commandLine(store: Store): string | null {
   const { kind, source } = store.document;
-  if (kind !== "bayesian" && kind !== "markov") return null;
-  const known = store.variables.flatMap((variable) => {
-    const weights = store.weights(variable);
-    if (!weights) return [];
+  const asked = kind === "bayesian" || kind === "markov";
+  const given = store.variables.filter((variable) => store.weights(variable));
+  const unsayable = (one: Variable): boolean => observed(store.weights(one)) < 0 || (kind === "estimator" && one.hidden);
+  if (!asked && given.some(unsayable)) return null;
+  const known = given.flatMap((variable) => {
+    const weights = store.weights(variable)!;
     const state = observed(weights);
-    if (state >= 0) return [`${variable.name}=${variable.labels[state]}`];
+    if (state >= 0) return [`${variable.name}=${inBin(store, variable, state) ?? variable.labels[state]}`];
     if (kindOf(weights) !== "not") return [`${variable.name}=[${weights.join(",")}]`];
     return weights.flatMap((weight, other) => (weight ? [] : [`${variable.name}!=${variable.labels[other]}`]));
   });
-  return ["fgrn query", shell(source || "MODEL"), ...known.map((one) => `--given ${shell(one)}`)].join(" ");
+  const words = [asked ? "fgrn query" : "fgrn draw", shell(source || "MODEL"), ...known.map((one) => `--given ${shell(one)}`)];
+  return [...words, ...(asked ? [] : ["-o beliefs.svg"])].join(" ");
 }
 
 const DRAWN = [
@@ -56,7 +67,7 @@ const DRAWN = [
 ];
 
 /** The drawing as a picture of its own: styles are written into it, and all of it is in sight. */
-export function svgOf(drawing: SVGSVGElement, width: number, height: number): string {
+export function svgOf(drawing: SVGSVGElement, { x, y, width, height }: Box): string {
   const copy = drawing.cloneNode(true) as SVGSVGElement;
   const [from, to] = [drawing, copy].map((one) => [...one.querySelectorAll("*")]);
   to.forEach((element, at) => {
@@ -66,12 +77,12 @@ export function svgOf(drawing: SVGSVGElement, width: number, height: number): st
   });
   copy.removeAttribute("class");
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  copy.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  copy.setAttribute("viewBox", `${x} ${y} ${width} ${height}`);
   copy.setAttribute("width", String(width));
   copy.setAttribute("height", String(height));
   copy.querySelector("g")?.removeAttribute("transform");
   const paper = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  for (const [name, value] of Object.entries({ width, height, fill: getComputedStyle(document.body).backgroundColor }))
+  for (const [name, value] of Object.entries({ x, y, width, height, fill: getComputedStyle(document.body).backgroundColor }))
     paper.setAttribute(name, String(value));
   copy.prepend(paper);
   return new XMLSerializer().serializeToString(copy);

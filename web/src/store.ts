@@ -1,14 +1,15 @@
 // What the page knows and shows: the evidence with its history, the answer of the worker, and what is selected.
 
-import { Client } from "./client";
+import { Client, servedRow } from "./client";
 import { type Evidence, kindOf, observed, oneState, toggledNot, weightsFor, withWeights } from "./evidence";
 import { readable } from "./format";
 import { addressOf, readAddress } from "./address";
 import { text } from "./text";
+import { foldedAway, groupsOf, type Groups } from "./folding";
 import { stateOf, tableOf, UNSEEN, type Table } from "./table";
 import { planOf, programOf, type Plan } from "./plan";
 import { sendings, type Sending } from "./sending";
-import type { AllMessages, Answer, BlockPlace, Document, Given, Label, Studied, Weights } from "./protocol";
+import type { AllMessages, Answer, BlockPlace, Document, Given, Label, Profiles, Studied, Weights } from "./protocol";
 
 export interface Variable {
   number: number;
@@ -46,6 +47,10 @@ export interface Seen {
   studied: Studied | null;
   table: Table | null;
   row: number;
+  /** The values of that row, as they are in the table. */
+  values: string[];
+  /** The edges of cards into which others are folded. */
+  folded: ReadonlySet<number>;
 }
 
 export type View = "graph" | "factor";
@@ -57,6 +62,8 @@ export class Store {
   seen: Seen;
   prior: Answer | null = null;
   changed: () => void = () => {};
+  /** What can be folded, in the network view of a directed model. */
+  readonly groups: Groups;
   private readonly client: Client;
   private readonly dragStart: { evidence: Evidence | null } = { evidence: null };
 
@@ -70,11 +77,13 @@ export class Store {
       return { number, edge: one.edge, name: one.name, title: readable(one.name), labels, states, hidden: !!one.hidden };
     });
     this.byEdge = new Map(this.variables.map((variable) => [variable.edge, variable]));
+    this.groups = document.kind === "markov" ? new Map() : groupsOf(document.graph);
     this.client = new Client(document, arrays);
     this.seen = {
       evidence: new Map(), past: [], future: [], answer: null, before: null, pinned: false, changes: true, selected: -1,
       focus: [0, 0], notice: "", failure: "", help: false, busy: false, view: "graph",
-      chosen: null, step: null, target: this.predicted, studied: null, table: null, row: 0,
+      chosen: null, step: null, target: this.predicted, studied: null, table: null, row: 0, values: [],
+      folded: new Set(),
     };
   }
 
@@ -87,9 +96,12 @@ export class Store {
       return;
     }
     const said = readAddress(address, this);
-    this.set({ answer: this.prior, before: this.prior, changes: said.changes, selected: said.selected, view: said.view, target: said.target });
+    const { changes, selected, view, target, folded } = said;
+    this.set({ answer: this.prior, before: this.prior, changes, selected, view, target, folded });
     void this.study();
     if (said.evidence.size || said.view === "factor") await this.give(said.evidence, false);
+    const { table } = this.document;
+    if (table) this.walk({ ...table, row: servedRow });
   }
 
   set(part: Partial<Seen>): void {
@@ -147,6 +159,8 @@ export class Store {
   }
 
   private background: Client | null = null; // of its own, so that beliefs need not wait
+  /** The profiles of the target of an estimator, once they are known. */
+  profiles: { target: number; byState: Profiles } | null = null;
 
   aim(target: number): void {
     this.set({ target, studied: null });
@@ -156,11 +170,16 @@ export class Store {
 
   private async study(): Promise<void> {
     const { target, answer, evidence } = this.seen;
-    if (target < 0 || !answer || this.document.loops || answer.logLikelihood === -Infinity) return this.set({ studied: null });
+    if (target < 0 || !answer || this.document.loops || answer.logLikelihood === -Infinity) {
+      if (this.seen.studied) this.set({ studied: null });
+      return;
+    }
     this.background ??= new Client(this.document, this.client.buffer);
     let studied: Studied | null = null;
     try {
-      studied = await this.background.study(this.given(evidence), this.variables[target].edge);
+      const wanted = this.document.kind === "estimator" && this.profiles?.target !== target;
+      studied = await this.background.study(this.given(evidence), this.variables[target].edge, wanted);
+      if (studied?.profiles) this.profiles = { target, byState: studied.profiles };
     } catch (error) {
       this.set({ notice: String(error instanceof Error ? error.message : error) });
     }
@@ -172,38 +191,77 @@ export class Store {
   /** Read a table, and take its first row as what is known. */
   open(name: string, content: string): void {
     const table = tableOf(name, content);
+    this.walk(table);
+  }
+
+  /** Take the rows of a table one after the other, the first one now. */
+  private walk(table: Table): void {
     const known = table.columns.filter((column) => this.variables.some((variable) => variable.name === column));
-    if (!table.rows.length || !known.length) return this.set({ notice: text.noTable(name) });
-    this.set({ table, row: 0 });
+    if (!table.count || !known.length) return this.set({ notice: text.noTable(table.name) });
+    this.set({ table, row: 0, values: [] });
     void this.take(0);
   }
 
   /** Take a row of the table as what is known. */
-  take(row: number): void {
+  async take(row: number): Promise<void> {
     const { table } = this.seen;
-    if (!table || row < 0 || row >= table.rows.length) return;
+    if (!table || !(row >= 0 && row < table.count)) return;
+    this.set({ row });
+    let values: string[];
+    try {
+      values = await table.row(row);
+    } catch (error) {
+      return this.set({ notice: String(error instanceof Error ? error.message : error) });
+    }
+    if (this.seen.table !== table || this.seen.row !== row) return; // another one was asked for meanwhile
     const strange: string[] = [];
     const known = new Map<number, Weights>();
     for (const variable of this.variables) {
       if (variable.number === this.predicted) continue; // it is what the row is asked for
       const at = table.columns.indexOf(variable.name);
-      const value = at < 0 ? "" : (table.rows[row][at] ?? "");
+      const value = at < 0 ? "" : (values[at] ?? "");
       const column = this.document.columns?.find((one) => one.name === variable.name);
       const state = stateOf(value, variable.labels, column);
       if (state === UNSEEN) strange.push(`${variable.title} = ${readable(value)}`);
       if (state >= 0) known.set(variable.edge, oneState(variable.states.length, state));
     }
-    this.set({ row });
-    void this.give(known).then(() => strange.length && this.set({ notice: text.unseen(row + 1, strange) }));
+    this.set({ values });
+    await this.give(known);
+    if (strange.length) this.set({ notice: text.unseen(row + 1, strange) });
   }
 
   /** What the row of the table says of the variable that is predicted; "" if nothing. */
   get truth(): string {
-    const { table, row } = this.seen;
+    const { table, values } = this.seen;
     const variable = this.variables[this.predicted];
     const at = table && variable ? table.columns.indexOf(variable.name) : -1;
-    const value = at >= 0 ? (table!.rows[row][at] ?? "").trim() : "";
+    const value = at >= 0 ? (values[at] ?? "").trim() : "";
     return value ? `${variable.title} = ${readable(value)}` : "";
+  }
+
+  // Folding
+
+  /** The edges of cards that are not in sight, and of the cards into which they are folded. */
+  get away(): Map<number, number> {
+    return foldedAway(this.groups, this.seen.folded);
+  }
+
+  /** Fold a group into its card, or unfold it. */
+  fold(edge: number): void {
+    if (!this.groups.has(edge)) return;
+    const folded = new Set(this.seen.folded);
+    if (!folded.delete(edge)) folded.add(edge);
+    this.set({ folded });
+    this.remember();
+  }
+
+  /** Unfold all, or what a variable is folded into. */
+  unfold(variable: Variable | null = null): void {
+    const { folded } = this.seen;
+    const kept = [...folded].filter((edge) => variable && !this.groups.get(edge)!.includes(variable.edge));
+    if (kept.length === folded.size) return;
+    this.set({ folded: new Set(kept) });
+    this.remember();
   }
 
   // The factor graph

@@ -5,7 +5,9 @@ import type { ColumnText, Label } from "./protocol";
 export interface Table {
   name: string;
   columns: string[];
-  rows: string[][];
+  count: number;
+  /** The values of a row: here, or with the server that has the table. */
+  row: (at: number) => Promise<string[]>;
 }
 
 export const MISSING = -1;
@@ -18,7 +20,7 @@ export function tableOf(name: string, content: string): Table {
   const count = (mark: string): number => head.split(mark).length;
   const mark = [",", ";", "\t"].reduce((best, one) => (count(one) > count(best) ? one : best));
   const [columns = [], ...rows] = records(plain, mark).filter((row) => row.some((value) => value !== ""));
-  return { name, columns: columns.map((column) => column.trim()), rows };
+  return { name, columns: columns.map((column) => column.trim()), count: rows.length, row: async (at) => rows[at] };
 }
 
 function records(content: string, mark: string): string[][] {

@@ -1,6 +1,8 @@
 // What is asked of one variable: why it is believed to be as it is, what to ask next, and the likeliest states of all.
 
+import { Component } from "preact";
 import { percent, probability, signed } from "./format";
+import { Nearest } from "./profiles";
 import { text } from "./text";
 import type { Explanation } from "./protocol";
 import type { Store, Variable } from "./store";
@@ -16,19 +18,31 @@ export function Target({ store, reveal }: { store: Store; reveal: (v: Variable) 
         <h2>{text.target}</h2>
         <select value={target} onChange={(event) => store.aim(Number(event.currentTarget.value))}>
           <option value={-1}>{text.noTarget}</option>
-          {store.variables.map((one) => <option key={one.number} value={one.number}>{one.title}</option>)}
+          <Names store={store} />
         </select>
       </label>
       {!variable && <p class="note">{text.targetHint}</p>}
       {variable && studied && (
         <>
           {studied.explanation && <Fall store={store} variable={variable} explanation={studied.explanation} />}
+          <Nearest store={store} />
           <Next store={store} reveal={reveal} />
           <Likeliest store={store} />
         </>
       )}
     </section>
   );
+}
+
+/** An option for every variable, drawn once: names do not change. */
+export class Names extends Component<{ store: Store }> {
+  override shouldComponentUpdate(): boolean {
+    return false;
+  }
+
+  override render({ store }: { store: Store }) {
+    return store.variables.map((one) => <option key={one.number} value={one.number}>{one.title}</option>);
+  }
 }
 
 function Fall({ store, variable, explanation }: { store: Store; variable: Variable; explanation: Explanation }) {

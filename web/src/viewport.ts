@@ -10,7 +10,14 @@ const MOST = 3;
 const FAR = 0.5;
 
 /** The width of a screen, in pixels, on which a large network cannot be read as a whole. */
-export const NARROW = 700;
+export const NARROW = 560;
+
+export interface Box {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
 
 export class Viewport {
   private x = 0;
@@ -21,10 +28,8 @@ export class Viewport {
   private pointers = new Map<number, { x: number; y: number }>();
   moved = false;
 
-  constructor(
-    private readonly width: number,
-    private readonly height: number,
-  ) {}
+  /** `box`: the part of the drawing that is all of it now. */
+  constructor(public box: Box) {}
 
   attach(svg: SVGSVGElement, group: SVGGElement): () => void {
     this.svg = svg;
@@ -51,8 +56,8 @@ export class Viewport {
     const room = this.svg?.getBoundingClientRect();
     if (!room || room.width >= NARROW || this.scale >= FAR) return;
     this.scale = FAR + 0.1;
-    this.x = (room.width - this.width * this.scale) / 2;
-    this.y = 48;
+    this.x = (room.width - this.box.width * this.scale) / 2 - this.box.x * this.scale;
+    this.y = 48 - this.box.y * this.scale;
     this.apply();
   }
 
@@ -61,10 +66,11 @@ export class Viewport {
     const room = this.svg?.getBoundingClientRect();
     if (!room || !room.width || !room.height) return;
     const margin = Math.min(24, room.width / 20);
-    const whole = Math.min((room.width - 2 * margin) / this.width, (room.height - 2 * margin) / this.height, 1.15);
+    const { x, y, width, height } = this.box;
+    const whole = Math.min((room.width - 2 * margin) / width, (room.height - 2 * margin) / height, 1.15);
     this.scale = Math.max(whole, LEAST);
-    this.x = (room.width - this.width * this.scale) / 2;
-    this.y = Math.max(margin, (room.height - this.height * this.scale) / 2);
+    this.x = (room.width - width * this.scale) / 2 - x * this.scale;
+    this.y = Math.max(margin, (room.height - height * this.scale) / 2) - y * this.scale;
     this.moved = false;
     this.apply();
   }

@@ -65,8 +65,8 @@ class Inference {
     return {
       id,
       logLikelihood,
-      beliefs: edges.map((edge) => distribution(messages.belief(edge))),
-      others: edges.map((edge) => distribution(messages.others(edge))),
+      beliefs: inOneBuffer(edges.map((edge) => distribution(messages.belief(edge)))),
+      others: inOneBuffer(edges.map((edge) => distribution(messages.others(edge)))),
       conflict: logLikelihood === -Infinity ? this.conflict(given) : [],
       messages: wanted ? this.shown(messages) : null,
       loops: null,
@@ -93,7 +93,7 @@ class Inference {
   }
 
   /** What speaks for the target, what to ask next, and the likeliest states of all. */
-  study({ id, given, target }: Study): Studied {
+  study({ id, given, target, profiles }: Study): Studied {
     const known = given.filter(([edge]) => edge !== target);
     const { edges } = this.start;
     const now = this.believed(known);
@@ -111,7 +111,15 @@ class Inference {
       });
     });
     const entropy = -aim.reduce((sum, share) => sum + (share > 0 ? share * Math.log2(share) : 0), 0);
-    return { id, gains, entropy, explanation: this.explained(known, target, aim), ...this.likeliest(given) };
+    const found = { id, gains, entropy, explanation: this.explained(known, target, aim), ...this.likeliest(given) };
+    return profiles ? { ...found, profiles: this.profilesOf(target, aim.length) } : found;
+  }
+
+  private profilesOf(target: number, states: number): Float64Array[][] {
+    return Array.from({ length: states }, (_, state) => {
+      const then = this.believed([[target, Array.from({ length: states }, (_, other) => (other === state ? 1 : 0))]]);
+      return this.start.edges.map((edge) => distribution(then.belief(edge)));
+    });
   }
 
   private believed(given: Given): Messages {
@@ -176,6 +184,17 @@ class Inference {
     }
     return kept.map(([edge]) => edge);
   }
+}
+
+/** The same arrays one after the other in memory: they travel to the page as one. */
+function inOneBuffer(arrays: Float64Array[]): Float64Array[] {
+  const all = new Float64Array(arrays.reduce((sum, one) => sum + one.length, 0));
+  let first = 0;
+  return arrays.map((one) => {
+    all.set(one, first);
+    first += one.length;
+    return all.subarray(first - one.length, first);
+  });
 }
 
 function evidenceOf(given: Given): Evidence {

@@ -1,1 +1,1 @@
-"""Any discrete model by its tables: Bayesian and Markov networks, their junction trees, trees found in data."""
+"""Bayesian and Markov networks, their junction trees, and trees learnt from data."""

@@ -1,4 +1,4 @@
-"""BayesianNetwork: a directed graph without circles, and a table for every variable given its parents."""
+"""BayesianNetwork: a directed acyclic graph, and a table for every variable given its parents."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from .. import engines
 from ..core import settings
+from ..core.digests import digest
 from ..core.distributions import normalised_rows
 from ..core.exceptions import (
     LearningError,
@@ -32,8 +33,10 @@ from ..flow.tally import Tally
 from ..learning import checkpoints
 from ..learning.encoding import checked_weight_name, rows_of_source, table_elsewhere
 from ..learning.learn import Training, estep_over
+from ..learning.validation import check_patience, split_off
 from ..queries.sampling import draw_states
 from ..tables import frames
+from ..tables.encoded import EncodedTable
 from .document import Document
 from .factored import FactoredModel, checked_variables, variables_of
 from .realisation import ScopedTable, shape_of
@@ -42,7 +45,10 @@ Arcs = Mapping[str, Sequence[str]] | Iterable[tuple[str, str]]
 """The parents of each variable that has some, or pairs (parent, child)."""
 
 
-OPTIONS = ("accelerate", "cycle_tolerance", "hold", "engine", "threads", "merge", "online")
+OPTIONS = (
+    "accelerate", "batch_size", "cycle_tolerance", "device", "engine", "hold", "merge", "online", "patience",
+    "precision", "step", "threads", "validation",
+)  # fmt: skip
 """What `learn` hands on to `Network.learn`."""
 
 
@@ -94,7 +100,7 @@ class BayesianNetwork(FactoredModel):
 
     @classmethod
     def from_document(cls, document: Document) -> Self:
-        """The network that a document describes."""
+        """Return the network that a document describes."""
         variables = variables_of(document)
         parents = {factor.scope[-1]: factor.scope[:-1] for factor in document.factors}
         # files round their numbers: rows that nearly sum to one are made to, and written as they were
@@ -109,7 +115,7 @@ class BayesianNetwork(FactoredModel):
     def from_data(
         cls, arcs: Arcs, data: frames.Data, *, states: Mapping[str, Any] | None = None, **options: Any
     ) -> Self:
-        """A network with these arcs, its states and tables learnt from a table.
+        """Return a network with these arcs, its states and tables learnt from a table.
 
         Args:
             arcs: see the class; a column that is in none of them is a variable by itself.
@@ -133,12 +139,12 @@ class BayesianNetwork(FactoredModel):
     # What it is
 
     def parents(self, name: Name) -> tuple[str, ...]:
-        """The parents of a variable, in the order of its table's axes."""
+        """Return the parents of a variable, in the order of its table's axes."""
         self.variable(name)
         return self.scope(name)[:-1]
 
     def children(self, name: Name) -> tuple[str, ...]:
-        """The variables that have this one as a parent."""
+        """Return the variables that have this one as a parent."""
         parent = self.variable(name).name
         return tuple(part.name for part in self._parts if parent in part.scope[:-1])
 
@@ -148,7 +154,7 @@ class BayesianNetwork(FactoredModel):
         return tuple((parent, part.name) for part in self._parts for parent in part.scope[:-1])
 
     def prior(self, name: Name) -> np.ndarray:
-        """The distribution of a variable without parents, (states,); read-only."""
+        """Return the distribution of a variable without parents, (states,); read-only."""
         if self.parents(name):
             raise unknown_name("prior", name, [part.name for part in self._parts if len(part.scope) == 1])
         row: np.ndarray = self.table(name)[0]
@@ -156,7 +162,7 @@ class BayesianNetwork(FactoredModel):
 
     @property
     def free_parameters(self) -> int:
-        """How many numbers learning may choose: cells of tables, less one for every row."""
+        """The number of free parameters: cells of tables, less one for every row."""
         return free_parameters(self._spec)
 
     def __repr__(self) -> str:
@@ -172,7 +178,7 @@ class BayesianNetwork(FactoredModel):
     _directed = True
 
     def _written(self) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
-        """The tables as they were given, to the last digit, unless they were learnt since."""
+        """Return the tables exactly as they were given, unless they were learnt since."""
         for part in self._parts:
             given, now = self._as_given.get(part.name), self.table(part.name)
             values = given if given is not None and np.array_equal(normalised_rows(given), now) else now
@@ -186,7 +192,7 @@ class BayesianNetwork(FactoredModel):
         *,
         names: Collection[Name] | None = None,
     ) -> dict[str, np.ndarray]:
-        """New rows: the labels of all variables, or those named, given what is known.
+        """Draw rows: the labels of all variables, or those named, given evidence.
 
         There are `rows` of them for each row of the evidence, one after the other. Where nothing is known they are
         drawn along the arcs, for which no variables have to be joined.
@@ -215,7 +221,7 @@ class BayesianNetwork(FactoredModel):
         data: frames.Data,
         epochs: int = 20,
         cycles: int = 1,
-        smoothing: float | Mapping[str, float] = 0.0,
+        smoothing: float | Mapping[str, Any] = 0.0,
         weights: Any = None,
         holes: str = "expect",
         seed: int = 0,
@@ -230,27 +236,33 @@ class BayesianNetwork(FactoredModel):
         executor: Any = None,
         **options: Any,
     ) -> em.History:
-        """Maximum likelihood from rows with hidden variables, holes and soft evidence; see `Network.learn`.
+        """Learn the tables by maximum likelihood (EM); values may be missing or soft, and variables hidden.
 
         Rows in which everything is known are counted in one pass, and no junction tree is needed. Other options are
-        those of `Network.learn`: accelerate, cycle_tolerance, hold, engine, threads, merge, online.
+        those of `Network.learn`: accelerate, batch_size, cycle_tolerance, device, engine, hold, merge, online,
+        patience, precision, step, threads, validation.
         """
         strange = [name for name in options if name not in OPTIONS]
         if strange:
             raise TypeError(f"learn() has no setting {strange[0]!r}; it has {', '.join(OPTIONS)}, and those by name.")
         if holes != "expect":
             raise LearningError(
-                "Only the leaves of a Network can ignore their holes: here unknown values are expected."
+                "Missing values can be ignored in a Network only; for a BayesianNetwork use holes='expect'."
             )
         smoothing = settings.by_name(smoothing, self.variable) if isinstance(smoothing, Mapping) else smoothing
+        patience, validation = options.get("patience"), options.get("validation")
+        check_patience(patience, validation)
         elsewhere = table_elsewhere(self, data, weights, executor)
         table = encode(self, self._checked(data), weights) if elsewhere is None else elsewhere
-        if not options.get("online") and table.rows and len(table.columns) == len(self._variables) and table.complete:
+        kept_back = None
+        if not options.get("online") and self._is_complete(table):
+            table, kept_back = split_off(table, validation, seed, self._encoded)
+        if not options.get("online") and self._is_complete(table) and (not kept_back or self._is_complete(kept_back)):
             settings.choice("engine", options.get("engine", "auto"), ("auto", *engines.engine_names()))
             settings.choice("merge", options.get("merge"), (True, False, None))
             rule = em.Rule(
                 epochs, cycles, tolerance, options.get("cycle_tolerance", 1e-10), starts, seed,
-                options.get("accelerate", False),
+                options.get("accelerate", False), options.get("batch_size"), options.get("step"), patience,
             )  # fmt: skip
             spec = (
                 self._spec
@@ -260,9 +272,12 @@ class BayesianNetwork(FactoredModel):
             cells = self._cells()
             structure = self.names, self.labels, cells
             training = Training(self, structure, spec, table, rule, smoothing, holes, watch)
-            estep = table.estep(partial(estep_over, partial(Tally, spec.layout, cells), None))
+            over = partial(estep_over, partial(Tally, spec.layout, cells), None)
+            estep, held_out = table.estep(over), None if kept_back is None else kept_back.estep(over)
             with checkpoints.stage_journal(checkpoint, every, resume) as journal:
-                self._parameters, history, record = training.run(estep, self._parameters, journal)
+                told = {} if kept_back is None else {"validation": digest(kept_back.digests())}
+                learnt = training.run(estep, self._parameters, journal, None, held_out, **told)
+            self._parameters, history, record = learnt
             self._trained += (record,)
             return history
         network = self._tree_network()
@@ -274,8 +289,17 @@ class BayesianNetwork(FactoredModel):
         self._trained += network._trained[-1:]
         return history
 
+    def _encoded(self, data: Any) -> EncodedTable:
+        """The rows of a table as codes, wherever they are."""
+        elsewhere = table_elsewhere(self, data, None)
+        return encode(self, self._checked(data)) if elsewhere is None else elsewhere
+
+    def _is_complete(self, table: EncodedTable) -> bool:
+        """Whether every row knows the state of every variable."""
+        return bool(table.rows) and len(table.columns) == len(self._variables) and table.complete
+
     def _cells(self) -> list[tuple[int, list[int], list[int]]]:
-        """Every table with its variables and their sizes."""
+        """Return every table with its variables and their sizes."""
         found = []
         for part in self._parts:
             variables = [self.index[name] for name in part.scope]
@@ -311,7 +335,7 @@ def _checked_parents(known: Mapping[str, Variable], arcs: Any) -> dict[str, tupl
 
 
 def _causes_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
-    """Variables after their parents; where that cannot be, an error names a circle.
+    """Return the variables after their parents (a topological order); an error names a cycle, if there is one.
 
     Those without parents are taken away until none is left; what stays is on circles, or behind them.
     """
@@ -333,12 +357,12 @@ def _causes_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
             path.append(here)
             here = next(parent for parent in parents[here] if waiting[parent])
         circle = [here, *reversed(path[path.index(here) :])]
-        raise WiringError(f"The arcs run in a circle: {shortened(circle, 12).replace(', ', ' -> ')}.")
+        raise WiringError(f"The arcs form a cycle: {shortened(circle, 12).replace(', ', ' -> ')}.")
     return free
 
 
 def _shaped(known: Mapping[str, Variable], scope: Sequence[str], table: Any) -> np.ndarray | None:
-    """A table with all parents in one axis."""
+    """Return a table with all parents in one axis."""
     if table is None:
         return None
     shape = tuple(known[name].cardinality for name in scope)

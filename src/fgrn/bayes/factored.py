@@ -1,4 +1,4 @@
-"""Models given by tables over a few variables each, and what people do with them: thin calls to the Network they are.
+"""FactoredModel: models given by tables over a few variables each; questions are answered by their Network.
 
 `to_network` realises a model in reduced normal form; all inference and learning happens there, with the same Plan,
 engines and Counts as for any other Network.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Any, Self
@@ -30,6 +31,7 @@ from ..graph.supervisor import specification_of
 from ..graph.wiring import check_ties
 from ..queries.questions import MostProbable, Queries, most_probable
 from ..tables import frames
+from ..tables.outputs import frame_of_records
 from .document import Document, WrittenTable
 from .junction_tree import JunctionTree
 from .realisation import ScopedTable, alike_in_all_but_start, exact, factor_of, lonely, loopy, tree_of
@@ -43,7 +45,7 @@ FEW_ROWS = 16
 
 
 class FactoredModel(Queries):
-    """Variables and tables over them. See `BayesianNetwork` and `MarkovNetwork`."""
+    """Base class of models given by tables over a few variables each: `BayesianNetwork` and `MarkovNetwork`."""
 
     def __init__(
         self,
@@ -88,7 +90,7 @@ class FactoredModel(Queries):
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """The number of every variable."""
+        """The position of every variable, by name."""
         return {name: number for number, name in enumerate(self._variables)}
 
     def variable(self, name: Name) -> Variable:
@@ -109,6 +111,16 @@ class FactoredModel(Queries):
             self._parameters.values, self._spec.layout.table_number(settings.name_of(name, self.variable))
         )
 
+    def to_frame(self, name: Name) -> Any:
+        """A table as a pandas data frame: a row for each joint state of its variables, and its probability last."""
+        scope = self.scope(name)
+        labels = [self._variables[one].labels for one in scope]
+        last = "probability"
+        while last in scope:
+            last += "_"
+        cells = zip(product(*labels), self.table(name).reshape(-1).tolist(), strict=True)
+        return frame_of_records([{**dict(zip(scope, states, strict=True)), last: value} for states, value in cells])
+
     def scope(self, name: Name) -> tuple[str, ...]:
         """The variables of a table, the last of which has its columns."""
         found = next((part.scope for part in self._given if part.name == settings.name_of(name)), None)
@@ -118,7 +130,7 @@ class FactoredModel(Queries):
 
     @property
     def trained(self) -> tuple[dict[str, Any], ...]:
-        """How it was taught: one mapping for each time, with rows, settings, likelihood, and how it was run.
+        """The record of learning: one mapping for each call, with rows, settings, likelihood, and execution.
 
         "engine" and "merge" are those that were chosen where they were not given. A merge of None found out whether it
         pays to count equal rows once; an engine of None is that of a table without missing values, whose rows are
@@ -128,7 +140,7 @@ class FactoredModel(Queries):
 
     @cached_property
     def tree(self) -> JunctionTree:
-        """The cliques of variables that exact inference joins; an error if they are too large."""
+        """The junction tree for exact inference; an error if its cliques are too large."""
         return tree_of(self._variables, [part.scope for part in self._parts])
 
     def __eq__(self, other: object) -> bool:
@@ -144,13 +156,13 @@ class FactoredModel(Queries):
         return {**self.__dict__, "_networks": {}, "properties": properties}
 
     def copy(self) -> Self:
-        """The same model, to be taught something else."""
+        """Return a copy of the model, to be learnt further."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__getstate__())
         return other
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a model file (`.fgrn`), with what learning knows; `fgrn.load` reads it back.
+        """Write the model to a model file (`.fgrn`); `fgrn.load` reads it back.
 
         For other programs there is `fgrn.write`.
         """
@@ -158,8 +170,14 @@ class FactoredModel(Queries):
 
         save(self, path)
 
+    def _repr_html_(self) -> str:
+        """The model as notebooks show it: drawn, with its beliefs, and a button that opens its page."""
+        from ..page.notebook import notebook_html
+
+        return notebook_html(self)
+
     def to_document(self) -> Document:
-        """The model as the content of a file."""
+        """Return the model as the content of a network file."""
         states = {name: tuple(str(label) for label in variable.labels) for name, variable in self._variables.items()}
         factors = tuple(WrittenTable(scope, values) for scope, values in self._written())
         return Document(states, factors, self._directed, self.name, self.properties)
@@ -167,7 +185,7 @@ class FactoredModel(Queries):
     _directed = False
 
     def _written(self) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
-        """The variables and numbers of every table, one axis for each variable."""
+        """Return the variables and numbers of every table, one axis for each variable."""
         raise NotImplementedError
 
     # As a Network
@@ -186,7 +204,7 @@ class FactoredModel(Queries):
         return Network(exact(self._variables, parts, self.tree))
 
     def _start(self, part: ScopedTable) -> np.ndarray | None:
-        """A table as it is now; None if it still waits for a random start."""
+        """Return the current values of a table; None if it still needs a random start."""
         number = self._spec.layout.table_number(part.name)
         return None if number in self._parameters.undrawn_tables else self.table(part.name)
 
@@ -210,7 +228,8 @@ class FactoredModel(Queries):
             keep: the variables whose marginals to keep; all of them unless given.
             parts: which of "marginal" and "likelihood" to keep.
             method: "exact" or "loopy", see `to_network`.
-            options: those of `Network.propagate`: impossible, engine, threads; for loops rounds, damping, tolerance.
+            options: those of `Network.propagate`: impossible, engine, threads, device, precision; for loops rounds,
+                damping, tolerance.
         """
         settings.choice("method", method, METHODS)
         if method == "exact" and not {*settings.variable_names("parts", parts)} <= {"marginal", "likelihood"}:
@@ -234,7 +253,7 @@ class FactoredModel(Queries):
         return found.reshape(len(found), *sizes)
 
     def embed(self, data: frames.Data, name: Name, *, engine: str = "auto") -> np.ndarray:
-        """What a row's known values say of a variable, whatever was believed of it before: (rows, states).
+        """Return the likelihood of a row's known values for each state of a variable, normalised: (rows, states).
 
         Proportional to the probability of the values given each state; zero for a state that cannot be.
         """
@@ -288,7 +307,7 @@ class FactoredModel(Queries):
         return asked
 
     def _checked(self, evidence: frames.Data) -> frames.Data:
-        """The evidence, if all of it is on variables of the model, and not on those between cliques.
+        """Return the evidence; an error if it is on variables that the model does not have.
 
         A few rows have a column for every variable, known or not: all such questions are then alike to an engine.
         """
@@ -304,14 +323,14 @@ class FactoredModel(Queries):
         return {name: columns.get(name) for name in self._variables}
 
     def _joint_name(self) -> str:
-        """A name for the table of ones over variables that are joined, which no other table has."""
+        """Return an unused name for a table of ones over variables whose joint distribution is wanted."""
         name = "joint"
         while any(part.name == name for part in self._parts):
             name += "*"
         return name
 
     def _tree_network(self, together: tuple[str, ...] = ()) -> Network:
-        """The junction tree with the tables as they are now, made once.
+        """Return the Network of the junction tree with the current tables; cached.
 
         Variables `together` are joined in one clique, by a table of ones over them.
         """
@@ -335,7 +354,7 @@ class FactoredModel(Queries):
 
 
 def variables_of(document: Document) -> list[Variable]:
-    """The variables of a document; where neither they nor their states have names, the states are numbers."""
+    """Return the variables of a document; without names of variables and states, states are numbers."""
     numbered = all(
         name == f"x{number}" and labels == tuple(map(str, range(len(labels))))
         for number, (name, labels) in enumerate(document.states.items())
@@ -344,7 +363,7 @@ def variables_of(document: Document) -> list[Variable]:
 
 
 def checked_variables(variables: Any) -> dict[str, Variable]:
-    """Variables by name, from a mapping to their states or a list of them."""
+    """Return variables by name, from a mapping to their states or a list of variables."""
     if isinstance(variables, Mapping):
         variables = [Variable(name, states) for name, states in variables.items()]
     known: dict[str, Variable] = {}

@@ -3,6 +3,8 @@
     Source -> S:b -> Diverter -> SISO -> b
                               -> SISO -> S:a -> Diverter -> SISO -> a ...
 
+A mixture of several such trees is one as well, whose hidden variables know the tree that a row is of.
+
 The tree of the columns is found by their mutual information; with hidden variables in between, what neighbours tell
 each other is no longer limited to their own states (Liu and Van den Broeck, 2021).
 """
@@ -17,10 +19,12 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import WiringError, unknown_name
 from ..core.settings import Name
+from ..core.tree_centre import in_largest_tree, neighbours_of, tree_centre
 from ..core.variable import Variable
 from ..graph.blocks import SISO, Block, Diverter, Source
 from ..graph.network import Network
 from ..tables import frames
+from ..tables.encoded import EncodedTable, Evidence
 from .tree_learning import ColumnPairs, TreeTable, heaviest_forest, parents_from, penalty_rate, score_of_edges
 
 COARSE = 32
@@ -33,21 +37,26 @@ LEVEL_COUNT = 0.5
 BLUR = 0.1
 """The part of the column's own distribution in the start of each table from a hidden state to the column."""
 
+LEVELS_PER_ROW, LINK_ROWS = 8, 0.5
+"""Of the prior: levels of a column that make a row for each hidden state, and rows for each row of other tables."""
+
 UNEVENNESS = 1.0
 """Shape of the gamma distribution that cells between hidden variables are multiplied by; smaller is more uneven."""
 
 
 def hidden_tree(
-    data: frames.Data,
+    data: frames.Data | EncodedTable,
     hidden: int | Mapping[str, int] = 16,
     root: Name | None = None,
     penalty: float | str | None = None,
     *,
+    trees: int = 1,
     states: Mapping[str, Any] | None = None,
     weights: Any = None,
     seed: int = 0,
+    name: str = "S",
 ) -> Network:
-    """A hidden Chow-Liu tree over the columns of a table, whose tables are still to be learnt.
+    """Return a hidden Chow-Liu tree over the columns of a table, whose tables are still to be learnt.
 
     The tree is that of `chow_liu`: of the largest sum of mutual information between neighbours, each pair counted in
     the rows where both values are known. Columns of more than 32 levels are counted in 32 bins of neighbouring levels;
@@ -55,38 +64,59 @@ def hidden_tree(
     one: `learn` it, ask it, draw it, save it; any column may be a class.
 
     Args:
-        data: the rows: a mapping of columns or any dataframe, with labels, codes and missing values.
+        data: the rows: a mapping of columns or any dataframe, with labels, codes and missing values; or an encoded
+            table, whose columns `states` describes.
         hidden: the states of each hidden variable: one number for all, or one by column.
         root: the column whose hidden variable is the root of the tree; unless given, the one in the middle, from which
-            the others are the fewest steps away. The likelihood does not depend on it.
+            the others are the fewest steps away, of the largest tree if some columns are independent of the others.
+            The likelihood does not depend on it, if all columns are joined.
         penalty: what an edge must gain in log-likelihood for each parameter that it would add between the columns
             themselves: a number, "aic" or "bic". Unless given, 0. Columns that gain by no edge are joined to the root.
+        trees: for more than one, a mixture of so many trees that join the columns alike. Each hidden variable then has
+            trees x hidden states, of which state t * hidden + s is state s of tree t; tables between hidden variables
+            lead from states of a tree to states of the same tree only, so the root tells which tree a row is of.
         states: of columns that have states no row has, or more of them than are taken for a category.
         weights: one weight per row.
         seed: of the random part of where learning starts.
+        name: what the names of hidden variables begin with.
 
     Learning starts near the Chow-Liu tree of the columns: each hidden state stands for an equal share of the rows in
     the order of the column's levels, and tables between hidden variables are those of the columns, made uneven at
     random.
     """
     top = settings.name_of(root)
-    table = TreeTable.of(data, states, weights)
-    table.check_columns(() if top is None else (top,))
-    sizes = [variable.cardinality for variable in table.blank.variables]
-    count = _states_of_hidden(hidden, table.names)
-    pairs = ColumnPairs(
-        [min(size, COARSE) for size in sizes], [(_coarse(table.evidence.codes, sizes), table.evidence.row_weights)]
-    )
-    rate = penalty_rate(0.0 if penalty is None else penalty, table.evidence.weight)
+    settings.whole("trees", trees, 1, WiringError)
+    columns, evidence = _columns_and_rows(data, states, weights)
+    names = [column.name for column in columns]
+    if top is not None and top not in names:
+        raise unknown_name("column", top, names)
+    sizes = [column.cardinality for column in columns]
+    count = _states_of_hidden(hidden, names)
+    coarse = [min(size, COARSE) for size in sizes]
+    pairs = ColumnPairs(coarse, [(_coarse(evidence.codes, sizes), evidence.row_weights)])
+    rate = penalty_rate(0.0 if penalty is None else penalty, evidence.weight)
     edges = heaviest_forest(score_of_edges(pairs, rate))
-    start = centre(edges, len(sizes)) if top is None else table.names.index(top)
+    near = neighbours_of(edges, len(sizes))
+    start = tree_centre(near, in_largest_tree(near)) if top is None else names.index(top)
     parents = parents_from(edges, len(sizes), start)
     parents = [start if parent < 0 and node != start else parent for node, parent in enumerate(parents)]
-    return _network(table.blank.variables, count, parents, _starts(table, sizes, count, parents, seed))
+    starts = _starts(evidence, sizes, count, parents, np.random.default_rng(seed), trees)
+    return _network(columns, parents, starts, trees, name)
+
+
+def _columns_and_rows(
+    data: frames.Data | EncodedTable, states: Mapping[str, Any] | None, weights: Any
+) -> tuple[Sequence[Variable], Evidence]:
+    """The columns of a table as variables, and its rows as their codes."""
+    if not isinstance(data, EncodedTable):
+        table = TreeTable.of(data, states, weights)
+        return table.blank.variables, table.evidence
+    evidence, known = data.here(), settings.by_name(states)
+    return [Variable(name, known[name]) for name in evidence.columns], evidence
 
 
 def _coarse(codes: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """Codes with the levels of large columns joined in bins."""
+    """Return the codes with the levels of large columns joined in bins."""
     out = np.asfortranarray(codes)
     for column, size in enumerate(sizes):
         if size > COARSE:
@@ -97,7 +127,7 @@ def _coarse(codes: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
 
 
 def _states_of_hidden(hidden: int | Mapping[str, int], names: Sequence[str]) -> list[int]:
-    """The states of the hidden variable of each column."""
+    """Return the number of states of the hidden variable of each column."""
     if not isinstance(hidden, Mapping):
         settings.whole("hidden", hidden, 1, WiringError)
         return [int(hidden)] * len(names)
@@ -115,36 +145,16 @@ def _states_of_hidden(hidden: int | Mapping[str, int], names: Sequence[str]) -> 
     return [int(named[name]) for name in names]
 
 
-def centre(edges: Sequence[tuple[int, int]], count: int) -> int:
-    """The node of the first tree from which its farthest node is nearest."""
-    near: list[list[int]] = [[] for _ in range(count)]
-    for one, other in edges:
-        near[one].append(other)
-        near[other].append(one)
-
-    def distances(first: int) -> dict[int, int]:
-        found = {first: 0}
-        line = [first]
-        for here in line:
-            for other in near[here]:
-                if other not in found:
-                    found[other] = found[here] + 1
-                    line.append(other)
-        return found
-
-    one = max(distances(0).items(), key=lambda item: item[1])[0]
-    from_one = distances(one)
-    other = max(from_one.items(), key=lambda item: item[1])[0]
-    from_other = distances(other)
-    return min(from_one, key=lambda node: (max(from_one[node], from_other[node]), node))
-
-
 def _starts(
-    table: TreeTable, sizes: Sequence[int], hidden: Sequence[int], parents: Sequence[int], seed: int
+    evidence: Evidence,
+    sizes: Sequence[int],
+    hidden: Sequence[int],
+    parents: Sequence[int],
+    draw: np.random.Generator,
+    trees: int,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Of each column, where learning starts: P(column | hidden), and P(hidden | that of the parent) or its prior."""
-    draw = np.random.default_rng(seed)
-    codes, weights = table.evidence.codes, table.evidence.row_weights
+    """Return the initial tables of each column: P(column | hidden), and P(hidden | parent's hidden) or its prior."""
+    codes, weights = evidence.codes, evidence.row_weights
     shares = []
     for column, (size, states) in enumerate(zip(sizes, hidden, strict=True)):
         known = codes[:, column] >= 0
@@ -157,20 +167,32 @@ def _starts(
         marginal = share.sum(axis=0)
         emission = (1 - BLUR) * level + BLUR * marginal
         state = share / marginal  # (states, levels): P(state | level), by column
+        emission = np.tile(emission, (trees, 1))
         if parent < 0:
-            prior = share.sum(axis=1)
+            prior = np.tile(share.sum(axis=1), trees)
             out.append((emission, prior / prior.sum()))
             continue
         both = _pair_counts(codes, weights, parent, column, sizes) + LEVEL_COUNT
         above = shares[parent] / shares[parent].sum(axis=1, keepdims=True)
         link = above @ (both / both.sum(axis=1, keepdims=True)) @ state.T
-        link = link * draw.standard_gamma(UNEVENNESS, link.shape) + 1e-6
-        out.append((emission, link / link.sum(axis=1, keepdims=True)))
+        uneven = [link * draw.standard_gamma(UNEVENNESS, link.shape) + 1e-6 for _ in range(trees)]
+        out.append((emission, _side_by_side([one / one.sum(axis=1, keepdims=True) for one in uneven])))
     return out
 
 
+def _side_by_side(tables: Sequence[np.ndarray]) -> np.ndarray:
+    """Tables of several trees as one, that of each tree between its own states and zeros elsewhere."""
+    if len(tables) == 1:
+        return tables[0]
+    rows, columns = tables[0].shape
+    out = np.zeros((len(tables), rows, len(tables), columns))
+    for number, table in enumerate(tables):
+        out[number, :, number] = table
+    return out.reshape(len(tables) * rows, -1)
+
+
 def _shares(marginal: np.ndarray, states: int) -> np.ndarray:
-    """P(state, level), where each state has an equal share of the probability, in the order of the levels."""
+    """Return P(state, level), where each state has an equal share of the probability, in the order of the levels."""
     ends = np.cumsum(marginal)
     begins = ends - marginal
     low, high = np.arange(states)[:, None] / states, np.arange(1, states + 1)[:, None] / states
@@ -188,23 +210,47 @@ def _pair_counts(codes: np.ndarray, weights: np.ndarray, one: int, other: int, s
 
 def _network(
     columns: Sequence[Variable],
-    hidden: Sequence[int],
     parents: Sequence[int],
     starts: Sequence[tuple[np.ndarray, np.ndarray]],
+    trees: int,
+    name: str,
 ) -> Network:
     """The blocks: a Source for each root, a Diverter for each hidden variable with children, a SISO for each arc."""
-    causes = [Variable(f"S:{column.name}", states) for column, states in zip(columns, hidden, strict=True)]
+    causes = [Variable(f"{name}:{column.name}", len(start[0])) for column, start in zip(columns, starts, strict=True)]
     children: list[list[int]] = [[] for _ in columns]
     for node, parent in enumerate(parents):
         if parent >= 0:
             children[parent].append(node)
     blocks: list[Block] = [Source(causes[node], starts[node][1]) for node, parent in enumerate(parents) if parent < 0]
     for node, cause in enumerate(causes):
-        targets = [(columns[node], starts[node][0]), *((causes[child], starts[child][1]) for child in children[node])]
-        if len(targets) == 1:
-            blocks.append(SISO(cause, *targets[0]))
+        leaf, *others = (columns[node], starts[node][0]), *((causes[one], starts[one][1]) for one in children[node])
+        if not others:
+            blocks.append(SISO(cause, *leaf))
             continue
-        legs = [Variable(f"{cause.name}->{target.name}", cause.labels) for target, _ in targets]
-        blocks.append(Diverter([cause], legs))
-        blocks += [SISO(leg, target, start) for leg, (target, start) in zip(legs, targets, strict=True)]
+        legs = [Variable(f"{cause.name}->{target.name}", cause.labels) for target, _ in (leaf, *others)]
+        blocks += [Diverter([cause], legs), SISO(legs[0], *leaf)]
+        for leg, (target, start) in zip(legs[1:], others, strict=True):
+            blocks.append(SISO(leg, target, start, support=start > 0 if trees > 1 else None))
     return Network(blocks)
+
+
+def counts_of_prior(network: Network, evidence: Evidence, rows: float) -> dict[str, np.ndarray]:
+    """The smoothing of a hidden tree: how many rows its prior is worth, by table, as counts of cells.
+
+    Each hidden state has `rows` times levels / LEVELS_PER_ROW rows, which have the levels of the column as all rows of
+    the table have them; each row of a table between hidden variables `rows` times LINK_ROWS, spread evenly.
+    """
+    out: dict[str, np.ndarray] = {}
+    for block in network.blocks:
+        if not isinstance(block, SISO):
+            continue
+        states, levels = block.input.cardinality, block.output.cardinality
+        if block.output.name not in evidence.columns:
+            allowed = np.ones((states, levels)) if block.support is None else block.support.astype(np.float64)
+            out[block.output.name] = rows * LINK_ROWS * allowed / allowed.sum(axis=1, keepdims=True)
+            continue
+        codes = evidence.codes[:, evidence.columns.index(block.output.name)]
+        counts = np.bincount(codes[codes >= 0].astype(np.int64), evidence.row_weights[codes >= 0], minlength=levels)
+        shares = (counts + LEVEL_COUNT) / (counts + LEVEL_COUNT).sum()
+        out[block.output.name] = np.tile(rows * levels / LEVELS_PER_ROW * shares, (states, 1))
+    return out

@@ -1,4 +1,4 @@
-"""Junction trees: which variables to join in cliques so that a network with loops becomes a tree. Names and sizes only.
+"""Junction trees: which variables form cliques so that a network with loops becomes a tree (names and sizes only).
 
 Variables are eliminated one after the other; each, with its neighbours at that time, is a clique, and is joined to the
 clique of the first of these neighbours to go. Cliques inside others are merged with them. A good order makes small
@@ -27,7 +27,7 @@ Rule = Callable[[Neighbours, Sequence[int], int], float]
 
 @dataclass(frozen=True)
 class JunctionTree:
-    """Sets of variables so that every scope lies in one of them, joined to a tree in which each variable is connected.
+    """A junction tree: cliques such that every scope is in one, and each variable's cliques are connected.
 
     Edges are pairs of cliques with the variables they share, possibly none.
     """
@@ -48,7 +48,7 @@ class JunctionTree:
 
     @property
     def total(self) -> int:
-        """The joint states of all cliques."""
+        """The number of joint states of all cliques."""
         return sum(self.states)
 
     @property
@@ -65,7 +65,7 @@ class JunctionTree:
         return where
 
     def holding(self, scope: Iterable[str]) -> int:
-        """The smallest clique that holds all these variables."""
+        """Return the smallest clique that contains all these variables."""
         names = sorted(set(scope), key=lambda name: len(self._where[name]))
         found = set(self._where[names[0]]) if names else set(range(len(self.cliques)))
         for name in names[1:]:
@@ -73,7 +73,7 @@ class JunctionTree:
         return min(found, key=lambda number: (self.states[number], number))
 
     def outwards(self, root: int) -> list[tuple[int, int, tuple[str, ...]]]:
-        """Every clique after the one that leads to it from a root: (clique, the one before, what they share)."""
+        """Return every clique after its parent: (clique, parent, separator)."""
         beside: list[list[tuple[int, tuple[str, ...]]]] = [[] for _ in self.cliques]
         for a, b, shared in self.edges:
             beside[a].append((b, shared))
@@ -85,7 +85,7 @@ class JunctionTree:
 
 
 def junction_tree(sizes: Mapping[str, int], scopes: Iterable[Sequence[str]]) -> JunctionTree:
-    """A junction tree for factors with these scopes, with as few joint states as the rules find."""
+    """Return a junction tree for factors with these scopes, the smallest that several heuristics find."""
     names = list(sizes)
     number = {name: place for place, name in enumerate(names)}
     counts = [sizes[name] for name in names]
@@ -110,13 +110,13 @@ def junction_tree(sizes: Mapping[str, int], scopes: Iterable[Sequence[str]]) -> 
 
 
 def _missing(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
-    """The number of pairs of neighbours that would have to be joined."""
+    """Return the number of fill-in edges: pairs of neighbours that would have to be joined."""
     mine = neighbours[one]
     return float(sum(len(mine) - 1 - len(mine & neighbours[other]) for other in mine) // 2)
 
 
 def _weighted(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
-    """The joint states of the pairs of neighbours that would have to be joined."""
+    """Return the weight of fill-in edges: the joint states of pairs of neighbours that would have to be joined."""
     mine = neighbours[one]
     total = 0.0
     for other in mine:
@@ -125,7 +125,7 @@ def _weighted(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
 
 
 def _joint_states(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
-    """The logarithm of the joint states of the clique."""
+    """Return the logarithm of the number of joint states of the clique."""
     return log(counts[one]) + sum(log(counts[other]) for other in neighbours[one])
 
 
@@ -134,7 +134,7 @@ RULES: tuple[Rule, ...] = (_missing, _weighted, _joint_states)
 
 
 def _eliminated(neighbours: Neighbours, counts: Sequence[int], rule: Rule, ranks: Sequence[int] | None = None) -> Steps:
-    """All variables in the order in which they go, each with its neighbours at that time; equals go by rank."""
+    """Return the elimination order, each variable with its neighbours at that time; ties are broken by rank."""
     now = [set(others) for others in neighbours]
     cost = [rule(now, counts, one) for one in range(len(now))]
 
@@ -173,7 +173,7 @@ def _eliminated(neighbours: Neighbours, counts: Sequence[int], rule: Rule, ranks
 
 
 def _joined_cliques(names: Sequence[str], sizes: Mapping[str, int], steps: Steps) -> JunctionTree:
-    """The tree of the cliques, without those that lie inside another."""
+    """Return the tree of the cliques, without those that are subsets of another."""
     when = {one: place for place, (one, _) in enumerate(steps)}
     home = list(range(len(steps)))  # the clique a step was merged into
     members: dict[int, set[int]] = {}
@@ -206,7 +206,7 @@ def _joined_cliques(names: Sequence[str], sizes: Mapping[str, int], steps: Steps
 
 
 def _spread(tree: JunctionTree) -> JunctionTree:
-    """The same cliques, with neighbours of a large one moved to a smaller neighbour that holds what they share."""
+    """Return the cliques with neighbours of a large one moved to a smaller neighbour that contains their separator."""
     below: dict[int, list[tuple[int, tuple[str, ...]]]] = {}
     order = tree.outwards(tree.largest)
     for number, before, shared in order[1:]:

@@ -1,4 +1,4 @@
-"""MarkovNetwork: factors over a few variables each, with no direction; their product is the model."""
+"""MarkovNetwork: an undirected model, proportional to the product of factors over a few variables each."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ class MarkovNetwork(FactoredModel):
 
     @classmethod
     def from_document(cls, document: Document) -> Self:
-        """The network that a document describes."""
+        """Return the network that a document describes."""
         variables = variables_of(document)
         factors = [(factor.scope, factor.values) for factor in document.factors]
         return cls(variables, factors, name=document.name, properties=document.properties)
 
     def factor(self, name: str) -> np.ndarray:
-        """The numbers of a factor, one axis for each of its variables; read-only."""
+        """Return the numbers of a factor, one axis for each of its variables; read-only."""
         try:
             return self._factors[name]
         except (KeyError, TypeError):
@@ -76,7 +76,7 @@ class MarkovNetwork(FactoredModel):
         return values.reshape(-1, values.shape[-1] if values.ndim else 1)
 
     def learn(self, *arguments: Any, **options: Any) -> Any:
-        """Raise a LearningError: factors are no distributions, and are not learnt."""
+        """Raise a LearningError: factors are not distributions, and cannot be learnt."""
         raise LearningError(
             "The factors of a MarkovNetwork are no distributions, and are not learnt. Learn a BayesianNetwork."
         )

@@ -1,4 +1,4 @@
-"""Any discrete model as a network in reduced normal form: a junction tree, or its loops as they are. No arithmetic.
+"""Convert a discrete model to a network in reduced normal form: by its junction tree (exact), or with its loops.
 
 exact   every clique is a Diverter over the product space of its variables; what two cliques share is a variable
 between them; a table comes in as a Factor, and a variable of the model ends at one of its cliques
@@ -41,19 +41,19 @@ class ScopedTable:
 
 
 def alike_in_all_but_start(one: ScopedTable, other: ScopedTable) -> bool:
-    """Whether two tables are over the same variables, and may become the same."""
+    """Return whether two tables differ in nothing but their initial numbers."""
     kept = ("name", "scope", "learn", "tie", "support", "conditional")
     return all(same(getattr(one, name), getattr(other, name)) for name in kept)
 
 
 def shape_of(variables: Mapping[str, Variable], scope: Sequence[str]) -> tuple[int, int]:
-    """The rows and columns of a table: the joint states of all but the last variable, and those of the last."""
+    """Return the shape of a table: (joint states of all but the last variable, states of the last)."""
     sizes = [variables[name].cardinality for name in scope]
     return prod(sizes[:-1]), sizes[-1] if sizes else 1
 
 
 def tree_of(variables: Mapping[str, Variable], scopes: Iterable[Sequence[str]]) -> JunctionTree:
-    """The cliques of a model, if they are small enough."""
+    """Return the junction tree of a model; an error if its cliques are too large."""
     tree = junction_tree({name: variable.cardinality for name, variable in variables.items()}, scopes)
     largest = tree.largest
     if tree.states[largest] > LARGEST_CLIQUE or tree.total > MOST_STATES:
@@ -67,7 +67,7 @@ def tree_of(variables: Mapping[str, Variable], scopes: Iterable[Sequence[str]]) 
 
 
 def exact(variables: Mapping[str, Variable], parts: Sequence[ScopedTable], tree: JunctionTree) -> list[Block]:
-    """The blocks of a junction tree: its two sweeps are exact."""
+    """Return the blocks of the junction tree of a model, on which two sweeps are exact."""
     fresh = _Names(variables)
     parts = [*parts, *lonely(variables, parts)]
     home = {part.name: tree.holding(part.scope) for part in parts}
@@ -102,13 +102,13 @@ def exact(variables: Mapping[str, Variable], parts: Sequence[ScopedTable], tree:
 
 
 def loopy(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -> list[Block]:
-    """The blocks of the model as it is, with its loops."""
+    """Return the blocks of a model with its loops, for approximate inference."""
     directed = len(parts) == len(variables) and all(part.conditional for part in parts)
     return list(_directed(variables, parts) if directed else _undirected(variables, parts))
 
 
 def _directed(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -> Iterator[Block]:
-    """A Source or a SISO drives every variable, and a Diverter copies it for its children."""
+    """Return the blocks of a directed model: a Source or SISO for each variable, and a Diverter for its children."""
     fresh = _Names(variables)
     children: dict[str, list[str]] = {name: [] for name in variables}
     for part in parts:
@@ -146,7 +146,7 @@ def _directed(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -
 
 
 def _undirected(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -> Iterator[Block]:
-    """Every factor is a Diverter with a copy of each of its variables, and every variable one of all its copies."""
+    """Return the blocks of an undirected model: a Diverter for each factor, and for the copies of each variable."""
     fresh = _Names(variables)
     parts = [*parts, *lonely(variables, parts)]
     links = _links(variables, [part.scope for part in parts], fresh)
@@ -171,7 +171,7 @@ def _undirected(variables: Mapping[str, Variable], parts: Sequence[ScopedTable])
 
 
 def factor_of(variables: Mapping[str, Variable], part: ScopedTable, fresh: Callable[[str], str] = str) -> Factor:
-    """The block of a table."""
+    """Return the block of a table."""
     shape = shape_of(variables, part.scope)
     given = f" | {', '.join(part.scope[:-1])}" if len(part.scope) > 1 else ""
     title = f"P({part.scope[-1]}{given})" if part.conditional else f"f({', '.join(part.scope)})"
@@ -183,7 +183,7 @@ def factor_of(variables: Mapping[str, Variable], part: ScopedTable, fresh: Calla
 
 
 def lonely(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -> list[ScopedTable]:
-    """A factor of ones for every variable that is in no table."""
+    """Return a factor of ones for every variable that is in no table."""
     there = {name for part in parts for name in part.scope}
     return [
         ScopedTable(f"1({name})", (name,), np.ones((1, variable.cardinality)), False, conditional=False)
@@ -195,7 +195,7 @@ def lonely(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -> l
 def _links(
     variables: Mapping[str, Variable], scopes: Iterable[Sequence[str]], fresh: _Names
 ) -> dict[str, tuple[list[Variable], list[Variable]]]:
-    """Variables of one state that hold pieces together which have nothing in common: those each takes, and gives."""
+    """Return variables of one state that connect separate components: those each component reads, and drives."""
     root = {name: name for name in variables}
 
     def found(name: str) -> str:

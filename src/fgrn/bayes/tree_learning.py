@@ -1,4 +1,4 @@
-"""Networks whose arcs are found in data: Chow and Liu's tree, and naive Bayes augmented by a tree.
+"""Structure learning: the tree of Chow and Liu, and tree-augmented naive Bayes (TAN).
 
 A tree is the one structure of which the best can be found: that of the largest sum of mutual information between
 neighbours. All pairs of columns are counted at once, as products of blocks of rows written as zeros and ones.
@@ -17,6 +17,7 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import EvidenceError, LearningError, Remedy, SchemaError, unknown_name
 from ..core.settings import Name
+from ..core.tree_centre import neighbours_of
 from ..core.variable import Variable
 from ..flow import em
 from ..flow.evidence import encode
@@ -53,7 +54,7 @@ def chow_liu(
     threads: int | None = None,
     watch: em.Watcher | None = None,
 ) -> BayesianNetwork:
-    """The tree over all columns of a table that has the largest likelihood, with its tables learnt.
+    """Return the tree over all columns of a table that has the largest likelihood, with its tables learnt.
 
     Which columns are neighbours is found from the mutual information of all pairs (Chow and Liu, 1968). A pair is
     counted in the rows where both values are known: that finds the tree, with rows enough, if what is unknown does not
@@ -69,7 +70,7 @@ def chow_liu(
         weights: one weight per row.
         penalty: what an edge must gain in log-likelihood for each parameter that it adds: a number, "aic" (1) or "bic"
             (half the logarithm of the rows); the result may then be several trees. Unless given, 0.
-        epochs: the most epochs of learning, if there are holes.
+        epochs: the maximum number of epochs of learning, if values are missing.
         tolerance: learning stops when an epoch gains less than this per row.
         threads: how many threads; all processors unless given.
         watch: called after every epoch of learning, see `Network.learn`.
@@ -95,7 +96,7 @@ def tan(
     threads: int | None = None,
     watch: em.Watcher | None = None,
 ) -> BayesianNetwork:
-    """Naive Bayes augmented by a tree: every column hangs on the class, and on one other column.
+    """Return tree-augmented naive Bayes: the parents of every column are the class and one other column.
 
     The tree is that of the largest likelihood: of the mutual information of pairs given the class (Friedman, Geiger and
     Goldszmidt, 1997), from the rows where both values and the class are known. `network.classify(rows, class_variable)`
@@ -109,7 +110,7 @@ def tan(
         smoothing: a Dirichlet count for each cell of the tables, 1 unless given.
         weights: one weight per row.
         penalty: what an edge must gain in log-likelihood for each parameter that it adds: a number, "aic" or "bic".
-        epochs: the most epochs of learning, if there are holes.
+        epochs: the maximum number of epochs of learning, if values are missing.
         tolerance: learning stops when an epoch gains less than this per row.
         threads: how many threads; all processors unless given.
         watch: called after every epoch of learning.
@@ -126,7 +127,7 @@ def tan(
 
 
 def penalty_rate(penalty: float | str, weight: float) -> float:
-    """The gain in log-likelihood that each further parameter must bring."""
+    """Return the penalty per row and parameter: the gain in log-likelihood that a parameter has to bring."""
     if isinstance(penalty, str):
         settings.choice("penalty", penalty, PENALTIES, LearningError)
         return max(0.0, log(weight) / 2) if penalty == "bic" else 1.0
@@ -135,7 +136,7 @@ def penalty_rate(penalty: float | str, weight: float) -> float:
 
 
 def _states_of(columns: Mapping[str, Any], given: Any) -> dict[str, Any]:
-    """The states of every column: those given, or those found, if they are so few that they can be categories."""
+    """Return the states of every column: those given, or those found, if they are few enough to be categories."""
     if given is not None and not isinstance(given, Mapping):
         raise LearningError(f"The 'states' are a mapping from columns to their states. Got {given!r} instead.")
     named = settings.by_name(given)
@@ -207,13 +208,13 @@ class TreeTable:
         return self.evidence.row_weights
 
     def check_columns(self, names: Sequence[str]) -> None:
-        """An error for a name that is no column."""
+        """Raise an error for a name that is no column."""
         for name in names:
             if not isinstance(name, str) or name not in self.names:
                 raise unknown_name("column", name, self.names)
 
     def first_tables(self, arcs: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
-        """Where learning starts if there are holes: each table from the rows that know all of it, and one in each cell.
+        """Return initial tables for data with missing values: from rows complete for each table, plus one per cell.
 
         From a random start it would take twice as many epochs.
         """
@@ -242,32 +243,51 @@ class _Search:
     rate: float  # of the penalty, for each parameter
 
     def learnt(self, **options: Any) -> BayesianNetwork:
-        """The network, its tables learnt from all rows."""
+        """Return the network with its tables learnt from all rows."""
         table, arcs = self.table, self.arcs()
         network = BayesianNetwork(table.blank.variables, arcs, table.first_tables(arcs))
         network.learn(table.columns, weights=table.weights, **options)
         return network
 
     def arcs(self) -> dict[str, tuple[str, ...]]:
-        """The parents of every column: the class, if there is one, and the neighbour nearer to the root."""
-        names, sizes = self.table.names, [variable.cardinality for variable in self.table.blank.variables]
-        members = [number for number in range(len(names)) if number != self.given]
-        pairs = ColumnPairs(
-            [sizes[number] for number in members],
-            rows_by_class(self.table.evidence.codes, self.table.weights, self.given, members),
-        )
-        score = score_of_edges(pairs, self.rate, 1 if self.given is None else sizes[self.given])
-        start = 0 if self.root is None else members.index(names.index(self.root))
-        parents = parents_from(heaviest_forest(score), len(members), start)
-        above = () if self.given is None else (names[self.given],)
-        return {
-            names[member]: above if parent < 0 else (*above, names[members[parent]])
-            for member, parent in zip(members, parents, strict=True)
-        }
+        """Return the parents of every column: the class, if there is one, and the neighbour nearer to the root."""
+        sizes = {variable.name: variable.cardinality for variable in self.table.blank.variables}
+        return arcs_of_tree(sizes, self.table.evidence.codes, self.table.weights, self.given, self.root, self.rate)
+
+
+def arcs_of_tree(
+    sizes: Mapping[str, int],
+    codes: np.ndarray,
+    weights: np.ndarray,
+    given: int | None,
+    root: str | None = None,
+    rate: float = 0.0,
+) -> dict[str, tuple[str, ...]]:
+    """Return the parents of every column in the best tree: the class, if any, and the neighbour nearer to the root.
+
+    Args:
+        sizes: the levels of each column.
+        codes: (rows, columns), -1 where a value is missing.
+        weights: of the rows.
+        given: the number of the column that is the class, if there is one.
+        root: the column that has no other parent; the first unless given.
+        rate: what an edge must gain in log-likelihood for each parameter.
+    """
+    names = list(sizes)
+    members = [number for number in range(len(names)) if number != given]
+    pairs = ColumnPairs([sizes[names[number]] for number in members], rows_by_class(codes, weights, given, members))
+    score = score_of_edges(pairs, rate, 1 if given is None else sizes[names[given]])
+    start = 0 if root is None else members.index(names.index(root))
+    parents = parents_from(heaviest_forest(score), len(members), start)
+    above = () if given is None else (names[given],)
+    return {
+        names[member]: above if parent < 0 else (*above, names[members[parent]])
+        for member, parent in zip(members, parents, strict=True)
+    }
 
 
 def score_of_edges(pairs: ColumnPairs, rate: float, classes: int = 1) -> np.ndarray:
-    """What an edge between two columns gains per row, less the penalty for its parameters, of all pairs."""
+    """Return the score of each pair of columns: mutual information less the penalty for its parameters."""
     information, known = pairs.information()
     states = np.array(pairs.sizes) - 1
     added = classes * states[:, None] * states[None, :]
@@ -278,7 +298,7 @@ def score_of_edges(pairs: ColumnPairs, rate: float, classes: int = 1) -> np.ndar
 def rows_by_class(
     codes: np.ndarray, weights: np.ndarray, given: int | None, members: Sequence[int]
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The codes of some columns, and weights, of the rows of each class; those without a class are left out."""
+    """Return the codes of some columns, and weights, by class; rows without a class are left out."""
     if given is None:
         return [(codes, weights)]
     order = np.argsort(codes[:, given], kind="stable")
@@ -289,13 +309,13 @@ def rows_by_class(
 
 @dataclass(frozen=True, eq=False)
 class ColumnPairs:
-    """All pairs of columns, counted in groups of rows: those of each class."""
+    """Counts of all pairs of columns, in groups of rows: those of each class."""
 
     sizes: Sequence[int]
     groups: Sequence[tuple[np.ndarray, np.ndarray]]  # codes (rows, columns) and weights
 
     def information(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of every pair the mutual information given the group, in nats, and the weight of rows that know both."""
+        """Return the mutual information of every pair given the group, in nats, and the weight of its rows."""
         count = len(self.sizes)
         gain, known = np.zeros((count, count)), np.zeros((count, count))
         tiles = list(self._tiles())
@@ -310,7 +330,7 @@ class ColumnPairs:
         return gain / np.where(known > 0, known, 1), known
 
     def _tiles(self) -> Iterator[slice]:
-        """Columns that follow each other, with not too many states together."""
+        """Return ranges of consecutive columns with not too many states in total."""
         first, states = 0, 0
         for number, size in enumerate(self.sizes):
             if states and states + size > TILE:
@@ -323,7 +343,7 @@ class ColumnPairs:
         return np.cumsum([0, *self.sizes[columns][:-1]])
 
     def _counted(self, codes: np.ndarray, weights: np.ndarray, first: slice, second: slice) -> np.ndarray:
-        """How often each state of some columns meets each of others."""
+        """Return the weight of rows with each pair of states of some columns and of others."""
         here, there = sum(self.sizes[first]), sum(self.sizes[second])
         equal = bool((weights == weights[0]).all()) if len(weights) else True
         kind = np.float32 if equal else np.float64  # whole numbers of so few rows are exact in both
@@ -338,7 +358,7 @@ class ColumnPairs:
 
 
 def _indicators(codes: np.ndarray, sizes: Sequence[int], kind: Any) -> np.ndarray:
-    """(states of all columns, rows): one where a row has the state."""
+    """Return one-hot codes, (states of all columns, rows): one where a row has the state."""
     out = np.empty((sum(sizes), len(codes)), dtype=kind)
     line = 0
     for column, size in enumerate(sizes):
@@ -350,7 +370,7 @@ def _indicators(codes: np.ndarray, sizes: Sequence[int], kind: Any) -> np.ndarra
 
 
 def _gain(counts: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of the tables in a matrix, that begin at these rows and columns: weight times information, and weight."""
+    """Return weight * mutual information, and weight, of the tables that begin at these rows and columns."""
 
     def over_columns(values: np.ndarray) -> np.ndarray:
         return np.add.reduceat(values, columns, axis=1)
@@ -365,13 +385,13 @@ def _gain(counts: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> tuple[np
 
 
 def _times_log(values: np.ndarray) -> np.ndarray:
-    """Value times its logarithm; of zero, zero."""
+    """Return x log x; 0 for 0."""
     out: np.ndarray = values * np.log(np.where(values > 0, values, 1))
     return out
 
 
 def heaviest_forest(score: np.ndarray) -> list[tuple[int, int]]:
-    """The edges of the forest with the largest sum of scores, none of which is zero or less; Prim's algorithm.
+    """Return the edges of the maximum spanning forest, of positive scores only; Prim's algorithm.
 
     Of equal scores the columns that come first have it.
     """
@@ -392,11 +412,8 @@ def heaviest_forest(score: np.ndarray) -> list[tuple[int, int]]:
 
 
 def parents_from(edges: Sequence[tuple[int, int]], count: int, root: int) -> list[int]:
-    """The parent of every node, -1 for none: away from the root, and in other trees from their first node."""
-    neighbours: list[list[int]] = [[] for _ in range(count)]
-    for one, other in edges:
-        neighbours[one].append(other)
-        neighbours[other].append(one)
+    """Return the parent of every node, -1 for roots: the given root, and the first node of every other tree."""
+    neighbours = neighbours_of(edges, count)
     parents = [-2] * count
     for start in (root, *range(count)):
         if parents[start] != -2:

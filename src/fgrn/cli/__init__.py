@@ -16,9 +16,9 @@ from .signals import INTERRUPTED, TERMINATED, Terminated, terminable
 
 COMMANDS = {
     "demo": "show",
-    "inspect": "tables",
+    "inspect": "inspecting",
     "fit": "fitting",
-    "compare": "tables",
+    "compare": "inspecting",
     "predict": "asking",
     "complete": "asking",
     "explain": "asking",
@@ -138,12 +138,12 @@ def main(arguments: list[str] | None = None) -> int:
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", FgrnWarning)  # said each time, and never an error
-        warnings.showwarning = _told
+        warnings.showwarning = _show_warning
         with terminable(), _compilation_told():
             return _run(arguments)
 
 
-def _told(message: Warning | str, *_: Any, **__: Any) -> None:
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     from .wording import spoken, tell
 
     tell(spoken(message))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core import printing
 from ..core.exceptions import counted, shortened
 from ..tables import frames, table_file
 from . import common
@@ -34,16 +34,6 @@ def plain(logarithm: float) -> str:
     if -5 <= power < 6:
         return f"{math.exp(logarithm):.6g}"
     return f"{math.exp(logarithm - power * math.log(10)):.4f}e{power:+03d}"
-
-
-def bar(share: float) -> str:
-    """Return a bar as long as a probability; only zero has an empty one."""
-    try:
-        block = "█"
-        block.encode(sys.stdout.encoding or "ascii")
-    except (LookupError, UnicodeEncodeError):
-        block = "#"
-    return block * round(share * BAR) or ("|" if share > 0 else "")
 
 
 def shown(share: float) -> str:
@@ -194,7 +184,7 @@ class Answer:
             self._write({**parts, "probability": table[0]})
         else:
             rows_ = [
-                [*map(str, cell), shown(share), f"{bar(share):<{BAR}}"]
+                [*map(str, cell), shown(share), f"{printing.bar(share, BAR):<{BAR}}"]
                 for cell, share in zip(cells, table[0].tolist(), strict=True)
             ]
             self._tell(seen, "exact", common.aligned([*names, "probability", ""], rows_, left=len(names), bars=True))
@@ -236,7 +226,7 @@ class Answer:
         for name, labels in self._named(beliefs, 0):
             title = f"{name} (given)" if name in self.known else name
             for label, share in labels:
-                yield [title, str(label), shown(share), f"{bar(share):<{BAR}}"]
+                yield [title, str(label), shown(share), f"{printing.bar(share, BAR):<{BAR}}"]
                 title = ""
 
     def _named(self, beliefs: Mapping[str, np.ndarray], row: int) -> Iterator[tuple[str, list[tuple[Any, float]]]]:

@@ -11,13 +11,11 @@ import numpy as np
 from ..core import printing
 from ..core.exceptions import FgrnError, ImpossibleEvidence, visible
 from ..core.labels import plain_number
-from ..tables import frames, table_file
+from ..tables import table_file
+from ..tables.missing import MISSING, is_missing_value
 from ..tables.writer import table_writer
-from . import common, rows
+from . import common, model_rows
 from .wording import say
-
-LEAST_SEEN = 0.9
-"""Rows that a value of a class stands for at least where it is shown as typical: smoothing alone is no row."""
 
 BESIDE = 32
 """Width of the columns with frequencies in the table of a prototype, in characters."""
@@ -47,13 +45,16 @@ def predict(
     common.check_other(output, {"DATA": data, "MODEL": model})
     estimator = common.estimator(model, unseen)
     if not hasattr(estimator, "predict"):
-        raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes to predict.")
+        raise FgrnError(
+            f"{model!r} is a {type(estimator).__name__}, which has no classes to predict.",
+            remedies="use `fgrn complete`, which fills in any column",
+        )
     if hasattr(estimator, "forecast"):
         _predict_sequences(estimator, common.read_for(estimator, data, **options), output, proba, keep, as_json)
         return
     classes = estimator.classes_ if hasattr(estimator, "classes_") else np.arange(estimator.n_hidden_)
     if as_json:
-        found = estimator.predict_proba(rows.matching(estimator, common.read_for(estimator, data, **options)))
+        found = estimator.predict_proba(model_rows.matching(estimator, common.read_for(estimator, data, **options)))
         common.as_json(
             [
                 {"predicted": value, "probabilities": dict(zip(map(str, classes), row, strict=True))}
@@ -64,7 +65,7 @@ def predict(
     word = estimator._y_name if hasattr(estimator, "classes_") else "cluster"
     written = 0
     with table_writer(output) as out:
-        for table, known in rows.matched(estimator, common.stream_for(estimator, data, **options)):
+        for table, known in model_rows.matched(estimator, common.stream_for(estimator, data, **options)):
             beliefs = estimator.predict_proba(known)
             columns = {name: table[name] for name in table.column_names} if keep else {}
             new: dict[str, Any] = {_free(f"predicted {word}", columns): classes[beliefs.argmax(axis=1)].tolist()}
@@ -78,7 +79,7 @@ def predict(
 
 def _predict_sequences(estimator: Any, table: Any, output: str, proba: bool, keep: bool, as_json: bool) -> None:
     """Write the state of each row of sequences: the path of Viterbi, and how likely each state is."""
-    known = rows.matching(estimator, table)
+    known = model_rows.matching(estimator, table)
     names = zip(("sequence", "time"), estimator.beside_, strict=True)
     along = {key: table[name].to_pylist() for key, name in names if name in table.column_names}
     states, beliefs = estimator.predict(known, **along), estimator.predict_proba(known, **along)
@@ -146,15 +147,15 @@ def complete(
         return
     if as_json:
         table = common.read_for(estimator, data, **options)
-        remarks = rows.Remarks(kept=True)
-        known = _with_class(estimator, table, rows.matching(estimator, table, remarks))
+        remarks = model_rows.Remarks(kept=True)
+        known = _with_class(estimator, table, model_rows.matching(estimator, table, remarks))
         remarks.tell()
         filled, sure = estimator.complete(known, return_proba=True)
         words = _words(table, known)
         values = pa.table(_replaced(table, filled, words)).to_pylist()
         missing = {name: column.is_missing for name, column in estimator.schema_.items()}
         open_rows = {
-            name: [missing.get(name, frames.is_unknown)(value) for value in known[name].to_pylist()]
+            name: [missing.get(name, is_missing_value)(value) for value in known[name].to_pylist()]
             for name in known.column_names
         }
         filled_in = [
@@ -171,7 +172,7 @@ def complete(
     broken, worded = _with_fractions(estimator, source) if table_file.format_of(output) == "parquet" else ((), ())
     written = 0
     with table_writer(output) as out:
-        for table, features in rows.matched(estimator, source, kept=True):
+        for table, features in model_rows.matched(estimator, source, kept=True):
             known = _with_class(estimator, table, features)
             filled, sure = estimator.complete(known, return_proba=True)
             words = _words(table, known, worded)
@@ -192,7 +193,7 @@ def _write_draws(estimator: Any, table: Any, draws: int, output: str, as_json: b
 
     if not hasattr(estimator, "draws"):
         raise FgrnError(f"A {type(estimator).__name__} draws no values; clusters do: fgrn fit without --target.")
-    known = rows.matching(estimator, table)
+    known = model_rows.matching(estimator, table)
     tables = [_replaced(table, one, _words(table, known)) for one in estimator.draws(known, draws)]
     if as_json:
         common.as_json([pa.table(columns).to_pylist() for columns in tables])
@@ -283,7 +284,7 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
         raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes to explain.")
     values: dict[str, Any] = {}
     if data is not None:
-        table = rows.matching(estimator, common.read_for(estimator, data, **options))
+        table = model_rows.matching(estimator, common.read_for(estimator, data, **options))
         if not 0 <= row < table.num_rows:
             raise FgrnError(f"There is no row {row}; {data!r} has {table.num_rows:,}, counted from 0.")
         values = {name: table[name][row].as_py() for name in table.column_names}
@@ -321,7 +322,7 @@ def _value(column: Any, text: str) -> Any:
     for level in column.levels:
         if str(level) == text:
             return level
-    if text.strip() in table_file.MISSING:
+    if text.strip() in MISSING:
         return None
     try:
         return float(text)
@@ -361,21 +362,14 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
     if as_json:
         common.as_json({str(state): columns for state, columns in found.items()})
         return
-    for state, columns in found.items():
+    for state in found:
         say(f"{visible(str(state))}  ({found.shares[state]:.1%})")
-        lines = []
-        for name, beliefs in columns.items():
-            for level, belief in beliefs.items():
-                base = found.baseline[name][level]
-                lift = belief / base if base else 1.0
-                seen = belief * found.shares[state] * estimator.weight_ >= LEAST_SEEN
-                if lift > 1 and seen:
-                    telling = belief * np.log(lift)  # what the value adds to the divergence from the baseline
-                    lines.append((telling, (name, str(level)), [f"{belief:.1%}", f"{lift:.2f}"]))
-        lines.sort(key=lambda line: -line[0])
+        values = found.typical(state, most)
         room = printing.terminal_width()
-        names = printing.equations([pair for _, pair, _ in lines[:most]], None if room is None else room - BESIDE)
-        shown = [[name, *cells] for name, (_, _, cells) in zip(names, lines[:most], strict=True)]
+        pairs = [(one.column, str(one.level)) for one in values]
+        names = printing.equations(pairs, None if room is None else room - BESIDE)
+        told = zip(names, values, strict=True)
+        shown = [[name, f"{one.probability:.1%}", f"{one.lift:.2f}"] for name, one in told]
         say(common.aligned(["value", "here", "times the baseline"], shown, indent=2) + "\n")
 
 
@@ -426,7 +420,7 @@ def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool
     net = found if isinstance(found, Network) else found.network_
     evidence: dict[str, Any] = {}
     for text in given:
-        evidence |= _known(found, *_parted(text))
+        evidence |= _evidence_of(found, *_parted(text))
     always = [found._class_name()] if not isinstance(found, Network) and hasattr(found, "classes_") else []
     plots.save(plots.network(net, evidence or None, always=always), output)
     if as_json:
@@ -436,7 +430,7 @@ def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool
         common.as_json({"file": output, "log_likelihood": float(seen.log_likelihood[0]), "beliefs": beliefs})
 
 
-def _known(model: Any, name: str, text: str) -> dict[str, Any]:
+def _evidence_of(model: Any, name: str, text: str) -> dict[str, Any]:
     """Return the evidence NAME=VALUE as a column of the network of a model."""
     from ..core.exceptions import unknown_name
     from ..graph.network import Network

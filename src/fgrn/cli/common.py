@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import numpy as np
 
-from ..core import labels, printing
+from ..core import printing
 from ..core.exceptions import EvidenceError, FgrnError, SchemaError, TableFileError, counted, shortened, visible
 from ..tables import table_file
+from ..tables.missing import MISSING
 from .wording import say, tell
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _file_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     delimiter = options["delimiter"]
     return {
         "format": options["format_"],
-        "missing": options["missing"] or table_file.MISSING,
+        "missing": options["missing"] or MISSING,
         "header": not options["no_header"],
         "delimiter": DELIMITERS.get(delimiter, delimiter),
         "encoding": options["encoding"],
@@ -250,7 +251,7 @@ def _as_learnt_options(model: LatentEstimator, options: dict[str, Any]) -> dict[
     return options
 
 
-def whole(text: str, option: str = "--hidden") -> int:
+def state_count_of(text: str, option: str = "--hidden") -> int:
     """Return a number of hidden states; one that is too large is refused before anything is read."""
     if text.isdecimal() and 0 < int(text) <= MOST_HIDDEN:
         return int(text)
@@ -308,7 +309,8 @@ def _files_of(source: str | None) -> list[str]:
         return [source]
     with suppress(FgrnError), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # who reads them says what there is to say
-        from ..tables.stream import Stream, is_many
+        from ..tables.stream import Stream
+        from ..tables.stream_source import is_many
 
         return Stream(source, format="csv").files if is_many(source) else []
     return []
@@ -420,7 +422,7 @@ def those_given(**settings: Any) -> dict[str, Any]:
 
 def missing_told(codes: Sequence[str] | None) -> str:
     """Return the line that says which words are taken as missing values, and how to choose them."""
-    usual = [*{word.lower(): word for word in reversed(labels.MISSING)}.values()][::-1]
+    usual = [*{word.lower(): word for word in reversed(MISSING)}.values()][::-1]
     shown, others = (
         shortened([repr(word) if word else "empty cells" for word in words])
         for words in (codes or usual, [word for word in usual if codes and word not in codes])

@@ -13,9 +13,16 @@ from ..files.formats import FORMATS, READ_ONLY
 from . import common, networks
 from .wording import say
 
+EXAMPLES = """\b
+Examples
+  fgrn explore alarm.bif
+  fgrn explore people.fgrn -o people.html
+  fgrn explore people.fgrn people.csv --serve"""
 
-@click.command(epilog="\b\nExamples\n  fgrn explore alarm.bif\n  fgrn explore people.fgrn -o people.html")
+
+@click.command(epilog=EXAMPLES)
 @click.argument("model")
+@click.argument("data", required=False)
 @click.option("-o", "--output", metavar="FILE", help="The page, an .html file; else MODEL's name with .html, here.")
 @click.option("--title", help="Over the page; else the name of MODEL.")
 @click.option("--serve", is_flag=True, help="Serve the page on this machine alone; Python infers. For large models.")
@@ -23,19 +30,29 @@ from .wording import say
 @common.rescale_option
 @common.json_option
 def explore(
-    model: str, output: str | None, title: str | None, serve: bool, from_: str | None, rescale: bool, as_json: bool
+    model: str,
+    data: str | None,
+    output: str | None,
+    title: str | None,
+    serve: bool,
+    from_: str | None,
+    rescale: bool,
+    as_json: bool,
 ) -> None:
     """Write a page on which evidence is set with a click and beliefs follow.
 
     MODEL is a file written by `fgrn fit` or `save`, or a BIF, XMLBIF, Hugin NET, XDSL or UAI file. The page is one HTML
     file that infers in the browser: it needs no server, no network and no installation, and can be mailed. A model that
-    is too large for that is shown with --serve: the page is then at an address of this machine, until Ctrl-C.
+    is too large for that is shown with --serve: the page is then at an address of this machine, until Ctrl-C. DATA,
+    with --serve, is a CSV, TSV or Parquet file of any size whose rows the page walks through.
     """
     name = Path(model.removesuffix(".gz")).stem
     if serve and output is not None:
         raise click.UsageError("--serve writes no file: leave out -o, or leave out --serve.")
+    if data is not None and not serve:
+        raise click.UsageError("DATA is read by Python: add --serve, or open the file on the page.")
     if serve:
-        _serve(_load_model(model, from_, rescale), title or name, model, as_json)
+        _serve(_load_model(model, from_, rescale), title or name, model, data, as_json)
     else:
         place = output or f"{name}.html"
         common.check_place(place, "a page, such as page.html")
@@ -54,11 +71,13 @@ def _write(model: Any, place: str, title: str, source: str, as_json: bool) -> No
         say(f"written: {place} ({page.size / 1000:,.0f} kB); open it in a browser", err=True)
 
 
-def _serve(model: Any, title: str, source: str, as_json: bool) -> None:
+def _serve(model: Any, title: str, source: str, data: str | None, as_json: bool) -> None:
     """Serve the page of a model until somebody interrupts it."""
+    from ..page.disk_rows import RowsOnDisk
     from ..page.server import server_of
 
-    server, address = server_of(model, title, source)
+    rows = None if data is None else RowsOnDisk(data)
+    server, address = server_of(model, title, source, rows=rows)
     with server:
         if as_json:
             common.as_json({"address": address})

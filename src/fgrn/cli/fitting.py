@@ -11,13 +11,16 @@ import numpy as np
 
 from ..core.exceptions import Remedy, SchemaError, counted
 from ..learning.checkpoints import EVERY, Checkpoint
-from ..tables.stream import BATCH, is_many
+from ..tables.stream import BATCH
+from ..tables.stream_source import is_many
 from . import common
-from .rows import matched
+from .model_rows import matched
 from .signals import stoppable
 from .wording import say, tell
 
-MODELS = ("latent", "naive-bayes", "deep", "clusters", "ica", "hmm")
+MODELS = ("latent", "tan", "naive-bayes", "deep", "clusters", "ica", "tree", "hmm")
+
+CLASSIFIERS = ("latent", "tan", "naive-bayes", "deep")
 
 
 def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
@@ -33,18 +36,27 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
             raise click.UsageError(
                 f"--model {model} takes numbers with commas, such as --hidden 4,8; 'auto' it cannot."
             )
-        sizes = [common.whole(part) for part in hidden.split(",")]
+        sizes = [common.state_count_of(part) for part in hidden.split(",")]
         kind = estimators.DeepLatentClassifier if model == "deep" else estimators.DiscreteICA
         return kind(n_hidden=sizes, **settings)
     if "," in hidden:
         raise click.UsageError(
             f"--hidden {hidden} is for --model deep or ica; --model {model} takes one number, or 'auto'."
         )
+    states = "auto" if hidden == "auto" else common.state_count_of(hidden)
+    if model == "clusters":
+        return estimators.LatentClassModel(states, **settings)
     if model == "hmm":
         settings = {name: value for name, value in settings.items() if name not in ("cycles", "effective_size")}
-        return estimators.HiddenMarkovModel("auto" if hidden == "auto" else common.whole(hidden), **settings)
-    kind = estimators.LatentClassifier if model == "latent" else estimators.LatentClassModel
-    return kind(n_hidden="auto" if hidden == "auto" else common.whole(hidden), **settings)
+        return estimators.HiddenMarkovModel(states, **settings)
+    if model == "tree":
+        for name, option in (("n_init", "--starts"), ("tol", "--tolerance")):
+            if name in settings:
+                raise click.UsageError(f"--model tree has one start and ends by rows kept back; leave out {option}.")
+        if settings.pop("cycles", 1) > 1:
+            raise click.UsageError("--model tree is learnt in batches of rows; leave out --cycles.")
+        return estimators.HiddenTreeModel(states, **settings)
+    return estimators.LatentClassifier(states, structure="tan" if model == "tan" else "auto", **settings)
 
 
 @click.command(epilog="\b\nExamples\n  fgrn fit people.csv --target buys -o people.fgrn\n"
@@ -55,7 +67,11 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.argument("data")
 @click.option("--target", help="The column that is the class; without it rows are clustered.")
 @click.option("-o", "--output", required=True, metavar="MODEL", help="The model file to write (.fgrn).")
-@click.option("--model", type=click.Choice(MODELS), help="The kind of model; latent with a target, clusters without.")
+@click.option(
+    "--model",
+    type=click.Choice(MODELS),
+    help="The kind of model; latent with a target, clusters without. tree: for wide tables, of any column.",
+)
 @click.option("--hidden", help="States of the hidden variable: a number, 'auto', or 4,8 for layers. [auto]")
 @click.option("--epochs", type=click.IntRange(1), help="The most epochs of learning. [1000 for clusters, 500 or fewer]")
 @click.option(
@@ -131,7 +147,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     kind = model or ("latent" if target else "clusters")
     if kind == "naive-bayes" and hidden is not None:
         raise click.UsageError("--model naive-bayes has no hidden states; leave out --hidden.")
-    if (kind in ("latent", "naive-bayes", "deep")) != (target is not None):
+    if (kind in CLASSIFIERS) != (target is not None):
         raise click.UsageError(f"--model {kind} {'needs' if target is None else 'takes no'} --target.")
     along = common.those_given(sequence=sequence, time=time)
     if along and kind != "hmm":
@@ -145,7 +161,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         "cycles": cycles, "max_levels": max_levels, "random_state": seed, "unseen": unseen,
         "verbose": 0 if as_json else 1,
     }  # fmt: skip
-    if kind != "latent" or common.is_given("bins"):  # a classifier finds out how many it wants
+    if kind not in ("latent", "tan") or common.is_given("bins"):  # a classifier finds out how many it wants
         settings["n_bins"] = bins
     settings |= common.those_given(
         n_epochs=epochs, n_init=starts, tol=tolerance, smoothing=smoothing, effective_size=effective_size
@@ -160,6 +176,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     )
     if streamed and test:
         raise click.UsageError("--test keeps rows of a table in memory back: leave it out where rows are in batches.")
+    if dask is not None and kind == "tree":
+        raise click.UsageError("--model tree reads its rows on one machine; leave out --dask.")
     if dask is not None and sizes == "auto":
         raise click.UsageError("--hidden auto compares models on one machine: with --dask say --hidden NUMBER.")
     estimator = estimator_of(kind, sizes, settings)
@@ -236,7 +254,7 @@ def _show(estimator: Any, report: dict[str, Any], as_json: bool) -> None:
     if as_json:
         common.as_json(report)
     else:
-        say(_told(estimator, report))
+        say(_report_text(estimator, report))
 
 
 def _check_classes(name: str, classes: list[Any], most: int) -> None:
@@ -327,12 +345,15 @@ def _accuracy(estimator: Any, rows: Any, target: str | None) -> dict[str, Any]:
     return {"accuracy": right / total, "largest_class": max(counts.values()) / total}
 
 
-def _told(estimator: Any, report: dict[str, Any]) -> str:
+def _report_text(estimator: Any, report: dict[str, Any]) -> str:
     codes = None if estimator.missing_values is None else [str(code) for code in estimator.missing_values]
     lines = [repr(estimator.schema_), common.missing_told(codes), ""]
     if hasattr(estimator, "selection_"):
         lines += [str(estimator.selection_), ""]
     how = "converged" if report["converged"] else "interrupted" if report["interrupted"] else "not converged"
+    best = estimator.history_.best_epoch
+    if best is not None and not report["interrupted"]:
+        how = f"rows kept back the most probable after {best + 1}, at {estimator.history_.validation[best]:.4f} a row"
     done, of_which = f"{counted(report['epochs'], 'epoch')} ({how})", "a row"
     if "batches" in report:
         count = report["batches"]

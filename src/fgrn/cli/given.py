@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from ..core.exceptions import EvidenceError, FgrnError, Remedy, counted, nearest, shortened
-from ..tables import table_file
+from ..tables.missing import MISSING
 from . import common
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def rows_of(model: FactoredModel, path: str, **options: Any) -> tuple[dict[str, 
         lists = [states for states in known.values() if isinstance(states, list)]
         return known, len(lists[0]) if lists else None
     labels = {str(label) for variable in model.variables for label in variable.labels}
-    options["missing"] = options["missing"] or tuple(code for code in table_file.MISSING if code not in labels)
+    options["missing"] = options["missing"] or tuple(code for code in MISSING if code not in labels)
     table = common.read(path, **options)
     for name in table.column_names:
         if name not in model.names:

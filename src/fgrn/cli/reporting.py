@@ -9,7 +9,7 @@ import click
 
 from ..core.exceptions import FgrnError
 from ..core.whole_file import reason_of, write_whole
-from . import common, rows
+from . import common, model_rows
 from .wording import say
 
 
@@ -38,7 +38,7 @@ def report(
     table, weight = None, None
     if data is not None:
         table, weight = common.weighted(common.read_for(estimator, data, **options), weights)
-        table = rows.matching(estimator, table)
+        table = model_rows.matching(estimator, table)
     elif residuals:
         raise click.UsageError("--residuals needs DATA, the table: fgrn report MODEL DATA --residuals.")
     found = estimator.report(table, weight)

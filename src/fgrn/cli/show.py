@@ -1,4 +1,4 @@
-"""Commands that show what it is and whether it works: `demo`, `bench`, `paper`, `doctor`."""
+"""Commands that demonstrate, measure and check the installation: `demo`, `bench`, `paper`, `doctor`."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def doctor(warm: bool, as_json: bool) -> None:
 
 
 def _line(one: dict[str, Any]) -> list[str]:
-    """A line of the table: what, how it is, and what it says."""
+    """Return a line of the table of `doctor`: the item, its state, and details."""
     if not one["fine"]:
         return [one["what"], "BROKEN", str(one["says"])]
     return [one["what"], "ADVICE" if "advice" in one else "ok", str(one.get("advice", one["says"]))]
@@ -176,7 +176,7 @@ def _threads() -> str:
 
 
 def _kernels() -> str:
-    """Both engines agree on a small network."""
+    """Return whether both engines agree on a small network."""
     from ..graph.structures import lvm
 
     rows = {"a": [0, 1, None, 1] * 8, "b": [1, 1, 0, None] * 8}
@@ -200,7 +200,7 @@ def _all_kernels() -> str:
 
 
 def _cache() -> str:
-    """Where compiled kernels are, and whether new ones could be written somewhere."""
+    """Return where compiled kernels are, and whether new ones can be written."""
     from ..core.exceptions import KernelCacheWarning
     from ..engines import kernels
     from ..engines.kernels import cache

@@ -1,4 +1,4 @@
-"""Labels of states: which values are labels, which words mean a missing value, and when a number is a position."""
+"""Labels of states: which values are labels, when a number is a position, and how numbers are printed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ import numpy as np
 
 Label: TypeAlias = str | int | float | bool
 Labels: TypeAlias = tuple[Label, ...] | range
-
-MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A")
-"""Words that mean a missing value in tables, in files and in memory alike, unless the user lists others."""
 
 PLAIN = (1e-5, 1e15)
 """The range of absolute values that are printed without an exponent: from the first, and below the second."""
@@ -25,11 +22,6 @@ def takes_codes(labels: Labels) -> bool:
     if isinstance(labels, range):
         return False
     return all(label == str(position) or not is_number(label) for position, label in enumerate(labels))
-
-
-def is_missing_word(value: object) -> bool:
-    """Return whether a value is one of the words that mean a missing value, ignoring spaces around it."""
-    return isinstance(value, str) and value.strip() in MISSING
 
 
 def is_text(value: str) -> bool:

@@ -75,6 +75,16 @@ def html_table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]
     return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{body}</table>"
 
 
+def bar(share: float, width: int = 10) -> str:
+    """Return a bar as long as a share of `width` cells; only that of zero is empty."""
+    try:
+        block = "█"
+        block.encode(sys.stdout.encoding or "ascii")
+    except (LookupError, UnicodeEncodeError):
+        block = "#"
+    return block * round(share * width) or ("|" if share > 0 else "")
+
+
 def _limit(wide: Sequence[int], most: int) -> int:
     """Return the largest width of each column such that all columns together have at most `most` cells."""
     limit = max(wide, default=0)

@@ -1,4 +1,4 @@
-"""Engines do the arithmetic. They see arrays only; everything they are given comes from Plan, Program and Evidence.
+"""Engines compute messages and expected counts; they see arrays only, from Plan, Program and Evidence.
 
     prepared = engine.prepare(plan, programs, program, evidence, weights)     once: the rows are laid out
     loaded = prepared.load(values)                                            once an epoch: the parameters
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .blocks import blocks_of_rows, in_order, thread_count
 from .protocol import (
     BACKWARD,
     DIVERT,
@@ -26,8 +25,10 @@ from .protocol import (
     Prepared,
     RowCounts,
     Scanner,
+    Vector,
 )
-from .registry import able, engine_names, get, installed_engines, register
+from .registry import able, engine_names, get, gpu_is_there, installed_engines, register
+from .row_blocks import blocks_of_rows, in_order, thread_count
 from .scans import LogScan, Scan, best_path, distribution, log_scan, log_sum, logarithm
 
 if TYPE_CHECKING:
@@ -47,12 +48,14 @@ __all__ = [
     "RowCounts",
     "Scan",
     "Scanner",
+    "Vector",
     "able",
     "best_path",
     "blocks_of_rows",
     "distribution",
     "engine_names",
     "get",
+    "gpu_is_there",
     "in_order",
     "installed_engines",
     "log_scan",
@@ -64,7 +67,7 @@ __all__ = [
 
 
 def tracer(largest: bool) -> Reference:
-    """The engine that can choose states of all variables; `largest`: by largest products where others add."""
+    """Return the engine that can sample or maximise over the states of all variables; `largest` maximises."""
     from .reference import Reference
 
     return Reference(largest=largest)

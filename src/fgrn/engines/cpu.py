@@ -1,28 +1,29 @@
 """The CPU engine: Numba kernels that run a tape on blocks of rows, in the linear domain.
 
-A message is stored normalised, and the logarithms of the norms make the likelihood. Inside a Diverter each state of the
-running product has an exponent of its own, so thousands of factors neither underflow nor lose a state that a
-later zero will bring to the front. A row in which a product still vanishes falls back to the reference engine, which
-knows whether it is impossible or was only too small for the linear domain.
+Messages are stored normalised; the log-likelihood is the sum of the logarithms of their norms. In a Diverter each state
+of the running product has an exponent of its own, so that thousands of factors neither underflow nor lose a state that
+is the only one left after a later zero. A row in which a product still becomes zero is computed by the reference
+engine, which tells impossible evidence from numbers too small for the linear domain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import kernels, wide
-from .blocks import blocks_of_rows, thread_count
 from .kernels.arguments import ChainRows, ChainTables, KnownRows, StarRows, StarWork, Tapes
 from .linear import Loaded
+from .matrices import MatrixPrepared, tree_of_matrices
 from .packs import Known, aligned_zeros, kernel_array, known_entries, padded
 from .protocol import Engine
 from .registry import get
+from .row_blocks import blocks_of_rows, thread_count
 from .scanners import BlockScanner
 from .scans import Scan
 from .stars import ray_of
@@ -58,7 +59,7 @@ NOTHING, NO_CODES = np.zeros(0), np.zeros(0, dtype=np.int32)
 
 
 class Cpu:
-    """The engine. Rows that vanish in the linear domain are done by the `fallback`."""
+    """The CPU engine; rows that underflow in the linear domain are computed by the `fallback` engine."""
 
     name = "cpu"
     all_messages_up_to = 16
@@ -74,8 +75,24 @@ class Cpu:
         evidence: Evidence,
         weights: np.ndarray | None = None,
         threads: int | None = None,
-    ) -> Prepared:
+    ) -> Prepared | MatrixPrepared:
         """See `fgrn.engines.Engine`."""
+        tree = tree_of_matrices(plan, program, evidence)
+        if tree is None:
+            return self.by_tape(plan, programs, program, evidence, weights, threads)
+        others = partial(self.by_tape, plan, programs, program, evidence, weights, threads)
+        return MatrixPrepared(plan, programs, evidence, weights, threads, tree, others)
+
+    def by_tape(
+        self,
+        plan: Plan,
+        programs: Programs,
+        program: Program,
+        evidence: Evidence,
+        weights: np.ndarray | None,
+        threads: int | None,
+    ) -> Prepared:
+        """Lay out rows for the kernels that run a tape."""
         tape = tape_for(plan, program, evidence)
         lanes = wide.lanes_for(plan, program, tape, evidence)
         return Prepared(self, plan, programs, program, evidence, weights, threads, tape, lanes)
@@ -96,7 +113,7 @@ def _scan_block(
 
 
 class Prepared:
-    """Rows laid out for a tape: the codes of the packs, and the rest as it is.
+    """Rows laid out for a tape: the codes of packed leaves, and all other evidence unchanged.
 
     `kernel` is one of
 
@@ -151,26 +168,26 @@ class Prepared:
 
     @cached_property
     def blocks(self) -> list[slice]:
-        """All rows, as many at a time as make a block."""
+        """Return all rows, in blocks of the size that was decided on."""
         return blocks_of_rows(self.evidence.rows, self.rows_at_once)
 
     def one_by_one(self, rows: slice, where: np.ndarray) -> Prepared:
-        """The same for some of the rows, none of them side by side."""
+        """Return some of the rows prepared for the kernel that takes one row at a time."""
         evidence, weights = self.evidence.take(rows).take(where), self.weights[rows][where]
         return Prepared(self.engine, self.plan, self.programs, self.program, evidence, weights, 1, self.tape, lanes=0)
 
     def workspace(self) -> tuple[np.ndarray, np.ndarray]:
-        """Room for the messages of a block that stays in the cache, and for what is known behind them."""
+        """Return arrays for the messages of a block that stays in the cache, and whether evidence lies behind them."""
         known = np.zeros((self.block, self.tape.known_width), dtype=np.bool_)
         return np.zeros(self.block * self.tape.width), known
 
     @cached_property
     def _codes(self) -> np.ndarray:
-        """The codes, a column of evidence in each row: (rows, columns) would compile another kernel for one row."""
+        """The codes, (columns, rows), since (rows, columns) would compile another kernel for a single row."""
         return np.require(self.evidence.codes.T, requirements=["C", "W"])
 
     def zeros(self) -> np.ndarray:
-        """Zeros for the counts of a block."""
+        """Return arrays of zeros for the counts of a block."""
         try:
             found = self.spare.pop()
         except IndexError:  # several threads may ask
@@ -183,7 +200,7 @@ class Prepared:
         self.spare, self._star_work, self._same = [], [], NOTHING
 
     def weights_of(self, rows: slice) -> np.ndarray:
-        """The weights of a block as a kernel takes them; one for all rows is written out once, not for every block."""
+        """Return the weights of a block as an array; one weight for all rows is written out once, not per block."""
         weights = self.weights[rows]
         if not len(weights) or weights.strides != (0,):
             return kernel_array(weights)
@@ -193,7 +210,7 @@ class Prepared:
         return same[: len(weights)]
 
     def known(self, rows: slice) -> Known:
-        """What is known of the packs in a block of rows; kept for the next epoch."""
+        """Return the entries of packed leaves in a block of rows; kept for the next epoch."""
         if rows.start in self._known:
             return self._known[rows.start]
         found = known_entries(self.plan, self.tape.regions, self._codes, self.evidence.slot, rows, kernels.pack)
@@ -204,13 +221,13 @@ class Prepared:
         return found
 
     def known_rows(self, rows: slice) -> KnownRows:
-        """What is known in a block of rows."""
+        """Return the evidence in a block of rows."""
         codes, soft = self.evidence.codes[rows], self.evidence.soft[rows]
         return KnownRows(*self.known(rows), kernel_array(codes, np.int32), kernel_array(soft))
 
     @contextmanager
     def star_work(self) -> Iterator[StarWork]:
-        """Room for the products of some rows of a star, for one thread at a time."""
+        """Return arrays for the products of some rows of a star, for one thread at a time."""
         try:
             work = self._star_work.pop()
         except IndexError:  # several threads may ask
@@ -222,11 +239,11 @@ class Prepared:
         self._star_work.append(work)
 
     def star_rows(self, rows: slice) -> StarRows:
-        """What is known in a block of rows of a star."""
+        """Return the evidence in a block of rows of a star."""
         return StarRows(*self.known(rows), *self._on_hidden(rows))
 
     def _on_hidden(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        """The evidence on the hidden variable of a star, codes and distributions; both are empty if there is none."""
+        """Return the evidence on the hidden variable of a star, codes and distributions; empty if there is none."""
         edge = int(self.plan.source_edge[0])
         slot, at = int(self.evidence.slot[edge]), int(self.evidence.soft_offset[edge])
         if slot < 0:
@@ -236,7 +253,7 @@ class Prepared:
         return codes, kernel_array(self.evidence.soft[rows, at : at + width]).ravel()
 
     def _shown_places(self) -> np.ndarray:
-        """Per shown edge: its forward and backward message in the workspace, its place among the shown, its length."""
+        """Return, per shown edge, the offsets of its forward and backward message and of the result, and its length."""
         places, at = [], 0
         for edge in [] if self.program.for_counts or len(self.program.believed) else self.program.shown.tolist():
             count = int(self.plan.cardinality[edge])

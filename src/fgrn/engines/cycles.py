@@ -1,4 +1,4 @@
-"""The paper's cycles: tables counted again and again from the messages an epoch began with, which are held."""
+"""The paper's cycles: expected counts computed again with new tables from the messages that an epoch began with."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TableMessages(NamedTuple):
 
 
 def table_messages(plan: Plan, evidence: Evidence, buffers: Buffers, doubtful: np.ndarray) -> TableMessages:
-    """The messages as the blocks receive them: times the evidence on what a SISO reads."""
+    """Return the messages as SISO blocks receive them: multiplied by the evidence on their inputs."""
     into = buffers.forward
     for edge in plan.siso_input.tolist():
         if evidence.slot[edge] >= 0:
@@ -48,7 +48,7 @@ def counts_from_messages(
     expect: bool,
     by_reference: Callable[[np.ndarray], RowCounts],
 ) -> RowCounts:
-    """Expected counts from held messages with the given tables; `by_reference` counts the rows it is given."""
+    """Return the expected counts from held messages with the given tables; `by_reference` counts the doubtful rows."""
     transposed = transposed_tables(plan, values)
     cells = np.zeros(plan.layout.size)  # tables transposed, without the factor of the table itself
     doubtful = messages.doubtful.copy()
@@ -78,7 +78,7 @@ def counts_from_messages(
 
 
 def transposed_tables(plan: Plan, values: np.ndarray) -> np.ndarray:
-    """The parameters with every table transposed in its place."""
+    """Return the parameters with every table transposed in its place."""
     out = values.copy()
     for number in range(len(plan.layout.table_shapes)):
         table = plan.layout.table(values, number)
@@ -88,7 +88,7 @@ def transposed_tables(plan: Plan, values: np.ndarray) -> np.ndarray:
 
 
 def _places(plan: Plan) -> np.ndarray:
-    """Per SISO: its input in a row of messages and its states, the same for its output, its table, its output edge."""
+    """Return, per SISO, the offset and states of its input in a row of messages, of its output, its table, its edge."""
     rows = [
         (plan.offset[a], plan.cardinality[a], plan.offset[b], plan.cardinality[b], plan.layout.table_offsets[t], b)
         for a, b, t in zip(plan.siso_input, plan.siso_output, plan.siso_table, strict=True)
@@ -97,7 +97,7 @@ def _places(plan: Plan) -> np.ndarray:
 
 
 def _sources(plan: Plan) -> np.ndarray:
-    """Per Source that is no Factor: its variable in a row of messages and its states, its prior."""
+    """Return, per Source that is no Factor, the offset and states of its variable in a row of messages, its prior."""
     sources = ~plan.is_factor
     edges = plan.source_edge[sources]
     places = (plan.offset[edges], plan.cardinality[edges], plan.source_at[sources])

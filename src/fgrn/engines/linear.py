@@ -1,4 +1,4 @@
-"""Messages and expected counts of blocks of rows in the linear domain: parameters in place, and kernels run on them."""
+"""Messages and expected counts by the CPU engine: parameters laid out for kernels that are run on blocks of rows."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import kernels, wide
-from .blocks import in_order, put_together, sum_of_blocks
 from .cycles import TableMessages, counts_from_messages, table_messages, transposed_tables
 from .kernels.arguments import RowBooks, ShownMessages, StarTables, Tables, Totals, Work
 from .kernels.basics import FAINT
 from .packs import aligned_zeros, load_joint, padded
 from .protocol import PARTS, Buffers, RowCounts
 from .protocol import Loaded as AnyLoaded
+from .row_blocks import in_order, put_together, sum_of_blocks
 from .stars import Ray
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ NOTHING, NO_ROWS = np.zeros(0), np.zeros(0, dtype=np.intp)
 
 
 class Loaded:
-    """Parameters laid out for a tape, with the joint tables of the packs."""
+    """Parameters laid out for a tape, with the joint tables of packed leaves."""
 
     def __init__(self, prepared: Prepared, values: np.ndarray) -> None:
         plan, tape = prepared.plan, prepared.tape
@@ -39,7 +39,7 @@ class Loaded:
 
     @cached_property
     def transposed(self) -> np.ndarray:
-        """The same values with every table the other way round, if messages go through any."""
+        """The parameters with every table transposed; as they are if no message goes through a table."""
         return (
             self.values
             if not len(self.prepared.plan.siso_table)
@@ -63,7 +63,7 @@ class Loaded:
         return put_together(mine.threads, work, mine.blocks, shape, parts)
 
     def _propagate(self, rows: slice, room: dict[str, np.ndarray] | None = None) -> tuple[Buffers, np.ndarray]:
-        """The messages of a block, and which rows the fallback made; only what there is `room` for is wanted."""
+        """Return the messages of a block that `room` has arrays for, and which rows the fallback computed."""
         mine = self.prepared
         if mine.ray is not None:
             buffers, doubtful = self._ray(mine.ray, rows, room)
@@ -80,7 +80,7 @@ class Loaded:
         return buffers, doubtful
 
     def _fallback(self, rows: slice, where: np.ndarray) -> AnyLoaded:
-        """The engine that does some of the rows of a block, which vanished here."""
+        """Return the fallback engine with those rows of a block that underflowed here."""
         mine = self.prepared
         evidence, weights = mine.evidence.take(rows).take(where), mine.weights[rows][where]
         prepared = mine.engine.fallback.prepare(mine.plan, mine.programs, mine.program, evidence, weights, 1)
@@ -98,7 +98,7 @@ class Loaded:
         expect: bool = False,
         counts: tuple[np.ndarray, ...] = (NOTHING, NOTHING, NOTHING),
     ) -> tuple[Buffers, np.ndarray]:
-        """Run the tape on some rows, and count if there are weights: what it shows, and which rows are doubtful."""
+        """Run the tape on some rows, and count if there are weights; returns shown messages and doubtful rows."""
         mine, tape, places = self.prepared, self.prepared.tape, self.prepared.tapes.places
         count, edges, width = rows.stop - rows.start, mine.plan.edges, mine.width
         forward, backward = (np.empty((count, width if len(places) else 0)) for _ in range(2))
@@ -125,7 +125,7 @@ class Loaded:
         return Buffers(forward, backward, marginal, known_forward, known_backward, scale), doubtful
 
     def _ray(self, ray: Ray, rows: slice, room: dict[str, np.ndarray] | None) -> tuple[Buffers, np.ndarray]:
-        """The messages on the one leg of a star that is shown; see `stars`."""
+        """Return the messages on the only leg of a star that is shown; see `stars`."""
         mine, plan = self.prepared, self.prepared.plan
         count = rows.stop - rows.start
         beliefs = room is None or "marginal" in room
@@ -193,7 +193,7 @@ class Loaded:
         return RowCounts(values, found.log_likelihood + missing, found.impossible)
 
     def counts_of(self, rows: slice, expect: bool) -> RowCounts:
-        """The expected counts of a block: those of packs, posteriors and inner tables. Others are `by_fallback`."""
+        """Return the expected counts of a block, of packs, posteriors and inner tables; doubtful rows are set apart."""
         mine = self.prepared
         raw = mine.zeros()
         if mine.kernel == "lanes":
@@ -207,7 +207,7 @@ class Loaded:
         return RowCounts(raw, likelihood + found.log_likelihood, where[found.impossible])
 
     def _unpacked(self, counts: np.ndarray, expect: bool) -> tuple[np.ndarray, float]:
-        """The counts of all blocks in the plan's layout, and what the log-likelihood still lacks."""
+        """Return the counts of all blocks in the plan's layout, and what is still to be added to the log-likelihood."""
         mine, layout = self.prepared, self.prepared.plan.layout
         joint, posteriors, inner = self.parts_of(counts)
         out, is_star = np.zeros(layout.size), mine.tape.is_star
@@ -247,7 +247,7 @@ class Loaded:
         return table_messages(self.prepared.plan, self.prepared.evidence.take(rows), buffers, doubtful)
 
     def parts_of(self, raw: np.ndarray) -> list[np.ndarray]:
-        """The counts of packs, posteriors, and inner tables."""
+        """Split a vector of counts into those of packs, posteriors, and inner tables."""
         return [raw[part] for part in self.prepared.parts]
 
     def _star_counts(
@@ -267,7 +267,7 @@ class Loaded:
 
     @cached_property
     def _behind(self) -> np.ndarray:
-        """The columns of the table behind the leg of a star that is shown, each as long as a row of a joint table."""
+        """Return the columns of the table of the shown leg of a star, each as long as a row of a joint table."""
         ray, region = self.prepared.ray, self.prepared.tape.regions[0]
         if ray is None or ray.leaf is None:
             return NOTHING

@@ -1,7 +1,7 @@
-"""Gathered leaves of a Diverter, a few of them packed into one code whose joint table is the product of theirs.
+"""Packs: several observed leaves of a Diverter as one code, whose joint table is the product of their tables.
 
-A row then costs one gather and one scatter per pack of which it knows something. An unknown value in a pack is one more
-code, of a row of ones.
+A row then costs one gather and one scatter per pack in which a value is known. A missing value in a pack is one more
+code, with a row of ones in the joint table.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Pack:
 
     @cached_property
     def codes(self) -> int:
-        """The number of codes."""
+        """The number of codes of the pack."""
         return prod(self.sizes)
 
     @property
     def rows(self) -> slice:
-        """Its rows in the joint tables of its Diverter."""
+        """The rows of the pack in the joint tables of its Diverter."""
         return slice(self.first, self.first + self.codes)
 
 
@@ -69,24 +69,24 @@ class Region:
 
     @property
     def stride(self) -> int:
-        """The cells from one row to the next."""
+        """The distance between rows, in cells."""
         return padded(self.states)
 
     @property
     def end(self) -> int:
-        """Where the next region may begin."""
+        """The offset after the region, where the next one may begin."""
         return self.start + -(-self.rows * self.stride // 8) * 8
 
     def of(self, joint: np.ndarray) -> np.ndarray:
-        """Its tables in a vector of all: (rows, stride)."""
+        """Return the tables of the region in the vector of all: (rows, stride)."""
         return joint[self.start : self.start + self.rows * self.stride].reshape(self.rows, self.stride)
 
 
 class Known(NamedTuple):
-    """What is known of packs: row r of data has the entries bounds[k, r] : bounds[k, r + 1] of the k-th region.
+    """The codes of packs in each row: row r has the entries bounds[k, r] : bounds[k, r + 1] of the k-th region.
 
-    An entry is a row of the region. A pack of which nothing is known has none, so that a row costs as much as is known
-    of it.
+    An entry is a row of the region. A pack whose values are all missing has none, so that the cost of a row depends on
+    the values that are known.
     """
 
     entries: np.ndarray
@@ -94,18 +94,18 @@ class Known(NamedTuple):
 
 
 def padded(states: int) -> int:
-    """The length of a row of a joint table: whole vectors of the processor, whole lines of the cache if it is long."""
+    """Return the padded length of a row of a joint table: a multiple of the vector width, or of the cache line."""
     step = 8 if states > 32 else 4
     return -(-states // step) * step
 
 
 def aligned_zeros(size: int) -> np.ndarray:
-    """A vector of zeros that begins with a line of the cache."""
+    """Return a vector of zeros aligned to a cache line."""
     return _from_a_line(np.zeros(size + LINE // 8), size)
 
 
 def aligned_empty(size: int) -> np.ndarray:
-    """A vector that begins with a line of the cache, of any numbers."""
+    """Return an uninitialised vector aligned to a cache line."""
     return _from_a_line(np.empty(size + LINE // 8), size)
 
 
@@ -115,14 +115,14 @@ def _from_a_line(raw: np.ndarray, size: int) -> np.ndarray:
 
 
 def kernel_array(array: np.ndarray, dtype: type = np.float64) -> np.ndarray:
-    """The array, contiguous and writable: numba compiles a kernel anew for every other kind of array."""
+    """Return the array, contiguous and writable: numba compiles a kernel again for every other kind of array."""
     return np.require(array, dtype=dtype, requirements=["C", "W"])
 
 
 def known_entries(
     plan: Plan, regions: Sequence[Region], codes: np.ndarray, slot: np.ndarray, rows: slice, pack: Callable[..., int]
 ) -> Known:
-    """What is known of the packs, row by row; `pack` is the kernel that does it."""
+    """Return the codes of the packs in each row; `pack` is the kernel that computes them."""
     count = rows.stop - rows.start
     most = max((region.rows for region in regions), default=0)
     kind = np.uint16 if most <= 2**16 else np.uint32
@@ -148,7 +148,7 @@ def known_entries(
 
 
 class PackPlan(NamedTuple):
-    """The packing of a tape, and the cells that its kernels work in."""
+    """The packs of a tape as kernels take them, and the sizes of their workspaces."""
 
     packing: Packing
     columns: int  # of the longest leaf
@@ -159,7 +159,7 @@ class PackPlan(NamedTuple):
 
 
 class Joint(NamedTuple):
-    """The joint tables of all regions end to end, each row times the power of two that brings its largest near 1.
+    """The joint tables of all regions, concatenated, each row times the power of two that brings its largest near 1.
 
     `shifts` are the exponents of what was taken out of each row, all regions end to end. `deep` says that a cell may
     have vanished in a product of tiny ones. `base` is the product of the priors of a star.
@@ -172,7 +172,7 @@ class Joint(NamedTuple):
 
 
 def packed(plan: Plan, program: Program, regions: Sequence[Region], without: int | None) -> PackPlan:
-    """Where the packs of a tape are, and of a star what the product of its priors is made of.
+    """Return the packs of a tape as kernels take them and, of a star, the priors that are multiplied.
 
     That product is `without` the prior of one Source, or of none (-1); None if it is not needed.
     """
@@ -224,7 +224,7 @@ def _records(rows: Sequence[tuple[int, ...]], width: int) -> np.ndarray:
 
 
 def _folds(sizes: tuple[int, ...], stride: int) -> tuple[list[tuple[int, ...]], list[int], int]:
-    """How counts of all codes are summed over all leaves but one, for each: half by half.
+    """Return the steps that sum the counts of a pack's codes over all leaves but one, for each leaf, by halving.
 
     Returns the steps, where the counts of each leaf are in the end (-1 for one leaf: as they were), and the cells that
     the sums take.
@@ -248,7 +248,7 @@ def _folds(sizes: tuple[int, ...], stride: int) -> tuple[list[tuple[int, ...]], 
 
 
 def load_joint(plan: PackPlan, values: np.ndarray, maps: np.ndarray, cells: int) -> Joint:
-    """The product of the leaves' columns, for every code of every pack; of a star, the product of its priors."""
+    """Return the joint tables: the product of the leaves' columns for every code of every pack, and a star's priors."""
     joint, shifts, base = aligned_empty(cells), np.empty(plan.shifts, dtype=np.int64), np.empty(plan.base)
     columns, exponents = np.empty(plan.columns), np.empty(plan.codes, dtype=np.int64)
     depth = kernels.joint_tables(plan.packing, values, maps, joint, shifts, base, columns, exponents)

@@ -1,9 +1,9 @@
-"""What every engine can do, and the arrays it hands over: the protocol between the flow and the engines."""
+"""The protocol of engines: the methods that every engine has, and the arrays that it returns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..tables.encoded import Evidence
 
 SOURCE, FORWARD, BACKWARD, DIVERT = range(4)
-"""The kinds of step in a Program, as `fgrn.plan.plan` numbers them."""
+"""The kinds of step in a Program, as `fgrn.plan.block_kinds` numbers them."""
 
 
 PARTS = ("forward", "backward", "marginal", "likelihood", "known")
@@ -23,7 +23,7 @@ PARTS = ("forward", "backward", "marginal", "likelihood", "known")
 
 
 class Buffers(NamedTuple):
-    """The messages of some rows, those of the edges that a program shows side by side.
+    """The messages of some rows: for each kind an array (rows, states of all shown edges).
 
     forward, backward, marginal   (rows, states): each sums to one, or is all zero where the row is impossible
     known_forward, _backward      (rows, edges of the plan): whether evidence lies behind the message
@@ -40,9 +40,50 @@ class Buffers(NamedTuple):
     log_likelihood: np.ndarray
 
 
+@runtime_checkable
+class Vector(Protocol):
+    """Counts or parameters that an engine keeps where it computes, such as on a device, in place of an array.
+
+    The learning loop adds them, multiplies them by numbers, and asks for the update of the tables, as it does with
+    arrays in the plan's layout. `numpy.asarray` hands such an array over. A line is a row of a table, or a prior;
+    `learnt` tells of each table, and after these of each prior, whether it is learnt.
+    """
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Hand the numbers over, in the plan's layout."""
+
+    def as_parameters(self) -> np.ndarray:
+        """Hand over parameters: as above, and each line that was learnt sums to one in the precision of an array."""
+
+    def __len__(self) -> int:
+        """How many cells there are."""
+
+    def __add__(self, other: Any) -> Self:
+        """The sum with another vector, or with an array in the plan's layout."""
+
+    def __mul__(self, factor: float) -> Self:
+        """Every cell times a number."""
+
+    def __rmul__(self, factor: float) -> Self:
+        """Every cell times a number."""
+
+    def updated(self, parameters: Any, before: Any, smoothing: np.ndarray | None, learnt: np.ndarray) -> Self:
+        """Parameters from these counts and smoothing, as `fgrn.flow.parameters.updated` makes them."""
+
+    def sum_of_logarithms(self, weights: np.ndarray, learnt: np.ndarray) -> float:
+        """Sum over learnt cells of weight * log(cell), where there is a weight."""
+
+    def line_sums(self) -> np.ndarray:
+        """The sum of each line, in the order of the layout."""
+
+    def line_distances(self, other: Any) -> np.ndarray:
+        """The largest absolute difference in each line from another vector, or from an array."""
+
+
 class RowCounts(NamedTuple):
     """The expected counts of some rows, in the plan's layout (inside an engine: in one of its own).
 
+    values           an array, or a `Vector` in its place
     log_likelihood   weighted, total over the rows, without the scale of soft evidence
     impossible       the rows that have probability zero and a weight; they are in neither of the others
     """
@@ -53,7 +94,7 @@ class RowCounts(NamedTuple):
 
     @classmethod
     def of_rows(cls, values: np.ndarray, log_likelihood: np.ndarray, weights: np.ndarray) -> RowCounts:
-        """From the log-likelihood of each row."""
+        """Make them from the log-likelihood of each row."""
         impossible = np.isneginf(log_likelihood)
         terms = weights * np.where(impossible, 0.0, log_likelihood)
         # summed by NumPy: a threaded BLAS would wake its threads for every block
@@ -61,36 +102,36 @@ class RowCounts(NamedTuple):
 
 
 class Scanner(Protocol):
-    """Sequences of rows in place: what an engine answers for a chain."""
+    """Sequences of rows laid out by an engine, to be scanned with any parameters."""
 
     def __call__(self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, weights: np.ndarray) -> Scan:
-        """The scan along all sequences, given what each row says of its hidden variable, (rows, states).
+        """Run forward-backward along all sequences, given the message of each row to its hidden variable.
 
         Its arrays may be used again by the next call.
         """
 
 
 class Loaded(Protocol):
-    """Rows and parameters in place."""
+    """Rows and parameters laid out by an engine."""
 
     def propagate(self, parts: Collection[str]) -> Buffers:
-        """The messages of all rows after the two sweeps of a tree; `parts` are some of PARTS."""
+        """Return the messages of all rows after the two sweeps of a tree; `parts` are some of PARTS."""
 
     def round(self, before: Buffers) -> Buffers:
         """Run one parallel round on the messages of the round before, for all rows."""
 
     def counts(self, expect: bool) -> RowCounts:
-        """Expected counts of all rows at K = 1; `expect`: unknown values count as the model expects them."""
+        """Return the expected counts of all rows at K = 1; `expect`: missing values count as the model expects them."""
 
     def recounting(self, hold: bool, expect: bool) -> Callable[[np.ndarray], RowCounts]:
-        """A function from other tables to expected counts, with the messages as they are (the paper's ML cycle).
+        """Return a function from new tables to expected counts, with the messages held (the paper's ML cycle).
 
         Messages are held in memory from one call to the next, or made again.
         """
 
 
 class Prepared(Protocol):
-    """Rows in place.
+    """Rows laid out by an engine.
 
     kernel         which of its ways to compute the engine takes, by name
     rows_at_once   how many rows make a block
@@ -102,14 +143,14 @@ class Prepared(Protocol):
     threads: int
 
     def rest(self) -> None:
-        """Give back what is kept from one time to the next for speed alone."""
+        """Free memory that is kept between calls for speed alone."""
 
     def load(self, values: np.ndarray) -> Loaded:
-        """Put parameters, a flat vector in the plan's layout, in place, and soft evidence as it is now."""
+        """Lay out parameters, a flat vector in the plan's layout, and the current values of soft evidence."""
 
 
 class Engine(Protocol):
-    """What the flow asks of an engine."""
+    """An engine: it lays out rows, and computes messages and expected counts."""
 
     name: str
     all_messages_up_to: int
@@ -124,10 +165,10 @@ class Engine(Protocol):
         weights: np.ndarray | None = None,
         threads: int | None = None,
     ) -> Prepared:
-        """Lay out rows for one of the programs, to be worked on by so many threads; None for all processors.
+        """Lay out rows for one of the programs; `threads` work on them, None for one per processor.
 
         Without weights every row counts once.
         """
 
     def scanner(self, begins: np.ndarray, states: int, threads: int | None = None) -> Scanner:
-        """Lay out sequences: rows that follow each other, a sequence beginning where `begins` is True."""
+        """Lay out sequences of rows; a sequence begins where `begins` is True."""

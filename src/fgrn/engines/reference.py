@@ -1,4 +1,4 @@
-"""The reference engine: plain NumPy in the log domain, obvious rather than fast. Others are tested against it.
+"""The reference engine: NumPy in the log domain, simple rather than fast; the other engines are tested against it.
 
 Messages are logarithms and never normalised on the way, so nothing can underflow, an exact zero is -inf, and the
 likelihood is the sum of forward times backward on any edge. It can count its multiplications.
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .blocks import blocks_of_rows, put_together, sum_of_blocks
-from .protocol import BACKWARD, FORWARD, SOURCE, Buffers, RowCounts
+from .protocol import BACKWARD, DIVERT, FORWARD, SOURCE, Buffers, RowCounts
+from .row_blocks import blocks_of_rows, put_together, sum_of_blocks
 from .scanners import BlockScanner, scan_in_logarithms
 from .scans import distribution, log_sum, logarithm
 from .tracing import Choice, traced
@@ -27,7 +27,7 @@ CELLS_AT_ONCE = 2**20
 
 
 class LogMessages(NamedTuple):
-    """Logarithms of the messages at both ends of every SISO and Factor, the posterior of every other Source."""
+    """Logarithms of the messages at both ends of every SISO and Factor, and the posterior of every other Source."""
 
     into: list[np.ndarray]  # forward times evidence at the input, (rows, input states)
     back: list[np.ndarray]  # backward at the output, (rows, output states)
@@ -37,7 +37,7 @@ class LogMessages(NamedTuple):
 
 
 class Reference:
-    """The engine. `direct=True` makes every outgoing message of a Diverter by the bare product rule.
+    """The reference engine; `direct=True` computes each outgoing message of a Diverter as the product of all others.
 
     `largest=True` takes the largest where others add: messages are those of the likeliest states of everything else.
     """
@@ -50,7 +50,7 @@ class Reference:
         self.multiplications = 0
 
     def total(self, values: np.ndarray, axis: int) -> np.ndarray:
-        """The sum, in logarithms, of what leads to the same state; the largest of it if `largest`."""
+        """Return the logarithm of a sum over states, or of the maximum if `largest`."""
         out: np.ndarray = values.max(axis=axis) if self.largest else log_sum(values, axis)
         return out
 
@@ -63,17 +63,17 @@ class Reference:
         weights: np.ndarray | None = None,
         threads: int | None = None,
     ) -> Prepared:
-        """See `fgrn.engines.Engine`. More threads would not be quicker: there is one."""
+        """See `fgrn.engines.Engine`; one thread is used, since more would not be faster."""
         return Prepared(self, plan, programs, program, evidence, weights)
 
     def scanner(self, begins: np.ndarray, states: int, threads: int | None = None) -> BlockScanner:
-        """See `fgrn.engines.Engine`. Row by row, in the log domain."""
+        """See `fgrn.engines.Engine`; row by row, in the log domain."""
         return BlockScanner(begins, states, 1, scan_in_logarithms)
 
     def logs(
         self, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence, edges: Sequence[int], whole: bool
     ) -> list[np.ndarray]:
-        """Logarithms of forward times backward, if `whole`, else of the backward messages, of some edges.
+        """Return the logarithms of forward times backward (`whole`) or of the backward messages of some edges.
 
         Each is (rows, states), and not normalised: nothing is ever lost.
         """
@@ -90,7 +90,7 @@ class Reference:
 
 
 class Prepared:
-    """Rows as they are: the reference engine lays nothing out."""
+    """Rows for the reference engine, which needs no layout."""
 
     kernel, threads = "log domain", 1
 
@@ -111,7 +111,7 @@ class Prepared:
 
     @property
     def blocks(self) -> list[slice]:
-        """All rows, as many at a time as make a block."""
+        """Return all rows in blocks."""
         return blocks_of_rows(self.evidence.rows, self.rows_at_once)
 
     def rest(self) -> None:
@@ -123,7 +123,7 @@ class Prepared:
 
 
 class Loaded:
-    """Rows and parameters as they are."""
+    """Rows and parameters for the reference engine, which needs no layout."""
 
     def __init__(self, prepared: Prepared, values: np.ndarray) -> None:
         self.prepared, self.values = prepared, values
@@ -175,7 +175,7 @@ class Loaded:
         return recount
 
     def trace(self, rows: slice, which: np.ndarray, choose: Choice) -> tuple[np.ndarray, np.ndarray]:
-        """The states of all edges, chosen outwards from the root (see `tracing`), and the rows' log-likelihood."""
+        """Return a state for every edge, chosen outwards from the root (see `tracing`), and log-likelihoods of rows."""
         program = self.prepared.programs.inward
         state = self._state(rows)
         state.run(program)
@@ -184,7 +184,7 @@ class Loaded:
         return traced(state, which[~impossible], choose), likelihood
 
     def _log_messages(self, rows: slice) -> LogMessages:
-        """The messages at both ends of every table, of some rows."""
+        """Return the messages at both ends of every table, of some rows."""
         plan, program = self.prepared.plan, self.prepared.programs.everything
         state = self._state(rows)
         state.run(program)
@@ -203,7 +203,7 @@ class Loaded:
 def counts_of_messages(
     plan: Plan, messages: LogMessages, values: np.ndarray, weights: np.ndarray, expect: bool
 ) -> RowCounts:
-    """Expected counts of rows from the messages at both ends of every table."""
+    """Return the expected counts of rows from the messages at both ends of every table."""
     counts = np.zeros(plan.layout.size)
     for siso, table in enumerate(plan.siso_table):
         rows = weights if expect else weights * messages.known[siso]
@@ -221,7 +221,7 @@ def counts_of_messages(
 
 
 class State:
-    """The log messages of a block of rows while a program runs. `before`: read from these, as in a parallel round."""
+    """The log messages of a block of rows while a program runs; parallel rounds read those of the round `before`."""
 
     def __init__(
         self,
@@ -254,25 +254,15 @@ class State:
         return [int(edge) for edge in np.flatnonzero(self.evidence.slot >= 0)]
 
     def run(self, program: Program) -> None:
-        """Take all steps."""
+        """Run all steps of the program."""
         for edge in program.boundary:
             # a sum over all states of something unknown is one; the largest of them has to be found
             self._write_backward(int(edge), 0.0, np.full(self.evidence.rows, self.engine.largest))
         for kind, block, first, last in program.steps.tolist():
-            if kind == SOURCE:
-                edge = int(self.plan.source_edge[block])
-                self.forward[:, self.plan.columns(edge)] = logarithm(self.plan.source_values(self.values, block))
-                self.known_forward[:, edge] = self.plan.is_factor[block]
-            elif kind == FORWARD:
-                self._siso_forward(block)
-            elif kind == BACKWARD:
-                edge = int(self.plan.siso_input[block])
-                self._write_backward(edge, *self._siso_backward(block))
-            else:
-                self._divert(block, program.targets[first:last].tolist(), program.gathered)
+            STEPS[kind](self, block, program.targets[first:last].tolist(), program.gathered)
 
     def into_reader(self, edge: int) -> np.ndarray:
-        """What the block that reads an edge receives: forward times the evidence on it."""
+        """Return the message to the block that reads an edge: forward times the evidence on it."""
         message = self.old_forward[:, self.plan.columns(edge)]
         if edge in self.soft:
             self._count(self.plan.cardinality[edge], self.evidence.known(edge))
@@ -280,20 +270,20 @@ class State:
         return message
 
     def belief(self, edge: int) -> np.ndarray:
-        """The logarithm of forward times backward."""
+        """Return the logarithm of forward times backward of an edge."""
         columns = self.plan.columns(edge)
         out: np.ndarray = self.forward[:, columns] + self.backward[:, columns]
         return out
 
     def log_likelihood(self, program: Program) -> np.ndarray:
-        """Of each row, from its roots."""
+        """Return the log-likelihood of each row, from its roots."""
         total = np.zeros(self.evidence.rows)
         for edge in program.roots[:, 0]:
             total += self.engine.total(self.belief(int(edge)), axis=1)
         return total
 
     def buffers(self, program: Program, log_likelihood: np.ndarray) -> Buffers:
-        """What a program shows, each message summing to one."""
+        """Return the messages that a program shows, each summing to one."""
         columns = [self.plan.columns(int(edge)) for edge in program.shown]
         parts = []
         for messages in (self.forward, self.backward, self.forward + self.backward):
@@ -314,8 +304,13 @@ class State:
             self.known_backward[:, edge] |= self.evidence.known(edge)
 
     def table(self, siso: int) -> np.ndarray:
-        """The logarithms of the table of a SISO."""
+        """Return the logarithms of the table of a SISO."""
         return logarithm(self.plan.layout.table(self.values, int(self.plan.siso_table[siso])))
+
+    def _source(self, source: int) -> None:
+        edge = int(self.plan.source_edge[source])
+        self.forward[:, self.plan.columns(edge)] = logarithm(self.plan.source_values(self.values, source))
+        self.known_forward[:, edge] = self.plan.is_factor[source]
 
     def _siso_forward(self, siso: int) -> None:
         source, target = int(self.plan.siso_input[siso]), int(self.plan.siso_output[siso])
@@ -324,8 +319,11 @@ class State:
         self.forward[:, self.plan.columns(target)] = self.engine.total(message[:, :, None] + table[None], axis=1)
         self.known_forward[:, target] = self.old_known_forward[:, source] | self.evidence.known(source)
 
-    def _siso_backward(self, siso: int) -> tuple[np.ndarray, np.ndarray]:
-        """The message to the input: ones, and nothing multiplied, in rows where nothing is known behind it."""
+    def _siso_backward(self, siso: int) -> None:
+        self._write_backward(int(self.plan.siso_input[siso]), *self._to_input(siso))
+
+    def _to_input(self, siso: int) -> tuple[np.ndarray, np.ndarray]:
+        """Compute the message to the input of a SISO; ones in rows that have no evidence behind it."""
         output = int(self.plan.siso_output[siso])
         table = self.table(siso)
         known = self.old_known_backward[:, output]
@@ -336,7 +334,7 @@ class State:
         return message, known
 
     def incoming(self, diverter: int, gathered: np.ndarray | None = None) -> Iterator[np.ndarray]:
-        """What comes in on every leg of a Diverter, over its product space; in `gathered`, leaves read from tables."""
+        """Return the message of each leg into a Diverter, over its product space; `gathered` leaves from tables."""
         for leg in self.plan.legs(diverter):
             edge, index = int(self.plan.leg_edge[leg]), self.plan.leg_index(diverter, leg)
             if self.plan.leg_is_input[leg]:
@@ -381,10 +379,10 @@ class State:
         self.old_known_backward[:, output] = known
         if output in self.soft:
             self.old_backward[:, self.plan.columns(output)] = self.soft[output]
-        return self._siso_backward(siso)
+        return self._to_input(siso)
 
     def _cascade(self, incoming: list[np.ndarray], carries: list[np.ndarray], positions: list[int]) -> list[np.ndarray]:
-        """All but one, for each of the positions, by the paper's linear double cascade: never a division."""
+        """Multiply all messages but one, for each position, by the paper's linear double cascade, without division."""
         size = incoming[0].shape[1]
         count = len(incoming)
         from_left: list[np.ndarray | None] = [None]
@@ -411,7 +409,7 @@ class State:
         return products
 
     def _direct(self, incoming: list[np.ndarray], carries: list[np.ndarray], positions: list[int]) -> list[np.ndarray]:
-        """All but one by the bare product rule, M (M - 2) vector products in all."""
+        """Multiply all messages but one, for each position, by the product rule: M (M - 2) vector products in all."""
         products = []
         for position in positions:
             others = [leg for leg in range(len(incoming)) if leg != position]
@@ -421,3 +419,12 @@ class State:
                 product = product + incoming[leg]
             products.append(product)
         return products
+
+
+STEPS: dict[int, Callable[[State, int, list[int], np.ndarray], None]] = {
+    SOURCE: lambda state, source, legs, gathered: state._source(source),
+    FORWARD: lambda state, siso, legs, gathered: state._siso_forward(siso),
+    BACKWARD: lambda state, siso, legs, gathered: state._siso_backward(siso),
+    DIVERT: State._divert,
+}
+"""The function for each kind of step: of the state, the number of the block, and the legs and leaves of a Diverter."""

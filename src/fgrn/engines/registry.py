@@ -1,4 +1,4 @@
-"""Which engines there are. Each is known by a name, and its module is imported when it is asked for.
+"""The registry of engines: each has a name, and its module is imported when it is first used.
 
     engines.register("torch", "some.module", "Torch", does={"scan"}, fallback="cpu")
     engines.get("torch", device="cuda")
@@ -25,7 +25,7 @@ ABILITIES = ("scan", "tracing")
 
 @dataclass(frozen=True)
 class Entry:
-    """Where an engine is, and what it does itself.
+    """The module and class of an engine, what it can do itself, and where it delegates the rest.
 
     module, attribute   what is imported, and what of it is called, with the options of the engine, to make one
     does                some of ABILITIES
@@ -59,7 +59,7 @@ def register(
     if unknown:
         raise FgrnError(f"An engine does some of {', '.join(ABILITIES)}. Got {', '.join(sorted(unknown))} instead.")
     if set(does) != set(ABILITIES) and fallback not in _entries:
-        raise FgrnError(f"The engine {name!r} leaves something to {fallback!r}, and there is no such engine.")
+        raise FgrnError(f"The engine {name!r} delegates to {fallback!r}, and there is no such engine.")
     _entries[name] = Entry(module, attribute, frozenset(does), fallback, library)
 
 
@@ -80,6 +80,16 @@ def get(name: str, **options: Any) -> Engine:
     entry = _entries[name]
     found: Engine = getattr(import_module(entry.module), entry.attribute)(**options)
     return found
+
+
+def gpu_is_there() -> bool:
+    """Whether the torch engine would find a GPU; it is imported to find out, if PyTorch is installed."""
+    if not find_spec("torch"):
+        return False
+    try:
+        return bool(import_module("fgrn.engines.device.library").has_gpu())
+    except FgrnError:
+        return False
 
 
 def able(engine: Engine, ability: str) -> Engine:

@@ -1,4 +1,4 @@
-"""Scans of many sequences: blocks of whole sequences, on several threads, in memory that is used again."""
+"""Forward-backward scans of many sequences: blocks of whole sequences, on several threads, in memory that is reused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .blocks import in_order
+from .row_blocks import in_order
 from .scans import Scan, distribution, log_scan, logarithm
 
 BLOCKS = 16
@@ -38,7 +38,7 @@ class BlockScanner:
 
 
 def _whole_sequences(begins: np.ndarray) -> list[slice]:
-    """The rows in blocks of whole sequences; where they begin does not depend on the threads."""
+    """Split rows into blocks of whole sequences, which do not depend on the number of threads."""
     rows = len(begins)
     size = max(1, rows // BLOCKS)
     cuts = [0]
@@ -51,7 +51,7 @@ def _whole_sequences(begins: np.ndarray) -> list[slice]:
 def scan_in_logarithms(
     prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray, weights: np.ndarray, out: Scan
 ) -> None:
-    """Fill in the scan of a block row by row, in the log domain."""
+    """Compute the scan of a block row by row, in the log domain."""
     found = log_scan(logarithm(prior), logarithm(table), logarithm(local), begins, weights)
     if np.isneginf(found.seen).any():
         out.likelihood[...] = ~np.isneginf(found.seen)

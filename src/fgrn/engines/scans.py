@@ -1,4 +1,4 @@
-"""Scans along rows that follow each other. Those in the log domain are exact, and slow: row by row in NumPy."""
+"""Forward-backward and Viterbi along sequences of rows, in the log domain: exact, and slow (row by row in NumPy)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Scan(NamedTuple):
-    """What a scan along sequences of rows finds.
+    """The results of forward-backward along sequences of rows.
 
     past, future     (rows, states): the hidden variable as the rows before know it, and those after (1 in the last)
     around           (rows, states): both together, each row summing to one
@@ -26,18 +26,18 @@ class Scan(NamedTuple):
 
     @classmethod
     def room(cls, rows: int, states: int) -> Scan:
-        """Arrays for the scan of some rows."""
+        """Return empty arrays for the scan of some rows."""
         past, future, around = (np.empty((rows, states)) for _ in range(3))
         return cls(past, future, around, np.empty(rows), np.zeros(states), np.zeros((states, states)))
 
     def of(self, rows: slice) -> Scan:
-        """The arrays for some of the rows, and others for their counts."""
+        """Return views for some of the rows, with new arrays for their counts."""
         past, future, around = self.past[rows], self.future[rows], self.around[rows]
         return Scan(past, future, around, self.likelihood[rows], np.zeros_like(self.first), np.zeros_like(self.steps))
 
 
 class LogScan(NamedTuple):
-    """Logarithms, (rows, states): what rows before and after say of each hidden variable, and the rows' likelihoods.
+    """The results of forward-backward as logarithms, (rows, states), with the log-likelihood of each row.
 
     `first` and `steps` are the expected counts of the first rows and from row to row. Where a row is impossible, its
     `seen` is -inf, and nothing of its sequence means anything from there on.
@@ -53,7 +53,10 @@ class LogScan(NamedTuple):
 def log_scan(
     prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray, weights: np.ndarray
 ) -> LogScan:
-    """All of them logarithms but `begins` and `weights`. Counts are those of sequences without an impossible row."""
+    """Run forward-backward in the log domain; all arguments are logarithms but `begins` and `weights`.
+
+    Counts are those of sequences without an impossible row.
+    """
     rows, states = local.shape
     past, future, seen = np.zeros((rows, states)), np.zeros((rows, states)), np.zeros(rows)
     first, steps = np.zeros(states), np.zeros((states, states))
@@ -87,7 +90,7 @@ def log_scan(
 def best_path(
     prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The states of each sequence that are likeliest together, and, at its first row, the log-weight of them all.
+    """Return the most probable states of each sequence (Viterbi) and, at its first row, the log-weight of the path.
 
     All sequences take a step together, so that many are as quick as one.
     """
@@ -129,7 +132,7 @@ def log_sum(values: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
 
 
 def distribution(log_weights: np.ndarray) -> np.ndarray:
-    """Rows of logarithms as distributions; a row that is all -inf becomes all zero."""
+    """Normalise rows of logarithms to distributions; a row that is all -inf becomes all zero."""
     top = log_weights.max(axis=-1, keepdims=True)
     weights: np.ndarray = np.exp(log_weights - np.where(np.isfinite(top), top, 0))
     total = weights.sum(axis=-1, keepdims=True)

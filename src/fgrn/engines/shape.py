@@ -1,4 +1,4 @@
-"""The shape of evidence: all that a tape depends on, so that one tape serves all evidence of a shape."""
+"""The shape of evidence: everything that a tape depends on, so that one tape serves all evidence of the same shape."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS_PER_CODE = 32
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """All that a tape needs to know of the evidence: where it is, how many codes each gathered leaf has, how many rows.
+    """Everything that a tape depends on: which variables have evidence, the number of codes of each leaf and of rows.
 
     `codes` are the states of a leaf, and one more if some row does not know it; 0 for a leaf that no row knows.
     """

@@ -1,4 +1,4 @@
-"""What a star can show without a sweep: the messages on one leg of a network that is one Diverter, Sources and leaves.
+"""Messages on a single leg of a star (one Diverter, its Sources and leaves), computed without a sweep.
 
 The message that leaves the Diverter on that leg is a product of columns of tables, gathered as for counting. So the
 class posterior of a row costs no more than its share of an epoch.
@@ -29,7 +29,7 @@ class Ray:
 
 
 def ray_of(plan: Plan, program: Program, evidence: Evidence) -> Ray | None:
-    """The only leg a program shows, if the network is a star and all other legs are priors and gathered leaves."""
+    """Return the only leg a program shows, if the network is a star and all other legs are priors and leaves."""
     shown = set(program.shown.tolist())
     if plan.diverters != 1 or not shown or any(evidence.slot[edge] >= 0 for edge in shown) or plan.is_factor.any():
         return None

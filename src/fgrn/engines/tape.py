@@ -1,11 +1,12 @@
-"""From Plan and Program to a tape: one vector of integers that a kernel reads from end to end.
+"""Compile a Plan and a Program to a tape: a vector of integers, the instructions that a kernel runs for each row.
 
-Everything a step needs (where messages lie, how long they are, which table, which evidence) is resolved here once, so
-the kernels look nothing up. Messages live in a workspace with one row per row of data; `Tape` says where.
+Everything a step needs (offsets and lengths of messages, which table, which evidence) is resolved here once, so that
+the kernels look nothing up. Messages are in a workspace with one row per row of data; `Tape` has their offsets.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from . import protocol
+from .factor_products import Multiplied, Product
 from .kernels.basics import (
     ALONE,
     BACKWARD,
@@ -40,7 +42,6 @@ from .kernels.basics import (
     SCATTER,
 )
 from .packs import Pack, PackPlan, Region, packed, padded
-from .products import Multiplied, Product
 from .shape import MORE_CODES, Shape
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ MOST_FACTOR_CELLS = 2**24
 
 @dataclass(eq=False)
 class Tape:
-    """The tape of a program, and the places it speaks of."""
+    """The instructions of a program, and the offsets of messages, posteriors and joint tables that they use."""
 
     width: int = 0
     known_width: int = 0
@@ -80,14 +81,14 @@ class Tape:
     multiplied: Multiplied = field(default_factory=Multiplied)
 
     def packing(self, plan: Plan, program: Program, without: int | None) -> PackPlan:
-        """Where the packs are; see `packed`."""
+        """Return the packs as kernels take them; see `packed`."""
         if without not in self.packings:
             self.packings[without] = packed(plan, program, self.regions, without)
         return self.packings[without]
 
     @property
     def joint_size(self) -> int:
-        """The cells of all joint tables."""
+        """The number of cells of all joint tables."""
         return self.regions[-1].end if self.regions else 0
 
 
@@ -95,7 +96,7 @@ _written: WeakKeyDictionary[Program, dict[tuple[object, ...], Tape]] = WeakKeyDi
 
 
 def tape_for(plan: Plan, program: Program, evidence: Evidence) -> Tape:
-    """The tape that runs a program on this kind of evidence; written once."""
+    """Return the tape that runs a program on evidence of this shape; cached."""
     shape = Shape.of(plan, program, evidence)
     tapes = _written.setdefault(program, {})
     if shape.key not in tapes:
@@ -149,12 +150,12 @@ class _Writer:
                 self._tell_posterior()
 
     def _tell_posterior(self) -> None:
-        """Let every row of a star have an entry in its first pack, the counts of which then add up to the posterior."""
+        """Give every row of a star an entry in its first pack, so that the counts of that pack sum to the posterior."""
         first, *others = self.tape.regions[0].packs
         self.tape.regions[0] = replace(self.tape.regions[0], packs=(replace(first, nothing=-1), *others))
 
     def _written(self) -> np.ndarray:
-        """What was put so far, as a tape; nothing (-1) becomes the largest number."""
+        """Return what was written so far as a tape; -1 (none) becomes the largest integer."""
         written = np.array(self.codes, dtype=np.int64).view(np.uint64)
         self.codes = []
         return written
@@ -162,7 +163,7 @@ class _Writer:
     # places
 
     def _places(self) -> None:
-        """Forward messages of all edges first, then backward ones: with every message made, two plain buffers."""
+        """Assign offsets: forward messages of all edges first, then backward ones."""
         made = self._made()
         at = 0
         for way, places in ((True, self.tape.forward_at), (False, self.tape.backward_at)):
@@ -192,7 +193,7 @@ class _Writer:
         return made
 
     def _prior_leg(self, edge: int) -> int | None:
-        """The Source of an edge whose prior a Diverter may read as it is, without a copy for every row."""
+        """Return the Source of an edge whose prior a Diverter can read directly, without a copy for every row."""
         source = self.source_of.get(edge)
         if source is None or edge in self.met or self.shape.slot[edge] >= 0:
             return None
@@ -227,7 +228,7 @@ class _Writer:
                 self.tape.regions.append(Region(self.tape.joint_size, packs[-1].rows.stop, states, tuple(packs)))
 
     def _packs(self, diverter: int, most: int) -> list[Pack]:
-        """The leaves of a Diverter in packs of so many codes at most."""
+        """Divide the leaves of a Diverter into packs of at most so many codes."""
         packs: list[Pack] = []
         group: list[tuple[int, int]] = []
         for leg in self.plan.legs(diverter):
@@ -269,12 +270,7 @@ class _Writer:
             self._put(LEAVES, at, region.states, known, number, region.start, region.stride, shifts)
             shifts += region.rows
         for kind, block, first, last in self.program.steps.tolist():
-            if kind == protocol.SOURCE:
-                self._source(block)
-            elif kind in (protocol.FORWARD, protocol.BACKWARD):
-                self._siso(block, forward=kind == protocol.FORWARD)
-            else:
-                self._divert(block, self.program.targets[first:last].tolist())
+            STEPS[kind](self, block, self.program.targets[first:last].tolist())
         for edge, _ in self.program.roots.tolist():
             place = (tape.forward_at[edge], tape.backward_at[edge], plan.cardinality[edge])
             self._put(MEET, *place, self._known_backward(edge))
@@ -308,7 +304,7 @@ class _Writer:
         return int((edge, forward) in self.inward)
 
     def _legs(self, diverter: int) -> tuple[list[int], dict[int, int]]:
-        """The records of what comes in, the leaves as one leg, and the position of each leg among them."""
+        """Return the records of incoming messages, all leaves as one, and the position of each leg among them."""
         records: list[int] = []
         position: dict[int, int] = {}
         if diverter in self.leaves_at:
@@ -350,7 +346,7 @@ class _Writer:
         self._put(DIVERT, size, run, legs, count, *records, *out)
 
     def _multiply(self) -> None:
-        """Let the factors of a Diverter be multiplied once for all rows, unless there are too many cells."""
+        """Multiply the factors of a Diverter once for all rows, unless there are too many cells."""
         at = self.plan.layout.size
         for diverter in range(self.plan.diverters):
             found = []
@@ -367,7 +363,7 @@ class _Writer:
     # counts
 
     def _posteriors(self) -> None:
-        """The posterior over the space of every Diverter that is needed, and what is made of it.
+        """Write the steps for the posterior of every Diverter that is needed, and for messages that follow from it.
 
         A record says where it is kept for the counts, or nowhere; then come what comes in, the messages that lead on
         from it (where they go, what came in there, what is known), and the marginals it holds (where they go).
@@ -421,3 +417,12 @@ class _Writer:
             if edge not in self.read_by_diverter:
                 place = (tape.forward_at[edge], tape.backward_at[edge], plan.cardinality[edge])
                 self._put(LONE_SOURCE, *place, plan.source_at[source])
+
+
+STEPS: dict[int, Callable[[_Writer, int, list[int]], None]] = {
+    protocol.SOURCE: lambda writer, source, legs: writer._source(source),
+    protocol.FORWARD: lambda writer, siso, legs: writer._siso(siso, forward=True),
+    protocol.BACKWARD: lambda writer, siso, legs: writer._siso(siso, forward=False),
+    protocol.DIVERT: _Writer._divert,
+}
+"""The function that writes the operations of each kind of step, given the number of the block and a Diverter's legs."""

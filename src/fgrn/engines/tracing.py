@@ -1,8 +1,9 @@
-"""One state for every variable, chosen block by block outwards from the root: the likeliest ones, or drawn ones.
+"""A joint assignment of all variables, chosen block by block outwards from the root: the most probable, or a sample.
 
-The messages towards the root say what lies behind every edge. At the root a joint state is chosen by all that comes in;
-every further block is given the state of the edge that leads to it, and chooses the rest. With messages of largest
-products and the best choice this is the most probable explanation; with sums and a random choice it is a fair sample.
+The messages towards the root summarise the evidence behind every edge. At the root a joint state is chosen from the
+product of all incoming messages; every further block is given the state of the edge towards the root, and chooses the
+rest. With max-product messages and the best choice this is the most probable explanation; with sum-product messages and
+a random choice it is an exact sample.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .protocol import DIVERT, FORWARD
+from .protocol import DIVERT, FORWARD, SOURCE
 
 if TYPE_CHECKING:
     from .reference import State
@@ -24,18 +25,18 @@ CELLS_AT_ONCE = 2**22
 
 
 def traced(state: State, which: np.ndarray, choose: Choice) -> np.ndarray:
-    """The state of every edge, (choices, edges); `which` is the row of messages that each choice goes by."""
+    """Return the state of every edge, (choices, edges); `which` is the row of messages for each choice."""
     plan = state.plan
     codes = np.full((len(which), plan.edges), -1, dtype=np.int64)
     for kind, block, parent in plan.order:
-        if kind == DIVERT:
-            _at_diverter(state, block, parent, which, choose, codes)
-        elif kind == FORWARD:
-            _at_siso(state, block, parent, which, choose, codes)
-        elif parent < 0:  # a Source with nothing but its variable
-            edge = int(plan.source_edge[block])
-            codes[:, edge] = choose(state.belief(edge)[which])
+        CHOICES[kind](state, block, parent, which, choose, codes)
     return codes
+
+
+def _at_source(state: State, source: int, parent: int, which: np.ndarray, choose: Choice, codes: np.ndarray) -> None:
+    if parent < 0:  # nothing else is connected to it
+        edge = int(state.plan.source_edge[source])
+        codes[:, edge] = choose(state.belief(edge)[which])
 
 
 def _at_siso(state: State, siso: int, parent: int, which: np.ndarray, choose: Choice, codes: np.ndarray) -> None:
@@ -79,3 +80,7 @@ def _at_diverter(
         if edge != parent:
             index = plan.leg_index(diverter, leg)
             codes[:, edge] = chosen if index is None else index[chosen]
+
+
+CHOICES = {SOURCE: _at_source, FORWARD: _at_siso, DIVERT: _at_diverter}
+"""The function that chooses the states at each kind of block, given that of the edge towards the root."""

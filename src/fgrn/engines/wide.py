@@ -1,4 +1,4 @@
-"""Junction trees of small cliques, many rows side by side: see `kernels.cliques`. Doubtful rows are done singly."""
+"""Junction trees of small cliques, many rows side by side (see `kernels.cliques`), doubtful rows one by one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FEWEST_ROWS = 8
 
 
 def lanes_for(plan: Plan, program: Program, tape: Tape, evidence: Evidence) -> int:
-    """How many rows to put side by side; 0 where it does not pay, or cannot be done."""
+    """Return how many rows to put side by side; 0 where that is slower or not possible."""
     if not program.by_posteriors or evidence.rows < FEWEST_ROWS:
         return 0
     merged = sum(len(product.sources) for product in tape.products)
@@ -40,7 +40,7 @@ def lanes_for(plan: Plan, program: Program, tape: Tape, evidence: Evidence) -> i
 
 
 def messages(loaded: Loaded, rows: slice) -> tuple[Buffers, np.ndarray]:
-    """The marginals of a junction tree, and which rows were done one by one."""
+    """Return the marginals of a junction tree, and which rows were computed singly."""
     mine, count = loaded.prepared, rows.stop - rows.start
     marginal, nothing = np.empty((count, mine.width)), np.empty((count, 0))
     unknown = np.zeros((0, mine.plan.edges), dtype=np.bool_)
@@ -53,7 +53,7 @@ def messages(loaded: Loaded, rows: slice) -> tuple[Buffers, np.ndarray]:
 
 
 def counts(loaded: Loaded, rows: slice, expect: bool, raw: np.ndarray) -> RowCounts:
-    """The expected counts of a junction tree, added to what is in `raw`."""
+    """Add the expected counts of a junction tree to `raw`."""
     mine = loaded.prepared
     weights = mine.weights_of(rows)
     found, doubtful = _run_lanes(loaded, rows, np.zeros((len(weights), 0)), weights, loaded.parts_of(raw)[1])
@@ -76,7 +76,7 @@ def _run_lanes(
     weights: np.ndarray = NOTHING,
     posteriors: np.ndarray = NOTHING,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Marginals into the room for them, or posteriors added to theirs; the log-likelihoods, and which are doubtful."""
+    """Write marginals, or add posteriors to their counts; returns log-likelihoods, and which rows are doubtful."""
     mine, tape, lanes = loaded.prepared, loaded.prepared.tape, loaded.prepared.lanes
     count = rows.stop - rows.start
     scale, rest, doubtful = np.zeros(count), np.ones(count), np.full(count, loaded.is_deep)

@@ -1,4 +1,4 @@
-"""scikit-learn estimators: tables as they are in, classes, clusters, embeddings and completed tables out.
+"""scikit-learn estimators for tables of any kind: classifiers, clusters, embeddings, imputation.
 
 Validation and names are here; everything computed is asked of a `Network` (`network_` of a fitted estimator).
 """
@@ -6,14 +6,16 @@ Validation and names are here; everything computed is asked of a `Network` (`net
 from __future__ import annotations
 
 from .classifiers import DeepLatentClassifier, LatentClassifier, NaiveBayesClassifier
+from .hidden_markov import HiddenMarkovModel
+from .hidden_tree_model import HiddenTreeModel
 from .imputer import LatentImputer
 from .latent import DiscreteICA, LatentClassModel
-from .sequences import HiddenMarkovModel
 
 __all__ = [
     "DeepLatentClassifier",
     "DiscreteICA",
     "HiddenMarkovModel",
+    "HiddenTreeModel",
     "LatentClassModel",
     "LatentClassifier",
     "LatentImputer",

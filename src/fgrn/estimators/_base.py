@@ -1,4 +1,4 @@
-"""What all estimators do: read a table by a schema, teach a network, remember what happened."""
+"""The base class of all estimators: reads a table by a schema, learns a network, and answers questions with it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from ..queries.completion import impute
 from ..queries.explanation import Explanation
 from ..queries.prototypes import Prototypes
 from ..tables import frames, outputs
-from ..tables.distinct import Distinct
+from ..tables.distinct_values import Distinct
 from ..tables.encoded import EncodedTable, Evidence, NamedStates
 from ..tables.frames import Coded
 from ..tables.schema import BINS, UNSEEN, Schema
@@ -44,15 +44,19 @@ from ._streams import encoded_stream, online_batches
 from ._tables import Classes, Columns, TableEstimator, array_like, check_lengths, is_array
 
 FEW_ROWS, MORE_BINS = 100, 10
-"""Rows from which on "auto" is so many bins, and not those of a schema."""
+"""The number of rows from which on n_bins="auto" means the second number of bins, and not that of a schema."""
+
+
+FAINTEST_STATE = 1e-9
+"""A hidden state of smaller probability is none of a class."""
 
 
 class FitConvergenceWarning(ConvergenceWarning, sklearn_exceptions.ConvergenceWarning):  # type: ignore[misc]
-    """Learning that ended because its epochs were used up: a ConvergenceWarning of fgrn and of scikit-learn."""
+    """Learning did not converge within its epochs: a ConvergenceWarning of fgrn and of scikit-learn."""
 
 
 class LatentEstimator(TableEstimator):
-    """A network behind a scikit-learn estimator."""
+    """Base class of scikit-learn estimators that fit a network to a table."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_epochs": [Interval(Integral, 1, None, closed="left")],
@@ -83,11 +87,11 @@ class LatentEstimator(TableEstimator):
     # Tables in
 
     def _coded(self, X: Any) -> dict[str, Coded]:
-        """A table to be asked about, as codes."""
+        """Return the columns of a table to predict for, as codes."""
         return self._read(X)[1]
 
     def _read(self, X: Any, kept: bool = False) -> tuple[Columns, dict[str, Coded]]:
-        """The columns of a table to be asked about, and the same as codes; `kept` as in `Schema.codes`."""
+        """Return the columns of a table to predict for, by value and as codes; `kept` as in `Schema.codes`."""
         check_is_fitted(self)
         columns = self._columns(X, reset=False)
         return columns, self.schema_.codes(columns, self.unseen, kept)
@@ -98,7 +102,7 @@ class LatentEstimator(TableEstimator):
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _missing_codes(self) -> list[Any] | None:
-        """The values that mean "unknown"; None for the words that do so in files."""
+        """Return the values that mean "missing"; None for the words that do so in files."""
         given = self.missing_values
         return None if given is None else np.atleast_1d(np.array(given, dtype=object)).tolist()
 
@@ -117,7 +121,7 @@ class LatentEstimator(TableEstimator):
         )
 
     def _bins(self, columns: Columns, weights: np.ndarray | None) -> int:
-        """Bins of a column with many different numbers; for "auto" more of them where there are rows enough.
+        """Return the number of bins of a column with many distinct numbers; for "auto" by the number of rows.
 
         A row of weight 2 is two rows.
         """
@@ -152,12 +156,12 @@ class LatentEstimator(TableEstimator):
         return history
 
     def _fit(self, X: Any, sample_weight: Any, classes: Classes | None = None, batch: bool = False) -> Self:
-        """Read the table, choose a network, teach it; there is no checkpoint for the first of many batches."""
+        """Read the table, choose a network, learn it; without a checkpoint for the first of many batches."""
         with self._or_as_before():
             return self._fit_table(frames.kind_of(X), self._learnable(X, sample_weight, classes), batch)
 
     def _fit_stream(self, X: Any, sample_weight: Any, target: Any = None, executor: Any = None) -> Self:
-        """The same with rows that are not in memory, the class, and the weights, being columns of them."""
+        """Fit rows that are not in memory; the class and the weights are columns of them."""
         with self._or_as_before():
             return self._fit_table("pyarrow", encoded_stream(self, X, sample_weight, target, executor))
 
@@ -187,12 +191,12 @@ class LatentEstimator(TableEstimator):
         return self
 
     def _stopped(self) -> bool:
-        """Whether learning is to end soon: somebody asked for it, or has interrupted it."""
+        """Return whether learning should end soon: a callback asked for it, or it was interrupted."""
         asked = self._stop is not None and self._stop()
         return asked or (self._journal is not None and bool(self._journal.interruption))
 
     def _finished(self, work: Callable[[], Result]) -> Result:
-        """What comes of some work in `fit`, without which others would be lost: interrupted once, it is done again."""
+        """Return the result of a step of `fit` that has to be completed: after one interruption it is run again."""
         return work() if self._journal is None else self._journal.finished(work)
 
     def _interrupted(self, when: str) -> InterruptedWarning:
@@ -225,7 +229,7 @@ class LatentEstimator(TableEstimator):
         )
 
     def _learnable(self, X: Any, sample_weight: Any, classes: Classes | None) -> Evidence:
-        """The codes and weights of a table to learn from, its columns and classes being what they are from now on."""
+        """Return the codes and weights of a table to learn from; sets the columns and classes of the model."""
         columns, weights, classes = self._taken(X, sample_weight, classes)
         if classes is not None:
             self._set_classes(classes)
@@ -235,13 +239,13 @@ class LatentEstimator(TableEstimator):
     def _encoded(
         self, data: Mapping[str, Coded], weights: np.ndarray | None, classes: Classes | None = None
     ) -> Evidence:
-        """The codes of rows, and of their classes, with their weights, as one table."""
+        """Return the codes of rows and of their classes, with their weights, as one table."""
         states = self._observed()
         variables = NamedStates(tuple(states), tuple(map(tuple, states.values())))
         return encode(variables, data if classes is None else {**data, self._class_name(): classes.coded}, weights)
 
     def _set_classes(self, classes: Classes) -> None:
-        """Take what the classes are from a table to learn from."""
+        """Set the classes of the model from a table to learn from."""
 
     def _train(self, table: EncodedTable) -> None:
         """Choose a network for this table, and learn its tables."""
@@ -252,18 +256,18 @@ class LatentEstimator(TableEstimator):
         raise NotImplementedError
 
     def _free(self, wanted: str, *others: str) -> str:
-        """A name that no column has, and none of the others."""
+        """Return a name for a hidden variable that differs from all columns and from the others."""
         taken = {*self._names(), *others}
         while wanted in taken or any(name.startswith(f"{wanted}->") for name in taken):
             wanted += "_"
         return wanted
 
     def _hidden_name(self) -> str:
-        """What the hidden variable is called: as no column, and not as the class."""
+        """Return the name of the hidden variable, which differs from all columns and the class."""
         return self._free("S", *self._class_names())
 
     def _hidden_prefix(self) -> str:
-        """What hidden variables that are numbered begin with: as no column does, and no class that ends in a number."""
+        """Return a prefix for numbered hidden variables with which no column, and no numbered class, begins."""
         wanted = "S"
         while any(name.startswith(wanted) for name in self._names()) or any(
             name.startswith(wanted) and name[len(wanted) :][:1].isdecimal() for name in self._class_names()
@@ -272,7 +276,7 @@ class LatentEstimator(TableEstimator):
         return wanted
 
     def _class_names(self) -> list[str]:
-        """What the class is called in the network, if there is one."""
+        """Return the name of the class in the network, in a list that is empty if there is none."""
         return []
 
     def _class_name(self) -> str:
@@ -282,11 +286,11 @@ class LatentEstimator(TableEstimator):
         return [self._hidden_name()]
 
     def _observed(self) -> dict[str, list[Label]]:
-        """The variables and states of the network."""
+        """Return the observed variables of the network with their states."""
         return self.schema_.states
 
     def _smoothing(self) -> Any:
-        """Counts added to the cells of tables: one number; or, for "auto", 1 / levels for each column's table."""
+        """Return the counts added to cells of tables: one number or, for "auto", 1 / levels for each column's table."""
         if self.smoothing != "auto":
             return self.smoothing
         return {name: 1 / len(levels) for name, levels in self._observed().items()}
@@ -294,7 +298,7 @@ class LatentEstimator(TableEstimator):
     # A batch at a time
 
     def _partial_fit(self, X: Any, sample_weight: Any, classes: Classes | None = None) -> Self:
-        """One step of online EM; the first batch is learnt like a table."""
+        """Run one step of online EM; the first batch is fitted like a table."""
         if not hasattr(self, "network_"):
             with self._or_as_before():
                 return self._fit(X, sample_weight, classes, batch=True)._partial_fit(X, sample_weight, classes)
@@ -304,7 +308,7 @@ class LatentEstimator(TableEstimator):
         return self._step(self._encoded(data, self._weights(sample_weight, rows), classes))
 
     def _partial_fit_stream(self, X: Any, sample_weight: Any, target: Any = None, classes: Any = None) -> Self:
-        """One step for each batch of rows that are read once; if one fails, those before it have been learnt."""
+        """Run a step of online EM for each batch of rows; if a batch fails, those before it have been learnt."""
         with (
             closing(online_batches(self, X, sample_weight, target, classes)) as batches,
             ReadingProgress(self.verbose) as told,
@@ -322,7 +326,7 @@ class LatentEstimator(TableEstimator):
         return self
 
     def _step(self, table: Evidence) -> Self:
-        """A step of online EM; before the first one after `fit`, the model says itself what it expects."""
+        """Run a step of online EM; the first one after `fit` begins with the counts that the model expects."""
         state = self._online or self.network_.online(self.weight_, self._power, self.effective_size)
         state.effective_size = self.effective_size
         smoothing: Any = self._smoothing()
@@ -339,7 +343,7 @@ class LatentEstimator(TableEstimator):
 
     @property
     def _online(self) -> Online | None:
-        """What was counted in the batches so far, if the model was learnt in batches."""
+        """Return the running counts, if the model was learnt in batches."""
         return self.network_.online_state
 
     def save(self, path: Any) -> None:
@@ -356,13 +360,13 @@ class LatentEstimator(TableEstimator):
     # What everybody may ask
 
     def _deciding(self) -> Network:
-        """The network that is asked for the class: that of the rows, unless one was refined for the class."""
+        """The network that predicts the class: the fitted one, unless its tables were refined for the class."""
         return getattr(self, "decision_network_", self.network_)
 
     def _asked(
         self, data: Mapping[str, Coded], names: Sequence[str], way: str = "marginal", deciding: bool = False
     ) -> dict[str, np.ndarray]:
-        """Messages on some variables, (rows, states); a row of probability zero is as if nothing were known of it."""
+        """Return messages on some variables, (rows, states); in an impossible row all values count as missing."""
         ask: dict[str, Any] = {"keep": names, "parts": [way], "engine": self.engine}
         network = self._deciding() if deciding else self.network_
         try:
@@ -383,12 +387,12 @@ class LatentEstimator(TableEstimator):
         return out
 
     def _posterior(self, X: Any, name_of: Callable[[], str]) -> np.ndarray:
-        """The distribution of one variable in each row."""
+        """Return the posterior distribution of one variable in each row."""
         data, name = self._coded(X), name_of()
         return self._asked(data, [name], deciding=True)[name]
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """The log-likelihood of each row; what is unknown in it is summed out. That of an impossible row is -inf.
+        """Return the log-likelihood of each row, summed over missing values; -inf for an impossible row.
 
         Args:
             X: the table.
@@ -397,7 +401,7 @@ class LatentEstimator(TableEstimator):
         return self.network_.propagate(data, keep=[], engine=self.engine, impossible="mark").log_likelihood
 
     def embed(self, X: Any) -> np.ndarray:
-        """The embedding of each row: what its values say of each hidden variable, side by side.
+        """Return the embedding of each row: the backward messages of all hidden variables, side by side.
 
         Args:
             X: the table.
@@ -405,7 +409,7 @@ class LatentEstimator(TableEstimator):
         return np.concatenate(list(self._asked(self._coded(X), self._hidden(), "backward").values()), axis=1)
 
     def complete(self, X: Any, return_proba: bool = False) -> Any:
-        """The same table with every unknown value filled in: the likeliest level, or the expected number.
+        """Return the table with missing values imputed: the most probable level, or the expected number.
 
         A column of which nothing was known in training stays as it is, and so does a level that was not seen there:
         for the other columns it is unknown. A table with names may have the class of a classifier as a column, too: it
@@ -427,28 +431,34 @@ class LatentEstimator(TableEstimator):
         return (out, sure) if return_proba else out
 
     def _completable(self, X: Any) -> tuple[Columns, dict[str, Coded], Schema]:
-        """The columns of a table to be completed, the same as codes, and what they mean."""
+        """Return the columns of a table to be imputed, by value and as codes, and their schema."""
         columns, data = self._read(X, kept=True)
         return columns, data, self.schema_
 
     def _filled(
         self, columns: Columns, data: Mapping[str, Coded], schema: Schema
     ) -> tuple[dict[str, list[Any]], np.ndarray]:
-        """The columns with holes, filled; and how likely the level of each value is."""
+        """Return the columns with missing values, imputed, and the probability of each imputed value."""
         return impute(columns, data, schema, lambda names: self._asked(data, names))
 
     def _prototypes(self, name: str, states: Iterable[Any]) -> Prototypes[Any]:
-        """For each state of a variable, called `states`, the distribution of every column, by level."""
+        """Return, for each state of a variable, the distribution of every column by level; `states` are their names."""
         check_is_fitted(self, "network_")
-        found = []
-        for state in self.network_.variable(name).labels:
+        found, labels, hidden = [], list(self.network_.variable(name).labels), self._hidden()
+        for state in labels:
             beliefs = self.network_.prototype(name, state)
             levels = self.schema_.states.items()
             found.append({key: dict(zip(names, beliefs[key].tolist(), strict=True)) for key, names in levels})
-        return Prototypes(states, found, self.network_.propagate(None, keep=[name]).marginal(name)[0])
+        given = self.network_.propagate({name: labels}, keep=hidden, parts=["marginal"], impossible="mark")
+        tables = np.max([(given.marginal(one) > FAINTEST_STATE).sum(axis=1) for one in hidden], axis=0)
+        smoothing = self._smoothing()
+        counts = smoothing if isinstance(smoothing, Mapping) else dict.fromkeys(self.schema_.states, smoothing)
+        smoothed = [{key: int(number) * count for key, count in counts.items()} for number in tables]
+        shares = self.network_.propagate(None, keep=[name]).marginal(name)[0]
+        return Prototypes(states, found, shares, self.weight_ or np.inf, smoothed)
 
     def _explain(self, row: Any, name: str, state: Any = None) -> Explanation:
-        """Why a variable is in a state in one row, a mapping or a table of one row."""
+        """Explain why a variable is in a state in one row, which is a mapping or a table of one row."""
         one = row if isinstance(row, Mapping) else frames.only_row(row, self._names() if is_array(row) else None)
         for key in one:
             if key != name:

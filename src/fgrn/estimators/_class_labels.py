@@ -1,4 +1,4 @@
-"""What classifiers share: classes in, classes out."""
+"""The base class of classifiers: labels of classes as the user gives them, and as they are in the network."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted, column_or_1d
 
 from ..core.exceptions import SchemaError
-from ..core.labels import MISSING, Label, is_missing_word, is_text
+from ..core.labels import Label, is_text
 from ..queries.explanation import Explanation
 from ..queries.prototypes import Prototypes
 from ..tables import frames
 from ..tables.columns import Column
 from ..tables.frames import Coded
+from ..tables.missing import MISSING, is_missing_value, is_missing_word
 from ..tables.schema import Schema
 from ..tables.table_warnings import warn_of_missing_classes
 from ._base import LatentEstimator
@@ -25,7 +26,7 @@ from ._tables import Classes, Columns
 
 
 class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[misc]
-    """What classifiers share: classes in, classes out."""
+    """Base class of classifiers: converts labels of classes to states of the network, and back."""
 
     classes_: np.ndarray
 
@@ -85,7 +86,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         return self._partial_fit(X, sample_weight, Classes(name, every, labels, known))
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The distribution of the class in each row, in the order of `classes_`.
+        """Return the probability of each class in each row, in the order of `classes_`.
 
         That of a row of probability zero, which only tables with zeros know, is what it is where nothing is known, with
         a warning that names the row.
@@ -96,7 +97,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         return self._posterior(X, self._class_name)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The likeliest class of each row.
+        """Return the most probable class of each row.
 
         Args:
             X: the table.
@@ -106,7 +107,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         return found
 
     def explain(self, row: Any, target: Any = None) -> Explanation:
-        """How much each value of a row speaks for a class, in nats of log-odds that sum to those of the row.
+        """Return how much each value of a row adds to the log-odds of a class, in nats.
 
         Args:
             row: a mapping of values, or a table of one row.
@@ -146,19 +147,19 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         return int(found[0])
 
     def _column(self, y: Any) -> str:
-        """The name of the column that is the class, of a table that is not in memory."""
+        """Return the name of the column that is the class, for a table that is not in memory."""
         if not isinstance(y, str):
             got = "None" if y is None else type(y).__name__
             raise ValueError(f"The class of rows that are not in memory is one of their columns: y='name'. Got {got}.")
         return y
 
     def _classes(self, y: Any, every: np.ndarray | None = None) -> Classes:
-        """The classes of a whole table; what is among `every` one is a class, whatever the word."""
+        """Return the classes of a table; a word in `every` is a class even if it usually means a missing value."""
         name, labels, known = self._labels(y, every)
         return Classes(name, np.unique(labels[known]), labels, known)
 
     def _labels(self, y: Any, every: np.ndarray | None = None) -> tuple[str, np.ndarray, np.ndarray]:
-        """What the class is called, the classes as an array, and which of them are known.
+        """Return the name of the class, the class of each row, and which rows have one.
 
         None of them may be, once it is known which there are, `every` one.
         """
@@ -180,7 +181,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         values = self._unless_missing(values, name, every)
         if isinstance(values, np.ndarray) and values.dtype.kind in "Mm":
             raise ValueError("Classes are words, numbers or truth values. Got dates; turn them into words.")
-        known = _known(values)
+        known = _has_class(values)
         if known.all():
             labels = _check_y(values, estimator=self)
             check_classification_targets(labels)
@@ -190,7 +191,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
                 raise ValueError("The class of no row is known.")
             return name, np.full(len(known), every[0], dtype=every.dtype), known
         some = _check_y(
-            np.array([value for value in frames.as_list(values) if not frames.is_unknown(value)]), estimator=self
+            np.array([value for value in frames.as_list(values) if not is_missing_value(value)]), estimator=self
         )
         check_classification_targets(some)
         labels = np.full(len(known), some[0], dtype=some.dtype)
@@ -198,7 +199,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         return name, labels, known
 
     def _unless_missing(self, values: Any, name: str, every: np.ndarray | None) -> Any:
-        """Classes, None where a word stands for a missing value, as in other columns, and is none of `every` class."""
+        """Return the classes, None where a word means a missing value and is not among `every` class."""
         if not isinstance(values, list) and not (isinstance(values, np.ndarray) and values.dtype.kind in "OUS"):
             return values
         codes, classes = self._missing_codes(), set() if every is None else set(every.tolist())
@@ -230,8 +231,8 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         return {**self.schema_.states, self._class_name(): self._class_labels()}
 
 
-def _known(values: Any) -> np.ndarray:
-    """Which classes are known, of what may be a column."""
+def _has_class(values: Any) -> np.ndarray:
+    """Return which rows have a class."""
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind not in "OUS":
         known: np.ndarray = values == values  # NaN is not
         return known
@@ -239,4 +240,4 @@ def _known(values: Any) -> np.ndarray:
         values = values.tolist()
     if not isinstance(values, list):
         return np.ones(1, dtype=bool)
-    return np.array([not frames.is_unknown(value) for value in values], dtype=bool)
+    return np.array([not is_missing_value(value) for value in values], dtype=bool)

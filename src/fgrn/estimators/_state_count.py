@@ -1,4 +1,4 @@
-"""Estimators with one hidden variable, whose number of states may be left to the data."""
+"""The number of hidden states, chosen by a criterion, for estimators with one hidden variable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROWS_AT_ONCE = 2**16
 
 
 class Choosing(LatentEstimator):
-    """An estimator with one hidden variable, whose number of states may be left to the data."""
+    """Base class of estimators with one hidden variable whose number of states may be chosen by a criterion."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LatentEstimator._parameter_constraints,
@@ -60,14 +60,14 @@ class Choosing(LatentEstimator):
                 self.network_, self.history_ = whole, history
 
     def _learnt(self, size: int, table: EncodedTable, what: str = "") -> tuple[Network, History]:
-        """A network of so many hidden states, and its history: a new one each time, so that this may be done again."""
+        """Return a new network with so many hidden states, learnt, and its history."""
         net = self._network(size)
         return net, self._teach(net, table, what)
 
     def _compared(
         self, X: Any, tried: Any, sample_weight: Any, classes: Classes | None = None, target: Any = None
     ) -> Selection:
-        """Try some sizes on a copy of this estimator, which stays as it is."""
+        """Compare some numbers of states on a copy of this estimator, which is not changed."""
         from sklearn.base import clone
 
         self._validate_params()
@@ -84,7 +84,7 @@ class Choosing(LatentEstimator):
     def _compare(
         self, table: Evidence, tried: Any, trained: dict[int, tuple[Network, History]], patient: bool = True
     ) -> Selection:
-        """Try some sizes; the networks go to `trained`. Once asked to stop, none is begun any more."""
+        """Compare some numbers of states; networks are put into `trained`; stops before the next if asked to."""
         learnt, kept = table, None
         if self.criterion == "held_out":
             if table.rows < HELD_OUT:
@@ -130,7 +130,7 @@ class Choosing(LatentEstimator):
 
 
 def _split_held_out(table: Evidence) -> tuple[Evidence, Evidence]:
-    """The rows to learn from, and those that are kept back.
+    """Return the rows to learn from, and those that are held out.
 
     Rows on disk stay there all together, and have no weight where they do not count.
     """
@@ -147,7 +147,7 @@ def _split_held_out(table: Evidence) -> tuple[Evidence, Evidence]:
 
 
 def _blocks(table: Evidence) -> Iterator[Evidence]:
-    """Some rows at a time, those without weight left out."""
+    """Yield the rows in blocks, without rows of weight 0."""
     for first in range(0, table.rows, ROWS_AT_ONCE):
         weights = table.row_weights[first : first + ROWS_AT_ONCE]
         yield table.take(slice(first, first + len(weights)) if weights.all() else first + np.flatnonzero(weights))

@@ -1,4 +1,4 @@
-"""How rows that are not in memory go into the estimators: what columns and classes mean is found in one pass."""
+"""Rows that are not in memory, for estimators: levels of columns and classes are found in one pass, then encoded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.exceptions import LearningError, Remedy, TableFileError, unknown_name
-from ..core.labels import is_missing_word
 from ..core.progress import ProgressReporter, ReadingProgress
 from ..learning.encoding import (
     BySchema,
@@ -26,6 +25,7 @@ from ..learning.encoding import (
 from ..tables.columns import Column
 from ..tables.encoded import EncodedTable, Evidence
 from ..tables.frames import Coded
+from ..tables.missing import is_missing_word
 from ..tables.schema import Schema
 from ..tables.stream import stream_of
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def encoded_stream(model: LatentEstimator, X: Any, sample_weight: Any, target: Any, executor: Any) -> EncodedTable:
-    """The codes of rows that are not in memory; the columns and classes of the model are what they are from now on.
+    """Return the codes of rows that are not in memory; sets the columns and classes of the model.
 
     Args:
         model: the estimator.
@@ -74,7 +74,7 @@ def _encoded_stream(
 
 
 def _take_classes(model: LatentEstimator, found: dict[str, Any], target: Any, classes: Any = None) -> None:
-    """What the classes of the model are from now on: those given, or found in a column, which is taken out."""
+    """Set the classes of the model: those given, or found in a column, which is removed from the features."""
     if target is None:
         return
     if target not in found:
@@ -88,7 +88,7 @@ def _take_classes(model: LatentEstimator, found: dict[str, Any], target: Any, cl
 
 
 def _take_columns(model: LatentEstimator, names: Sequence[str], found: dict[str, Any], target: str | None) -> None:
-    """What the columns of the model are from now on, and what they mean; `found` may be empty, if it has a schema."""
+    """Set the columns of the model and their schema; `found` may be empty if a schema is given."""
     features = [name for name in names if name != target]
     model.n_features_in_ = len(features)
     model.feature_names_in_ = np.array(features, dtype=object)
@@ -96,7 +96,7 @@ def _take_columns(model: LatentEstimator, names: Sequence[str], found: dict[str,
 
 
 def _coding(model: LatentEstimator, target: str | None, strict: bool = False) -> tuple[Coding, BySchema]:
-    """How the columns of the model, and its class, are read, and who counts what is no level.
+    """Return how the columns and the class are encoded, with the counter of values that are no level.
 
     `strict`: there is no other class.
     """
@@ -117,7 +117,7 @@ def _coding(model: LatentEstimator, target: str | None, strict: bool = False) ->
 def online_batches(
     model: LatentEstimator, X: Any, sample_weight: Any, target: Any, classes: Any
 ) -> Generator[Evidence, None, None]:
-    """The codes and weights of rows that are read once, in batches as large as those of the stream, or larger.
+    """Yield the codes and weights of rows that are read once, in batches at least as large as those of the stream.
 
     The first of them decides what the columns are of a model that has not learnt anything, and its classes, unless
     these are given.
@@ -158,7 +158,7 @@ def online_batches(
 
 
 def _matched(model: LatentEstimator, rows: WeightedBatch, target: str | None) -> WeightedBatch:
-    """The columns that the model knows, and the class."""
+    """Return the columns that the model has, and the class."""
     features = {name: column for name, column in rows.columns.items() if name != target}
     columns = model._mapping(features, reset=False)
     if target is not None:

@@ -1,4 +1,4 @@
-"""How tables, weights and classes go into the estimators, and what they are called."""
+"""Tables in memory, weights and classes as arguments of estimators: checked, and read by column."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Columns = dict[str, Any]
 
 
 class Classes(NamedTuple):
-    """The class of each row: what it is called, all classes there are, those of the rows, and which are known."""
+    """The class of each row: the name of the class, all classes, those of the rows, and which rows have one."""
 
     name: str
     every: np.ndarray
@@ -31,18 +31,18 @@ class Classes(NamedTuple):
 
     @property
     def coded(self) -> Coded:
-        """The position of each row's class."""
+        """Return the position of each row's class."""
         codes = np.full(len(self.labels), frames.UNKNOWN, dtype=np.int32)
         codes[self.known] = np.searchsorted(self.every, self.labels[self.known])
         return Coded(codes)
 
     def take(self, rows: np.ndarray) -> Classes:
-        """Those of some of the rows."""
+        """Return the classes of some of the rows."""
         return self._replace(labels=self.labels[rows], known=self.known[rows])
 
 
 class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no types
-    """An estimator that takes any table.
+    """Base class of estimators that take a table of any kind: arrays, mappings, dataframes.
 
     A frame or an array has the columns of training, in their order, as scikit-learn wants it. A mapping may have them
     in any order; one that is not there is unknown, and one that was not there in training is ignored, with a warning.
@@ -55,9 +55,18 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
         tags.input_tags.string = True
         return tags
 
+    def _html_repr(self) -> str:
+        """The estimator as notebooks show it: its settings, and once fitted its network and a button for its page."""
+        settings: str = super()._html_repr()
+        if not hasattr(self, "network_"):
+            return settings
+        from ..page.notebook import notebook_html
+
+        return f"{notebook_html(self)}{settings}"
+
     @contextmanager
     def _or_as_before(self) -> Iterator[None]:
-        """Leave the estimator as it was, with the model it has, if learning fails or is interrupted."""
+        """Restore the estimator, with the model it had, if learning fails or is interrupted."""
         before = dict(self.__dict__)
         try:
             yield
@@ -67,7 +76,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
             raise
 
     def _columns(self, X: Any, *, reset: bool) -> Columns:
-        """The columns of a table by name and by value; those of an array are called x0, x1, ..."""
+        """Return the columns of a table by name and by value; those of an array are named x0, x1, ..."""
         row = None if reset else frames.named_row(X)
         X = frames.collected(X) if row is None else row
         if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # some sparse matrices are mappings
@@ -118,7 +127,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
     def _taken(
         self, X: Any, sample_weight: Any, classes: Classes | None = None
     ) -> tuple[Columns, np.ndarray | None, Classes | None]:
-        """The columns, weights and classes of a table to learn from; a row of weight 0 is as if it were not there."""
+        """Return the columns, weights and classes of a table to learn from, without rows of weight 0."""
         columns = self._columns(X, reset=True)
         rows = frames.row_count(columns)
         check_lengths(rows, classes)
@@ -131,7 +140,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
 
 
 def _refuse_flat(X: Any) -> None:
-    """Refuse one row or one value where a table is wanted."""
+    """Raise an error if a single row or value is given instead of a table."""
     if isinstance(X, PathLike) or hasattr(X, "batches") or (isinstance(X, str) and "." in X):
         raise ValueError(
             "Expected a 2D table in memory. Of rows in files ask batch by batch: for rows in fgrn.Stream(path)."
@@ -157,19 +166,19 @@ def _refuse_flat(X: Any) -> None:
 
 
 def check_lengths(rows: int, classes: Classes | None) -> None:
-    """Refuse classes that are not one for each row."""
+    """Raise an error unless there is one class for each row."""
     if classes is not None and len(classes.labels) != rows:
         raise ValueError(f"Found input variables with inconsistent numbers of samples: {[rows, len(classes.labels)]}")
 
 
 def is_array(X: Any) -> bool:
-    """Whether a table is neither a mapping nor a frame, so that its columns have no names."""
+    """Return whether a table is an array, whose columns have no names, and not a mapping or frame."""
     structured = isinstance(X, np.ndarray) and X.dtype.names
     return not isinstance(X, Mapping) and not frames.is_frame(X) and not structured
 
 
 def array_like(X: Any, filled: Mapping[str, list[Any]], names: list[str]) -> np.ndarray:
-    """An array like the one that came, with the unknown filled in."""
+    """Return an array of the type of the given one, with imputed values."""
     array = np.array(X, dtype=None if isinstance(X, np.ndarray) else object)
     if array.dtype.kind not in "biufO":
         array = array.astype(object)

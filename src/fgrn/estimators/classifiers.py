@@ -7,18 +7,21 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..bayes.class_trees import class_tree_mixture
 from ..core.exceptions import FgrnWarning, LearningError, Remedy, warn
 from ..core.progress import ReadingProgress
 from ..flow.em import History
 from ..graph import structures
+from ..graph.class_family import ClassFamily
 from ..graph.network import Network
+from ..learning.class_rows import PartedRows
+from ..learning.class_search import Budget, ClassSearch, refined
 from ..learning.criteria import ClassSelection
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
 from ._class_labels import LatentClassifierBase
-from ._classifier_choice import Choice, DistinctRows, refined
 from ._state_count import Choosing
 
 
@@ -34,53 +37,55 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         n_hidden: the states of the hidden variable, for each class if it has its own; or "auto": as many as the
             criterion says.
         structure: "shared" (the paper): the class hangs on the hidden variable as the columns do. "per_class": each
-            class has hidden states of its own, see `fgrn.class_mixture`. "auto": "per_class" with n_hidden="auto", and
-            "shared" with a number.
+            class has hidden states of its own, see `fgrn.class_mixture`. "tan": the same, and
+            each column hangs on one other column, too, where that gains more log-likelihood than it adds parameters,
+            see `fgrn.tan`. "auto": the better of "per_class" and "tan" with n_hidden="auto", and "shared" with a
+            number.
         refine: whether tables that tell the class are made beside those that describe the rows: "auto", if the log-loss
             of rows kept back is better for it; never with structure="shared".
-        n_epochs: the most epochs of EM.
+        n_epochs: the maximum number of epochs of EM.
         cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
-        smoothing: a Dirichlet count for every cell of every table; priors are as counted. "auto": 1 / levels of the
-            column, so that each row of a table gets one count in all, however many levels there are.
-        n_init: random starts, of which the best is kept.
-        tol: learning has converged when a round of accelerated EM (three epochs; one if cycles > 1) gains no more
-            log-likelihood per row. A ConvergenceWarning tells if n_epochs end it before.
+        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed. "auto": 1 /
+            levels of the column, so that each row of a table gets one count in all, however many levels there are.
+        n_init: the number of random starts (initialisations), of which the best is kept.
+        tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
+            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
         learn_prior: whether the prior of the hidden variable is learnt.
         criterion: for n_hidden="auto": "log_loss" of the class in rows that were kept back; or, for shared states,
             "bic", "aic" or "held_out", which judge how well all columns are described.
-        max_hidden: for n_hidden="auto": the most states to try.
+        max_hidden: for n_hidden="auto": the largest number of states to try.
         max_seconds: after so many no other candidate is begun, whatever has been found until then. Unless given there
-            is a limit that does not depend on the clock, of about 7 s on two cores.
-        n_bins: bins of a column with many different numbers; "auto": 10, or 5 of fewer than 100 rows.
-        max_levels: the most levels of a column of words or categories.
-        missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
+            is a limit that does not depend on the clock, of about 6 s of CPU time.
+        n_bins: the number of bins of a column with many distinct numbers; "auto": 10, or 5 with fewer than 100 rows.
+        max_levels: the maximum number of levels of a column of words or categories.
+        missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
             such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: what the columns mean, if that is not to be found in the table.
-        unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
-            an "error".
-        effective_size: for `partial_fit`, how many rows of today those before stand for, at most, where what is learnt
-            changes with time; None if it does not.
+        schema: the levels and bins of the columns; inferred from the table unless given.
+        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
+            missing value with a warning, or "error".
+        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
+            follows data that change with time; None for no limit.
         engine: "auto", "cpu" or "reference".
-        random_state: for the random starts.
-        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
+        random_state: the seed or generator of the random starts.
+        checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
         verbose: whether to show progress.
 
     Attributes:
         network_: the Network.
-        schema_: what the columns mean.
+        schema_: the levels and bins of the columns.
         classes_: the classes.
         prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
-        history_: what happened in learning.
+        history_: the course of learning: log-likelihood per epoch, convergence, execution.
         n_hidden_: the states of the hidden variable, of all classes together.
-        structure_: "shared" or "per_class".
+        structure_: "shared", "per_class" or "tan".
         decision_network_: the Network that is asked for the class: `network_` with tables that were refined for that,
             where this helped. All else (class profiles, completed rows, likelihoods) is asked of `network_`.
-        selection_: what was tried, if something was chosen.
+        selection_: the candidates that were compared, if something was chosen.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Choosing._parameter_constraints,
-        "structure": [StrOptions({"auto", "shared", "per_class"})],
+        "structure": [StrOptions({"auto", "shared", "per_class", "tan"})],
         "refine": ["boolean", StrOptions({"auto"})],
         "smoothing": [*Choosing._parameter_constraints["smoothing"], StrOptions({"auto"})],
         "criterion": [StrOptions({"log_loss", "bic", "aic", "held_out"})],
@@ -140,67 +145,82 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def _chosen_structure(self) -> str:
+    def _structures(self) -> list[str]:
+        """The structures to try, in order."""
         if self.structure != "auto":
-            return self.structure
-        return "per_class" if self.n_hidden == "auto" and self.criterion == "log_loss" else "shared"
+            return [self.structure]
+        return ["per_class", "tan"] if self.n_hidden == "auto" and self.criterion == "log_loss" else ["shared"]
+
+    def _smoothing(self) -> Any:
+        """By column, but for shared states: the prior of the hidden variable is a table among others in a tree."""
+        found = super()._smoothing()
+        if isinstance(found, dict) or self._structures() == ["shared"]:
+            return found
+        return dict.fromkeys(self._observed(), found)
 
     def _train(self, table: EncodedTable) -> None:
         self.__dict__.pop("decision_network_", None)
-        self.structure_ = self._chosen_structure()
+        self.structure_ = self._structures()[0]
         is_density = self.n_hidden != "auto" or self.criterion != "log_loss"
         if self.structure_ == "shared" and is_density:
             super()._train(table)
             return
         here = table.here()
-        choice = self._search(here)
-        if choice.rows.can_be_parted and (choice.refine or self.n_hidden == "auto"):
-            choice.search(self._sizes())
-        size, penalties = (1 if self.n_hidden == "auto" else int(self.n_hidden)), []
+        search = self._search(here)
+        if search.rows.can_be_parted and (search.families[0].refine or self.n_hidden == "auto"):
+            search.search(self._sizes())
+        family, size, penalties = search.families[0], (1 if self.n_hidden == "auto" else int(self.n_hidden)), []
         self.__dict__.pop("selection_", None)
-        if choice.tried:
-            self.selection_ = ClassSelection(tuple(choice.tried))
-            size, penalties = choice.best.size, choice.penalties(choice.best)
-            self._warn_if_at_the_edge(choice)
-        self.network_ = choice.network(size)
+        if search.tried:
+            self.selection_ = ClassSelection(tuple(search.tried))
+            family, size, penalties = search.best_family, search.best.size, search.penalties(search.best)
+            self._warn_if_at_the_edge(search)
+        self.structure_ = family.structure
+        self.network_ = family.untaught(size, here)
         self.n_hidden_ = self.network_.variable(self._hidden_name()).cardinality
         self.history_ = self._teach(self.network_, table)
-        if penalties and not choice.stopped():
-            self.decision_network_ = refined(
-                self.network_, here, self._class_name(), penalties, self.engine, choice.stopped
-            )
+        stopped = search.budget.stopped
+        if penalties and not stopped():
+            self.decision_network_ = refined(family, self.network_, here, penalties, stopped)
 
-    def _search(self, table: Evidence) -> Choice:
-        """What tries candidates on a table; none of them yet."""
-        seed, structure, target = self._seed(), self._chosen_structure(), self._class_name()
-        rows = DistinctRows.of(table, target, seed)
+    def _search(self, table: Evidence) -> ClassSearch:
+        """Return the search over candidates on a table, before its first trial."""
+        seed = self._seed()
+        rows = PartedRows.of(table, self._class_name(), seed)
+        # with a checkpoint it is chosen to the end, so that the same model goes on when it is resumed
+        stopped = self._stopped if self.checkpoint is None else lambda: False
+        families = [self._family(structure, rows, seed) for structure in self._structures()]
+        return ClassSearch(rows, families, Budget(self.max_seconds, stopped), ReadingProgress(self.verbose))
 
-        def built(size: int) -> Network:
+    def _family(self, structure: str, rows: PartedRows, seed: int) -> ClassFamily:
+        """The networks of a structure."""
+        target, hidden, observed = self._class_name(), self._hidden_name(), self._observed()
+
+        def built(size: int, table: Evidence) -> Network:
             if structure == "shared":
                 return self._network(size)
             states = rows.states(size, len(self.classes_))
-            return structures.class_mixture(self._observed(), target, states, name=self._hidden_name())
+            if structure == "per_class":
+                return structures.class_mixture(observed, target, states, name=hidden)
+            return class_tree_mixture(observed, target, states, table, penalty="aic", name=hidden)
 
-        # with a checkpoint it is chosen to the end, so that the same model goes on when it is resumed
-        stopped = self._stopped if self.checkpoint is None else lambda: False
         is_batch = self._journal is None and hasattr(self, "_kind")  # its tables change with the next one
         refine = self.refine in ("auto", True) and structure != "shared" and not is_batch
-        return Choice(
-            rows, structure, refine, built, self._smoothing(), self._ordered(), self.engine, seed, self.max_seconds,
-            ReadingProgress(self.verbose), stopped,
-        )  # fmt: skip
+        return ClassFamily(
+            structure, built, target, hidden, self._smoothing(), self.engine, seed, refine, self._ordered()
+        )
 
     def _compare(self, table: Evidence, tried: Any, trained: dict[int, Any], patient: bool = True) -> Any:
         if self.criterion != "log_loss":
             return super()._compare(table, tried, trained, patient)
-        choice = self._search(table)
-        if not choice.rows.can_be_parted:
+        search = self._search(table)
+        if not search.rows.can_be_parted:
             raise LearningError(
                 "To compare classifiers, some rows are kept back: a table has at least 10 rows of known class, and "
                 "more than one class."
             )
-        choice.search(self._doubling() if patient else [int(size) for size in tried], patient)
-        return ClassSelection(tuple(choice.tried))
+        search.search(self._doubling() if patient else [int(size) for size in tried], patient)
+        return ClassSelection(tuple(search.tried))
 
     def _sizes(self) -> list[int]:
         """The sizes to be tried: those that double, or the one that is given."""
@@ -213,8 +233,8 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         """The columns whose levels have an order that can be told from its reverse."""
         return [name for name, column in self.schema_.items() if column.ordered and len(column.levels) > 2]
 
-    def _warn_if_at_the_edge(self, choice: Choice) -> None:
-        best, most = choice.best, max(self._sizes())
+    def _warn_if_at_the_edge(self, search: ClassSearch) -> None:
+        best, most = search.best, max(self._sizes())
         if self.n_hidden == "auto" and best.size == most > 1 and not self._stopped():
             warn(
                 f"The best number of hidden states is the largest that was tried, {best.size} for each class, so that "
@@ -239,33 +259,33 @@ class LatentClassifier(Choosing, LatentClassifierBase):
 
 
 class NaiveBayesClassifier(LatentClassifierBase):
-    """The hidden variable is the class: naive Bayes, with holes, unknown classes, and any columns.
+    """Naive Bayes (the hidden variable is the class), with missing values, unknown classes, and columns of any kind.
 
     Args:
-        smoothing: a Dirichlet count for every cell of every table; priors are as counted.
+        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed.
         n_epochs: the most epochs of EM, which matter only where classes or values are unknown.
-        tol: learning has converged when a round of accelerated EM (three epochs; one if cycles > 1) gains no more
-            log-likelihood per row. A ConvergenceWarning tells if n_epochs end it before.
-        n_bins: bins of a column with many different numbers.
-        max_levels: the most levels of a column of words or categories.
-        missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
+        tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
+            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
+        n_bins: the number of bins of a column with many distinct numbers.
+        max_levels: the maximum number of levels of a column of words or categories.
+        missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
             such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: what the columns mean, if that is not to be found in the table.
-        unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
-            an "error".
-        effective_size: for `partial_fit`, how many rows of today those before stand for, at most, where what is learnt
-            changes with time; None if it does not.
+        schema: the levels and bins of the columns; inferred from the table unless given.
+        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
+            missing value with a warning, or "error".
+        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
+            follows data that change with time; None for no limit.
         engine: "auto", "cpu" or "reference".
         random_state: for the start where classes are unknown.
-        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
+        checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
         verbose: whether to show progress.
 
     Attributes:
         network_: the Network.
-        schema_: what the columns mean.
+        schema_: the levels and bins of the columns.
         classes_: the classes.
         prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
-        history_: what happened in learning.
+        history_: the course of learning: log-likelihood per epoch, convergence, execution.
     """
 
     cycles = 1
@@ -323,27 +343,27 @@ class DeepLatentClassifier(LatentClassifierBase):
         groups: how many columns, or hidden variables, share one above them.
         n_epochs: the most epochs of EM for each layer, and then for all together.
         cycles: updates of each table per epoch.
-        smoothing: a Dirichlet count for every cell of every table; priors are as counted.
+        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed.
         n_init: random starts of each layer, of which the best is kept.
-        tol: learning has converged when a round of accelerated EM (three epochs; one if cycles > 1) gains no more
-            log-likelihood per row. A ConvergenceWarning tells if n_epochs end it before.
-        n_bins: bins of a column with many different numbers.
-        max_levels: the most levels of a column of words or categories.
-        missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
+        tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
+            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
+        n_bins: the number of bins of a column with many distinct numbers.
+        max_levels: the maximum number of levels of a column of words or categories.
+        missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
             such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: what the columns mean, if that is not to be found in the table.
-        unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
-            an "error".
-        effective_size: for `partial_fit`, how many rows of today those before stand for, at most, where what is learnt
-            changes with time; None if it does not.
+        schema: the levels and bins of the columns; inferred from the table unless given.
+        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
+            missing value with a warning, or "error".
+        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
+            follows data that change with time; None for no limit.
         engine: "auto", "cpu" or "reference".
-        random_state: for the random starts.
-        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
+        random_state: the seed or generator of the random starts.
+        checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
         verbose: whether to show progress.
 
     Attributes:
         network_: the Network.
-        schema_: what the columns mean.
+        schema_: the levels and bins of the columns.
         classes_: the classes.
         prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
         history_: what happened in learning all layers together.

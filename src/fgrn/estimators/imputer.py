@@ -1,4 +1,4 @@
-"""Completed tables, as a step of a pipeline."""
+"""LatentImputer: imputation of missing values, as a step of a pipeline."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from .latent import ChoosingTransformer
 
 
 class LatentImputer(OneToOneFeatureMixin, KeptRows, ChoosingTransformer):  # type: ignore[misc]
-    """Fills the holes of a table: the likeliest level, or the expected number, given all that is known of the row.
+    """Imputes missing values: the most probable level, or the expected number, given all known values of the row.
 
     Args:
-        n_hidden: the states of the hidden variable, or "auto": as many as the criterion says.
-        n_epochs: the most epochs of EM.
+        n_hidden: the number of states of the hidden variable, or "auto": chosen by the criterion.
+        n_epochs: the maximum number of epochs of EM.
         cycles: updates of each table per epoch.
-        smoothing: a Dirichlet count for every cell of every table; priors are as counted.
-        n_init: random starts, of which the best is kept.
-        tol: learning has converged when a round of accelerated EM (three epochs; one if cycles > 1) gains no more
-            log-likelihood per row. A ConvergenceWarning tells if n_epochs end it before.
+        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed.
+        n_init: the number of random starts (initialisations), of which the best is kept.
+        tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
+            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
         learn_prior: whether the prior of the hidden variable is learnt.
         criterion: for n_hidden="auto": "bic", "aic" or "held_out".
-        max_hidden: for n_hidden="auto": the most states to try.
-        n_bins: bins of a column with many different numbers.
-        max_levels: the most levels of a column of words or categories.
-        missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
+        max_hidden: for n_hidden="auto": the largest number of states to try.
+        n_bins: the number of bins of a column with many distinct numbers.
+        max_levels: the maximum number of levels of a column of words or categories.
+        missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
             such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: what the columns mean, if that is not to be found in the table.
-        unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
-            an "error".
-        effective_size: for `partial_fit`, how many rows of today those before stand for, at most, where what is learnt
-            changes with time; None if it does not.
+        schema: the levels and bins of the columns; inferred from the table unless given.
+        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
+            missing value with a warning, or "error".
+        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
+            follows data that change with time; None for no limit.
         engine: "auto", "cpu" or "reference".
-        random_state: for the random starts.
-        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
+        random_state: the seed or generator of the random starts.
+        checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
         verbose: whether to show progress.
 
     Attributes:
         network_: the Network.
-        schema_: what the columns mean.
-        history_: what happened in learning.
+        schema_: the levels and bins of the columns.
+        history_: the course of learning: log-likelihood per epoch, convergence, execution.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class LatentImputer(OneToOneFeatureMixin, KeptRows, ChoosingTransformer):  # typ
             super()._train(table)
 
     def transform(self, X: Any) -> Any:
-        """The table with its holes filled, as an array; as a frame whose columns keep their types after `set_output`.
+        """Return the table with imputed values, as an array or, after `set_output`, as a frame that keeps its types.
 
         A column of which nothing was known in training stays as it is.
 

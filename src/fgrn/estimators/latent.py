@@ -23,7 +23,7 @@ from ._state_count import Choosing
 
 
 class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc]
-    """What models without a class share."""
+    """Base class of models without a class."""
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, executor: Any = None) -> Self:
         """Learn from a table.
@@ -46,7 +46,7 @@ class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc
         return self._fit(X, sample_weight)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Go on learning from rows that are seen once: a step of online EM, see `fgrn.flow.online`.
+        """Continue learning from rows that are seen once: a step of online EM, see `fgrn.flow.online`.
 
         The first batch is learnt as `fit` would, and decides what the columns mean, unless a `schema` is given.
 
@@ -62,7 +62,7 @@ class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc
         return self._partial_fit(X, sample_weight)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """The mean log-likelihood of a row.
+        """Return the mean log-likelihood of a row.
 
         Args:
             X: the table.
@@ -71,7 +71,7 @@ class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc
         return float(self.score_samples(X).mean())
 
     def transform(self, X: Any) -> np.ndarray:
-        """The embedding of each row: what its values say of each hidden variable, side by side.
+        """Return the embedding of each row: the backward messages of all hidden variables, side by side.
 
         Args:
             X: the table.
@@ -79,7 +79,7 @@ class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc
         return self.embed(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The names of the columns `transform` makes, such as "S=0".
+        """Return the names of the columns that `transform` returns, such as "S=0".
 
         Args:
             input_features: the names of the columns of training, or nothing.
@@ -91,7 +91,7 @@ class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc
 
 
 class ChoosingTransformer(Choosing, LatentTransformer):
-    """What models without a class share that have one hidden variable."""
+    """Base class of models without a class that have one hidden variable."""
 
     def compare(self, X: Any, sizes: Any = None, sample_weight: Any = None) -> Selection:
         """Try several numbers of hidden states on a table, without changing this model.
@@ -108,39 +108,39 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
     """Latent class analysis: one hidden variable explains all columns; its states are the clusters.
 
     Args:
-        n_hidden: the states of the hidden variable, or "auto": as many as the criterion says.
-        n_epochs: the most epochs of EM.
+        n_hidden: the number of states of the hidden variable, or "auto": chosen by the criterion.
+        n_epochs: the maximum number of epochs of EM.
         cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
-        smoothing: a Dirichlet count for every cell of every table; priors are as counted.
-        n_init: random starts, of which the best is kept.
-        tol: learning has converged when a round of accelerated EM (three epochs; one if cycles > 1) gains no more
-            log-likelihood per row. A ConvergenceWarning tells if n_epochs end it before.
+        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed.
+        n_init: the number of random starts (initialisations), of which the best is kept.
+        tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
+            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
         learn_prior: whether the prior of the hidden variable is learnt.
-        criterion: for n_hidden="auto": "bic", "aic", "caic", "sabic" or "held_out".
-        max_hidden: for n_hidden="auto": the most states to try.
-        n_bins: bins of a column with many different numbers.
-        max_levels: the most levels of a column of words or categories.
-        missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
-            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: what the columns mean, if that is not to be found in the table.
-        unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
-            an "error".
-        effective_size: for `partial_fit`, how many rows of today those before stand for, at most, where what is learnt
-            changes with time; None if it does not.
+            criterion: for n_hidden="auto": "bic", "aic", "caic", "sabic" or "held_out".
+        max_hidden: for n_hidden="auto": the largest number of states to try.
+        n_bins: the number of bins of a column with many distinct numbers.
+        max_levels: the maximum number of levels of a column of words or categories.
+        missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
+                such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
+        schema: the levels and bins of the columns; inferred from the table unless given.
+        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
+            missing value with a warning, or "error".
+        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
+            follows data that change with time; None for no limit.
         engine: "auto", "cpu" or "reference".
-        random_state: for the random starts.
-        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
+        random_state: the seed or generator of the random starts.
+        checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
         verbose: whether to show progress.
 
     Attributes:
         network_: the Network.
-        schema_: what the columns mean.
-        history_: what happened in learning.
-        n_hidden_: the states of the hidden variable.
+        schema_: the levels and bins of the columns.
+        history_: the course of learning: log-likelihood per epoch, convergence, execution.
+        n_hidden_: the number of states of the hidden variable.
         weights_: the share of each state.
         prototypes_: for each state the distribution of every column (its class profile); a dict, with `shares` and
             `baseline`.
-        selection_: what was tried, with n_hidden="auto".
+        selection_: the numbers of states that were compared, with n_hidden="auto".
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         return self._prototypes(self._hidden_name(), range(self.n_hidden_))
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """How likely each row belongs to each cluster.
+        """Return the probability of each cluster in each row.
 
         A row of probability zero, which only tables with zeros know, is answered as if nothing were known of it, with a
         warning that names it.
@@ -212,7 +212,7 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         return self._posterior(X, self._hidden_name)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The likeliest cluster of each row.
+        """Return the most probable cluster of each row.
 
         Args:
             X: the table.
@@ -231,7 +231,7 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         return self.fit(X, sample_weight=sample_weight).predict(X)
 
     def explain(self, row: Any, target: int | None = None) -> Explanation:
-        """How much each value of a row speaks for a cluster, in nats of log-odds that sum to those of the row.
+        """Return how much each value of a row adds to the log-odds of a cluster, in nats.
 
         Args:
             row: a mapping of values, or a table of one row.
@@ -241,7 +241,7 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         return self._explain(row, self._hidden_name(), target)
 
     def aic(self, X: Any, sample_weight: Any = None) -> float:
-        """Akaike's criterion on a table; smaller is better.
+        """Return Akaike's criterion (AIC) on a table; smaller is better.
 
         Args:
             X: the table.
@@ -251,7 +251,7 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         return aic(float(self._weight_of(scores, sample_weight) @ scores), self.network_.free_parameters)
 
     def bic(self, X: Any, sample_weight: Any = None) -> float:
-        """The Bayesian information criterion on a table; smaller is better.
+        """Return the Bayesian information criterion (BIC) on a table; smaller is better.
 
         Args:
             X: the table.
@@ -276,7 +276,7 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         return np.ones(len(rows)) if weights is None else weights
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
-        """New rows, in the kind of table the model was learnt from, and the cluster of each.
+        """Draw new rows, as the kind of table the model was learnt from, and the cluster of each.
 
         With a number as `random_state` every call gives the same rows, as the mixtures of scikit-learn do; for others
         each time, give it a `numpy.random.RandomState`, or None. A column of which nothing was known stays empty.
@@ -300,30 +300,30 @@ class DiscreteICA(LatentTransformer):
 
     Args:
         n_hidden: the states of each hidden variable.
-        n_epochs: the most epochs of EM.
+        n_epochs: the maximum number of epochs of EM.
         cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
-        smoothing: a Dirichlet count for every cell of every table; priors are as counted.
-        n_init: random starts, of which the best is kept.
-        tol: learning has converged when a round of accelerated EM (three epochs; one if cycles > 1) gains no more
-            log-likelihood per row. A ConvergenceWarning tells if n_epochs end it before.
-        n_bins: bins of a column with many different numbers.
-        max_levels: the most levels of a column of words or categories.
-        missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
+        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed.
+        n_init: the number of random starts (initialisations), of which the best is kept.
+        tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
+            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
+        n_bins: the number of bins of a column with many distinct numbers.
+        max_levels: the maximum number of levels of a column of words or categories.
+        missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
             such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: what the columns mean, if that is not to be found in the table.
-        unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
-            an "error".
-        effective_size: for `partial_fit`, how many rows of today those before stand for, at most, where what is learnt
-            changes with time; None if it does not.
+        schema: the levels and bins of the columns; inferred from the table unless given.
+        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
+            missing value with a warning, or "error".
+        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
+            follows data that change with time; None for no limit.
         engine: "auto", "cpu" or "reference".
-        random_state: for the random starts.
-        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
+        random_state: the seed or generator of the random starts.
+        checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
         verbose: whether to show progress.
 
     Attributes:
         network_: the Network, with the hidden variables "S1", "S2", ...
-        schema_: what the columns mean.
-        history_: what happened in learning.
+        schema_: the levels and bins of the columns.
+        history_: the course of learning: log-likelihood per epoch, convergence, execution.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -380,7 +380,7 @@ class DiscreteICA(LatentTransformer):
         return structures.dica(self.schema_.states, hidden=self._sizes(), name=self._hidden_name())
 
     def predict(self, X: Any) -> np.ndarray:
-        """The likeliest state of each hidden variable, (rows, hidden variables).
+        """Return the most probable state of each hidden variable, (rows, hidden variables).
 
         Args:
             X: the table.

@@ -7,12 +7,15 @@ A checkpoint of a network has all that its model file would have, so that it can
         size      the length of its parameter vector
         began     undrawn tables and priors of its initial parameters
         starts    for each start: epochs, converged, stopped, undrawn tables and priors, uncounted rows, and of the
-                  round of accelerated EM its length, longest, and which of its parameter vectors there are
+                  round of accelerated EM its length, longest, and which of its parameter vectors there are;
+                  "has": which of running, best and validations there are
 
 and the tensors
 
     "<stage>/began", "<stage>/<start>/values"   parameters, (size,)
     "<stage>/<start>/first", ".../ahead"        parameters of a round of accelerated EM, (size,), if any
+    "<stage>/<start>/running", ".../best"       decayed counts of mini-batch EM, best parameters, (size,), if any
+    "<stage>/<start>/validations"               mean log-likelihoods of rows kept back, (epochs,), if any
     "<stage>/<start>/history"                   likelihoods and objectives, (2, epochs)
     "<stage>/<start>/rest"                      the weight of the rows and the final objective, NaN if not computed
 
@@ -46,6 +49,10 @@ CHECKPOINT_VERSION = 1
 
 ROUND_VECTORS = ("first", "ahead")
 """The parameter vectors of a round of accelerated EM: see `acceleration.Extrapolation`."""
+
+
+PROGRESS = ("running", "best", "validations")
+"""What a start has in addition in mini-batch EM, or with rows kept back: see `em.Start`."""
 
 
 def write_checkpoint(place: Path, stages: list[Stage], over: bool, tidy: bool = True) -> None:
@@ -94,7 +101,7 @@ def _best_network(stages: list[Stage]) -> tuple[dict[str, Any], dict[str, np.nda
     stage = next((one for one in reversed(stages) if isinstance(one.model, Network)), None)
     if stage is None:
         return {}, {}
-    best = stage.began if stage.best is None else stage.starts[stage.best].parameters
+    best = stage.began if stage.best is None else stage.starts[stage.best].result.handed_over()
     try:
         return network_parts(stage.model, best)
     except Refused:  # a junction tree is not saved as a model
@@ -107,7 +114,7 @@ def _encode_stage(stage: Stage, name: str, tensors: dict[str, np.ndarray]) -> di
     starts = []
     for number, start in enumerate(stage.starts):
         key = f"{name}/{number}"
-        tensors[f"{key}/values"] = start.parameters.values
+        tensors[f"{key}/values"] = np.asarray(start.parameters.values)
         tensors[f"{key}/rest"] = np.array([start.weight, nan if start.final is None else start.final])
         if start.epochs:
             tensors[f"{key}/history"] = np.array([start.likelihoods, start.objectives])
@@ -120,6 +127,9 @@ def _encode_stage(stage: Stage, name: str, tensors: dict[str, np.ndarray]) -> di
             "longest": start.extrapolation.longest,
             "has": [one for one, values in there.items() if values is not None],
         }
+        found = {one: getattr(start, one) for one in PROGRESS}
+        ends["has"] = [one for one, values in found.items() if values is not None and len(values)]
+        tensors |= {f"{key}/{one}": np.array(found[one]) for one in ends["has"]}
         starts.append(ends | _undrawn(start.parameters))
     return {"about": stage.about, "size": len(stage.began.values), "began": _undrawn(stage.began), "starts": starts}
 
@@ -154,6 +164,10 @@ def _decode_stages(file: Container) -> tuple[list[Stage], bool]:
                 file.want(f"{key}/history", "the history of a start", "F64", (2, epochs))
             for name in _round_of(one)["has"]:
                 file.want(f"{key}/{name}", "the parameters of a round", "F64", (size,))
+            for name in _progress_of(one):
+                file.want(
+                    f"{key}/{name}", "the progress of a start", "F64", (epochs if name == "validations" else size,)
+                )
     arrays = file.tensors(lambda *_: None)
     stages = []
     for number, record in enumerate(records):
@@ -187,7 +201,25 @@ def _start(arrays: dict[str, np.ndarray], key: str, record: dict[str, Any]) -> S
         None if isnan(final) else final,
         tuple(_whole_numbers(record.get("uncounted", []), "are the lines without counts")),
         _extrapolation(arrays, key, _round_of(record)),
+        _counts_of(arrays.get(f"{key}/running")),
+        tuple(arrays.get(f"{key}/validations", np.zeros(0)).tolist()),
+        arrays.get(f"{key}/best"),
     )
+
+
+def _progress_of(record: dict[str, Any]) -> list[Any]:
+    """Return which arrays a start has in addition; older files have none."""
+    names = value_of(list, {"has": [], **record}, "has", "a start")
+    if any(name not in PROGRESS for name in names):
+        raise Refused(f"{short_repr(names)} are the progress of a start.")
+    return names
+
+
+def _counts_of(values: np.ndarray | None) -> np.ndarray | None:
+    """Return decayed counts, which are finite and not negative."""
+    if values is not None and not (np.isfinite(values) & (values >= 0)).all():
+        raise Refused("its counts are not finite, or are negative.")
+    return values
 
 
 def _round_of(record: dict[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,8 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
     params = estimator.get_params(deep=False)
     params["schema"] = params["schema"] is not None
     del params["checkpoint"]  # belongs to one run on one machine
+    if not isinstance(params.get("validation", 0), (int, float)):
+        params["validation"] = None  # a table belongs to one run, too
     random = params["random_state"]
     params["random_state"] = int(random) if isinstance(random, (int, np.integer)) else None
     record: dict[str, Any] = {
@@ -51,6 +53,8 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
         record["n_hidden"] = int(estimator.n_hidden_)
     if hasattr(estimator, "beside_"):
         record["beside"] = list(estimator.beside_)
+    if hasattr(estimator, "n_trees_"):
+        record["n_trees"] = int(estimator.n_trees_)
     if hasattr(estimator, "structure_"):
         record["structure"] = estimator.structure_
     if hasattr(estimator, "classes_"):
@@ -74,7 +78,7 @@ def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstim
     from ..estimators._class_analysis import ClassAnalysis
     from ..estimators._class_labels import LatentClassifierBase
     from ..estimators._state_count import Choosing
-    from ..estimators.sequences import HiddenMarkovModel
+    from ..estimators.hidden_markov import HiddenMarkovModel
 
     record = value_of(dict, document, "estimator", "its description")
     name = value_of(str, record, "class", "its estimator")
@@ -104,9 +108,11 @@ def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstim
     estimator.history_ = _restore_history(value_of(dict, record, "history", "its estimator"))
     if "structure" in record:
         estimator.structure_ = value_of(str, record, "structure", "its estimator")
+    if "n_trees" in known:
+        estimator.n_trees_ = value_of(int, record, "n_trees", "its estimator")
     if isinstance(estimator, HiddenMarkovModel):
         estimator.beside_ = _beside(record)
-    if isinstance(estimator, (Choosing, HiddenMarkovModel)):
+    if isinstance(estimator, (Choosing, HiddenMarkovModel)) or "n_trees" in known:
         estimator.n_hidden_ = value_of(int, record, "n_hidden", "its estimator")
     if "selection" in record:
         estimator.selection_ = _restore_selection(value_of(dict, record, "selection", "its estimator"))
@@ -127,6 +133,7 @@ def _check_against_network(estimator: LatentEstimator) -> None:
             raise Refused(f"the column {short_repr(name)} of its schema is not what its network knows.")
     variables = {variable.name: variable for variable in estimator.network_.variables}
     states = getattr(estimator, "n_hidden_", None)
+    states = None if states is None else states * getattr(estimator, "n_trees_", 1)
     for name in estimator._hidden():
         if name not in variables:
             raise Refused(f"its network has no hidden variable {short_repr(name)}.")
@@ -181,13 +188,14 @@ def _history_record(history: History) -> dict[str, Any]:
         "starts": [_to_json(value) for value in history.starts.tolist()],
         "not_estimated": {name: list(rows) for name, rows in history.not_estimated.items()},
         "execution": history.execution,
+        "validation": [_to_json(value) for value in history.validation.tolist()],
     }
 
 
 def _restore_history(record: dict[str, Any]) -> History:
     numbers = {
-        name: [_float(value) for value in value_of(list, record, name, "its history")]
-        for name in ("log_likelihood", "objective", "starts")
+        name: [_float(value) for value in value_of(list, {"validation": [], **record}, name, "its history")]
+        for name in ("log_likelihood", "objective", "starts", "validation")
     }
     return History(
         np.array(numbers["log_likelihood"]),
@@ -198,6 +206,7 @@ def _restore_history(record: dict[str, Any]) -> History:
         np.array(numbers["starts"]),
         not_estimated=_not_estimated(record),
         execution=value_of(str, {"execution": "", **record}, "execution", "its history"),
+        validation=np.array(numbers["validation"]),
     )
 
 

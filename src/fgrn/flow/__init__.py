@@ -1,1 +1,1 @@
-"""One file per arrow: evidence -> messages -> marginals -> counts -> parameters, and the one learning loop."""
+"""The flow of data, one file per step: evidence -> messages -> marginals -> counts -> parameters; and the EM loop."""

@@ -55,8 +55,8 @@ class Extrapolation:
         if self.ahead is not None:
             return Extrapolation(longest=self._next_longest(succeeded))
         if self.first is None:
-            return Extrapolation(first=counted, longest=self.longest)
-        ahead, length = extrapolated(spec, self.first, counted, updated, self.longest)
+            return Extrapolation(first=np.asarray(counted), longest=self.longest)
+        ahead, length = extrapolated(spec, self.first, np.asarray(counted), np.asarray(updated), self.longest)
         return Extrapolation(ahead=ahead, length=length, longest=self.longest)
 
     def _next_longest(self, succeeded: bool) -> float:

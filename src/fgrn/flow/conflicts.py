@@ -1,4 +1,4 @@
-"""Why a row is impossible: values that cannot go together, none of which could be left out, found by leaving out."""
+"""Explain impossible rows: a smallest set of values that cannot occur together, found by leaving out values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_WORK = 50_000
 def explained(
     error: ImpossibleEvidence, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence
 ) -> ImpossibleEvidence:
-    """The same error, saying of its first row which values cannot go together."""
+    """Return the error with an explanation: the values of its first row that cannot occur together."""
     row = error.rows[0]
     clash = _conflict(plan, programs, values, evidence.take(slice(row, row + 1)))
     if not clash:
@@ -30,7 +30,7 @@ def explained(
 
 
 def _conflict(plan: Plan, programs: Programs, values: np.ndarray, row: Evidence) -> list[int]:
-    """Edges whose values are impossible together and possible without any one of them."""
+    """Return a minimal set of edges whose values are impossible together, and possible without any one of them."""
     edges = [edge for edge in sorted(row.edges()) if row.known(edge)[0]]
     if len(edges) * len(plan.order) > MOST_WORK or not plan.is_tree:
         return []

@@ -1,4 +1,4 @@
-"""Room 4, counts: expected statistics of rows. `Counts` is a monoid; adding it up is the unit of work everywhere.
+"""Expected counts of rows (the E-step): `Counts` of blocks, threads, files and workers are added.
 
 A block of rows, a thread, a file or a machine each turn rows into Counts, and Counts are added, always in the order
 of the rows, so that the result is the same to the last bit on any number of threads.
@@ -6,7 +6,7 @@ of the rows, so that the result is the same to the last bit on any number of thr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -31,7 +31,7 @@ class Counts:
     weight: float
 
     def joined(self, other: Counts) -> Counts:
-        """The sum, in the place of these: for counts that nobody else has."""
+        """Add other counts in place, for counts that nobody else refers to."""
         np.add(self.values, other.values, out=self.values)
         return Counts(self.values, self.log_likelihood + other.log_likelihood, self.weight + other.weight)
 
@@ -41,8 +41,13 @@ class Counts:
         )
 
 
+def decayed(running: np.ndarray | None, fresh: np.ndarray, step: float) -> np.ndarray:
+    """Counts among which earlier ones decay: (1 - step) * running + step * fresh. The step 1 forgets all of them."""
+    return fresh if step == 1.0 or running is None else (1 - step) * running + step * fresh
+
+
 class CountingMethod(NamedTuple):
-    """How an E-step goes about it: which kernel, how many rows in an epoch and in a block, on how many threads.
+    """How an E-step is computed: which kernel, how many rows in an epoch and in a block, on how many threads.
 
     `shareable`: whether several threads may count at the same time, each under parameters of its own.
     """
@@ -80,7 +85,7 @@ class LocalEStep:
 
     @cached_property
     def _rows(self) -> Evidence:
-        """The rows that are counted."""
+        """The rows that are counted: all of them, or the distinct ones with weights."""
         found = None if self.merge is False else merged(self.evidence, always=self.merge is True)
         return found or self.evidence
 
@@ -103,7 +108,7 @@ class LocalEStep:
         return CountingMethod(prepared.kernel, self._rows.rows, prepared.rows_at_once, prepared.threads, shareable=True)
 
     def count(self, values: np.ndarray) -> Counts:
-        """The expected counts under these parameters."""
+        """Return the expected counts under these parameters."""
         try:
             found = self._counting.load(values).counts(self.expect)
         finally:
@@ -114,18 +119,25 @@ class LocalEStep:
         return self._checked(found)
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """A function from tables to counts, with the messages as they are under `values`."""
+        """Return a function from tables to expected counts, with the messages held as they are under `values`."""
         recount = self._whole.load(values).recounting(self.hold, self.expect)
         return lambda tables: self._checked(recount(tables))
 
+    def batches(self, size: int, seed: int) -> Sequence[LocalEStep]:
+        """See `EStep`."""
+        rows = self._rows
+        if rows.rows <= size:
+            return [self]
+        return [replace(self, evidence=part, merge=False) for part in rows.in_batches(size, seed)]
+
     def _checked(self, found: RowCounts) -> Counts:
-        """The counts of all rows; an error if some are impossible."""
+        """Return the counts of all rows, or raise if some are impossible."""
         refuse_impossible(found.impossible)
         return Counts(found.values, found.log_likelihood + self._scale, self.evidence.weight)
 
     @cached_property
     def _scale(self) -> float:
-        """What was taken out of soft evidence, which enters the likelihood."""
+        """Return the weighted sum of the log-scales that were divided out of soft evidence."""
         scale = self.evidence.log_scale
         if len(scale) and scale.strides == (0,):  # one number for all rows, written down once
             return float(scale[0]) * self.evidence.weight

@@ -1,47 +1,88 @@
-"""The one learning loop. Batch, incremental, held or recomputed messages differ in their E-step alone.
+"""The EM loop of all models; ways of learning differ in their E-step alone.
 
 epoch:  Counts = E-step(parameters)        every block from the messages at its two ends
         parameters = update(Counts)        cycle 1
         K > 1: the tables again from the same messages, cycle after cycle
+
+In mini-batch EM an epoch is such a step for each batch of rows, from counts that decay: see `fgrn.flow.minibatch`.
+With rows kept back, learning keeps the parameters under which these were the most probable after an epoch.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Event, RLock
-from typing import Any, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from ..core import settings
-from ..core.arrays import frozen
-from ..core.exceptions import ImpossibleEvidence, LearningError, shortened
+from ..core.exceptions import ImpossibleEvidence, LearningError
 from ..engines import in_order
 from ..plan.plan import Layout
 from .acceleration import Extrapolation
 from .counts import CountingMethod, Counts
+from .history import History, training_record
+from .minibatch import one_pass
 from .parameters import Parameters, Smoothing, Specification, named_lines, random_start, uncounted, unmoved, updated
+from .rule import Rule
+
+__all__ = ["EStep", "ESteps", "Explained", "History", "Keeper", "Outcome", "Rule", "Start", "Watcher", "learn",
+           "outcome", "training_record"]  # fmt: skip
 
 
 class EStep(Protocol):
-    """What turns parameters into the expected counts of the rows."""
+    """An E-step: computes the expected counts of the rows under given parameters."""
 
     @property
     def method(self) -> CountingMethod:
-        """How it goes about it."""
+        """How the expected counts are computed."""
 
     def count(self, values: np.ndarray) -> Counts:
-        """The expected counts under these parameters."""
+        """Return the expected counts under these parameters."""
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """A function from tables to counts, with the messages as they are under `values`."""
+        """Return a function from tables to expected counts, with the messages held as they are under `values`."""
+
+    def batches(self, size: int, seed: int) -> Sequence[EStep]:
+        """E-steps over parts of the rows, of at most `size` rows drawn at random; this one itself if that is all."""
+
+
+@dataclass(frozen=True)
+class ESteps:
+    """The E-steps of one run of learning.
+
+    whole     over all rows, whose weight is `weight`
+    batches   over each batch of rows in mini-batch EM; none where tables are updated once an epoch
+    held_out  over the rows that are kept back, if there are any
+    """
+
+    whole: EStep
+    weight: float
+    batches: Sequence[EStep] = ()
+    held_out: EStep | None = None
+
+    @property
+    def method(self) -> CountingMethod:
+        """How rows are counted: all of them, or a batch."""
+        return (self.batches[0] if self.batches else self.whole).method
+
+    def score(self, values: np.ndarray) -> float:
+        """The mean log-likelihood of a row that was kept back; minus infinity if one is impossible."""
+        if self.held_out is None:
+            return 0.0
+        try:
+            counts = self.held_out.count(values)
+        except ImpossibleEvidence:
+            return -np.inf
+        return counts.log_likelihood / counts.weight
 
 
 @dataclass(frozen=True)
 class Explained:
-    """An E-step whose errors say why a row is impossible: `explain` makes them, given the parameters it is so under."""
+    """An E-step whose errors explain why a row is impossible; `explain` makes the error, given the parameters."""
 
     estep: EStep
     explain: Callable[[ImpossibleEvidence, np.ndarray], ImpossibleEvidence]
@@ -53,128 +94,59 @@ class Explained:
 
     def count(self, values: np.ndarray) -> Counts:
         """See `EStep`."""
-        return self._tried(self.estep.count, values, values)
+        with self._explained(values):
+            return self.estep.count(values)
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """See `EStep`."""
         recount = self.estep.cycles(values)
-        return lambda tables: self._tried(recount, tables, values)
 
-    def _tried(self, count: Callable[[np.ndarray], Counts], tables: np.ndarray, values: np.ndarray) -> Counts:
+        def count(tables: np.ndarray) -> Counts:
+            with self._explained(values):
+                return recount(tables)
+
+        return count
+
+    def batches(self, size: int, seed: int) -> Sequence[EStep]:
+        """See `EStep`."""
+        found = self.estep.batches(size, seed)
+        return [self] if len(found) == 1 else [replace(self, estep=_Part(one, self.estep)) for one in found]
+
+    @contextmanager
+    def _explained(self, values: np.ndarray) -> Iterator[None]:
         try:
-            return count(tables)
+            yield
         except ImpossibleEvidence as error:
-            raise self.explain(error, values) from None
+            raise self.explain(error, np.asarray(values)) from None
 
 
 @dataclass(frozen=True)
-class Rule:
-    """How to learn: T epochs of K cycles, when to stop, how many random starts, whether steps are extrapolated."""
+class _Part:
+    """An E-step over a part of the rows, whose errors name rows as they are numbered in the whole table."""
 
-    epochs: int = 20
-    cycles: int = 1
-    tolerance: float = 0.0
-    cycle_tolerance: float = 1e-10
-    starts: int = 1
-    seed: int = 0
-    accelerate: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "cycles", "starts"):
-            settings.whole(name, getattr(self, name), 1, LearningError)
-        for name in ("tolerance", "cycle_tolerance"):
-            settings.number(name, getattr(self, name), LearningError)
-        settings.whole("seed", self.seed, 0, LearningError)
-        settings.choice("accelerate", self.accelerate, (True, False), LearningError)
-        if self.accelerate and self.cycles > 1:
-            raise LearningError(
-                "accelerate=True needs updates that never lower the objective, as one cycle per epoch makes them. "
-                "Use cycles=1, or accelerate=False."
-            )
-
-
-@dataclass(frozen=True, eq=False)
-class History:
-    """What happened in learning, of the start that was kept.
-
-    log_likelihood  (epochs,): total over rows, of the parameters each epoch began with
-    objective       (epochs,): the same with the logarithm of the smoothing's Dirichlet prior; never falls at K = 1
-    weight          the total weight of the rows, so that log_likelihood / weight is per row
-    converged       whether the tolerance was met before the epochs were used up
-    start           which random start was kept, and `starts` the final objective of each
-    not_estimated   rows of tables, by the name of the table, of which the data say nothing: no row of the data counts
-                    for them, or only with a missing value. They are as they were before learning, which is uniform
-                    unless they were given or learnt before. A prior has row 0.
-    execution       how it was run, in words: engine, kernel, rows, threads
-    """
-
-    log_likelihood: np.ndarray
-    objective: np.ndarray
-    weight: float
-    converged: bool
-    start: int = 0
-    starts: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    not_estimated: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    execution: str = ""
-
-    def __post_init__(self) -> None:
-        for name in ("log_likelihood", "objective", "starts"):
-            object.__setattr__(self, name, frozen(getattr(self, name), np.float64))
+    estep: EStep
+    whole: EStep
 
     @property
-    def epochs(self) -> int:
-        """How many epochs were run."""
-        return len(self.log_likelihood)
+    def method(self) -> CountingMethod:
+        """See `EStep`."""
+        return self.estep.method
 
-    @property
-    def per_row(self) -> np.ndarray:
-        """The mean log-likelihood of a row, per epoch."""
-        return self.log_likelihood / self.weight if self.weight else self.log_likelihood
+    def count(self, values: np.ndarray) -> Counts:
+        """See `EStep`."""
+        try:
+            return self.estep.count(values)
+        except ImpossibleEvidence:
+            self.whole.count(values)
+            raise
 
-    def __repr__(self) -> str:
-        if not self.epochs:
-            return "History of no epochs"
-        count = "1 epoch" if self.epochs == 1 else f"{self.epochs} epochs"
-        end = ", converged" if self.converged else ""
-        shown = [self.log_likelihood[0], *self.log_likelihood[1:][-1:]]
-        values = " ... ".join(f"{value:,.3f}" for value in shown)
-        text = f"History of {count}{end}; log-likelihood each began with: {values}"
-        return f"{text}; {self.told_not_estimated}" if self.not_estimated else text
+    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
+        """See `EStep`."""
+        return self.estep.cycles(values)
 
-    @property
-    def told_not_estimated(self) -> str:
-        """What was not estimated, in words; empty if everything was."""
-        if not self.not_estimated:
-            return ""
-        rows = sum(map(len, self.not_estimated.values()))
-        names = [f"{name} ({len(some):,})" for name, some in self.not_estimated.items()]
-        were = "1 row of a table was" if rows == 1 else f"{rows:,} rows of tables were"
-        return (
-            f"{were} not estimated, since the data say nothing of {'it' if rows == 1 else 'them'}: {shortened(names)}"
-        )
-
-
-def training_record(
-    history: History, rows: int, rule: Rule, smoothing: float | Mapping[str, float], holes: str, run: Mapping[str, Any]
-) -> dict[str, Any]:
-    """What is worth knowing of one time of learning, as JSON can say it."""
-    return {
-        "rows": rows,
-        "weight": float(history.weight),
-        "epochs": history.epochs,
-        "cycles": int(rule.cycles),
-        "smoothing": {k: float(v) for k, v in smoothing.items()}
-        if isinstance(smoothing, Mapping)
-        else float(smoothing),
-        "holes": holes,
-        "seed": int(rule.seed),
-        "starts": int(rule.starts),
-        "accelerate": bool(rule.accelerate),
-        "log_likelihood": float(history.log_likelihood[-1]) if history.epochs else None,
-        "converged": bool(history.converged),
-        "not_estimated": sum(map(len, history.not_estimated.values())),
-        **run,
-    }
+    def batches(self, size: int, seed: int) -> Sequence[EStep]:
+        """See `EStep`."""
+        return self.estep.batches(size, seed)
 
 
 Outcome: TypeAlias = tuple[Parameters, History]
@@ -189,7 +161,7 @@ What it watches is the likelihood the epoch began with. If it returns True the e
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """How far one start has come: all that is needed to go on with it.
+    """The state of one random start: everything that is needed to continue it.
 
     parameters    as they are after its epochs
     likelihoods   and `objectives`, one for each epoch, as in `History`
@@ -199,6 +171,9 @@ class Start:
     uncounted     the numbers of the lines of the layout (rows of tables, priors) that were not estimated; found when
                   it has ended
     extrapolation where it is in a round of accelerated EM
+    running       the decayed counts of mini-batch EM
+    validations   the mean log-likelihood of rows kept back after each epoch, if there are any, and
+    best          the values of the parameters after the epoch at which that was largest
     """
 
     parameters: Parameters
@@ -210,6 +185,9 @@ class Start:
     final: float | None = None
     uncounted: tuple[int, ...] = ()
     extrapolation: Extrapolation = field(default_factory=Extrapolation)
+    running: np.ndarray | None = None
+    validations: tuple[float, ...] = ()
+    best: np.ndarray | None = None
 
     @property
     def epochs(self) -> int:
@@ -218,30 +196,41 @@ class Start:
 
     @property
     def kept(self) -> list[Parameters]:
-        """All parameters that it holds: those as they are, and those of a round of accelerated EM."""
-        others = (self.extrapolation.first, self.extrapolation.ahead)
+        """All parameters of the state: the current ones, the best, and those of a round of accelerated EM."""
+        others = (self.best, self.extrapolation.first, self.extrapolation.ahead)
         return [self.parameters, *(replace(self.parameters, values=one) for one in others if one is not None)]
 
+    @property
+    def result(self) -> Parameters:
+        """The parameters that learning comes to: the best by the rows kept back, or those as they are."""
+        return self.parameters if self.best is None else replace(self.parameters, values=self.best)
+
     def has_ended(self, rule: Rule) -> bool:
-        """Whether there is nothing left to learn by this rule."""
-        return self.converged or self.stopped or self.epochs >= rule.epochs
+        """Return whether learning has ended by this rule."""
+        return self.converged or self.stopped or self.epochs >= rule.epochs or self._is_impatient(rule)
+
+    def _is_impatient(self, rule: Rule) -> bool:
+        """Whether too many epochs have passed since the rows kept back were the most probable."""
+        if rule.patience is None or not self.validations:
+            return False
+        return len(self.validations) - 1 - int(np.argmax(self.validations)) >= rule.patience
 
 
 class Keeper(Protocol):
-    """Who keeps how far learning has come, so that it can go on after an interruption."""
+    """Stores the state of learning (a checkpoint), so that it can continue after an interruption."""
 
     def begun(self, spec: Specification, parameters: Parameters, rule: Rule) -> tuple[Parameters, list[Start]]:
-        """What learning began with, and the starts so far: none, and the parameters given, if this is the first time.
+        """Return the initial parameters and the starts so far; the given parameters and none at the first time.
 
         The parameters of the keeper take the place of those given.
         """
 
     def keep(self, starts: Sequence[Start], ended: bool = False) -> None:
-        """Called after every epoch, and when a start has `ended`."""
+        """Store the state of a start: called after every epoch, and when the start has `ended`."""
 
 
 def learn(
-    estep: EStep,
+    esteps: ESteps,
     spec: Specification,
     parameters: Parameters,
     rule: Rule,
@@ -250,7 +239,7 @@ def learn(
     keeper: Keeper | None = None,
     starts_at_once: int = 1,
 ) -> tuple[Parameters, History]:
-    """Several starts, the best kept. The first goes on from the parameters as they are.
+    """Run EM from several starts and return the best; the first start continues from the given parameters.
 
     Some may be run at once, on threads; the results are the same, and the calls of `watch` and `keeper` mixed.
     """
@@ -280,11 +269,14 @@ def learn(
             while len(starts) <= number:  # those before may be about to begin, on another thread
                 starts.append(Start(begun if len(starts) == number else drawn_for(len(starts))))
         try:
-            for start in _epochs(estep, spec, (parameters, begun), starts[number], rule, smoothing, number, watched):
+            for start in _epochs(esteps, spec, (parameters, begun), starts[number], rule, smoothing, number, watched):
                 kept(number, start)
             if rule.starts > 1 and starts[number].final is None:  # the last update is not in the history yet
                 values = starts[number].parameters.values
-                final = estep.count(values).log_likelihood + smoothing.log_prior(spec, values)
+                if starts[number].validations:
+                    final = max(starts[number].validations)
+                else:
+                    final = esteps.whole.count(values).log_likelihood + smoothing.log_prior(spec, values)
                 kept(number, replace(starts[number], final=final), ended=True)
         except BaseException:
             has_failed.set()  # the others need not go on
@@ -298,16 +290,26 @@ def learn(
 
 
 def outcome(starts: Sequence[Start], best: int, finals: Sequence[float | None], layout: Layout) -> Outcome:
-    """What learning comes to if one of the starts is the best, and these are their final objectives."""
+    """Return the parameters and history of learning, given the best start and the final objectives of all."""
     kept = starts[best]
-    return kept.parameters, History(
+    return kept.result.handed_over(), History(
         np.array(kept.likelihoods), np.array(kept.objectives), kept.weight, kept.converged, best,
-        np.array(finals, dtype=np.float64), named_lines(layout, kept.uncounted),
+        np.array(finals, dtype=np.float64), named_lines(layout, kept.uncounted), validation=np.array(kept.validations),
     )  # fmt: skip
 
 
+class _Epoch(NamedTuple):
+    """What an epoch came to: what was counted, with which parameters, and what they became if that is known."""
+
+    counts: Counts
+    objective: float
+    began_with: Parameters
+    updated: Parameters | None = None
+    succeeded: bool = False  # whether it began with extrapolated parameters
+
+
 def _epochs(
-    estep: EStep,
+    esteps: ESteps,
     spec: Specification,
     origin: tuple[Parameters, Parameters],
     start: Start,
@@ -316,44 +318,72 @@ def _epochs(
     number: int,
     watch: Watcher | None,
 ) -> Iterator[Start]:
-    """The start after each epoch that is left of it; its `origin` are the parameters before and after it was drawn."""
+    """Yield the start after each remaining epoch; `origin` are the parameters before and after the random draw."""
     (before, begun), resumed = origin, start
-
-    def counted(parameters: Parameters) -> tuple[Counts, float]:
-        counts = estep.count(parameters.values)
-        return counts, counts.log_likelihood + smoothing.log_prior(spec, parameters.values)
-
     while not start.has_ended(rule):
-        ahead, began_with = start.extrapolation.ahead, start.parameters
-        tried = began_with if ahead is None else replace(began_with, values=ahead)
-        counts, objective = counted(tried)
-        if ahead is not None and objective < start.objectives[-1]:  # too far: as if it had not been tried
-            counts, objective = counted(began_with)
-        else:
-            began_with = tried
+        epoch = _epoch(esteps, spec, before, start, rule, smoothing, number)
+        counts, began_with = epoch.counts, epoch.began_with
         per_row = counts.log_likelihood / max(counts.weight, sys.float_info.min)
         stopped = watch is not None and watch(number, start.epochs, per_row) is True
-        converged, parameters = _has_converged(start, objective, counts.weight, rule), began_with
+        converged, parameters = _has_converged(start, epoch.objective, counts.weight, rule), began_with
         extrapolation = start.extrapolation
-        if not converged:
+        if not converged and epoch.updated is not None:
+            parameters = epoch.updated
+        elif not converged:
             parameters = updated(spec, began_with, counts.values, smoothing, before)
             if rule.cycles > 1:
-                parameters = _more_cycles(estep, spec, before, began_with, parameters, rule, smoothing)
+                parameters = _more_cycles(esteps.whole, spec, before, began_with, parameters, rule, smoothing)
             if rule.accelerate:
-                succeeded = ahead is not None and began_with is tried
-                extrapolation = extrapolation.after(spec, began_with.values, parameters.values, succeeded)
+                extrapolation = extrapolation.after(spec, began_with.values, parameters.values, epoch.succeeded)
+        validations, best = _validated(esteps, start, parameters)
         start = Start(
             parameters,
             (*start.likelihoods, counts.log_likelihood),
-            (*start.objectives, objective),
+            (*start.objectives, epoch.objective),
             counts.weight,
             converged,
             stopped,
             extrapolation=extrapolation,
+            running=None if rule.batch_size is None else counts.values,
+            validations=validations,
+            best=best,
         )
         if start.has_ended(rule):
             start = _ended(spec, start, counts.values, smoothing, before, (begun, resumed))
         yield start
+
+
+def _epoch(
+    esteps: ESteps, spec: Specification, before: Parameters, start: Start, rule: Rule, smoothing: Smoothing, number: int
+) -> _Epoch:
+    """Count all rows once: with the parameters as they are or extrapolated, or batch after batch."""
+
+    def objective(counts: Counts, parameters: Parameters) -> float:
+        return counts.log_likelihood + smoothing.log_prior(spec, parameters.values)
+
+    ahead, began_with = start.extrapolation.ahead, start.parameters
+    if esteps.batches:
+        passed = one_pass(
+            [batch.count for batch in esteps.batches], esteps.weight, began_with, start.running, rule,
+            (number, start.epochs), lambda now, counts: updated(spec, now, counts, smoothing, before),
+        )  # fmt: skip
+        return _Epoch(passed.counts, objective(passed.counts, began_with), began_with, passed.parameters)
+    tried = began_with if ahead is None else replace(began_with, values=ahead)
+    counts = esteps.whole.count(tried.values)
+    reached = objective(counts, tried)
+    if ahead is None or reached >= start.objectives[-1]:
+        return _Epoch(counts, reached, tried, succeeded=ahead is not None)
+    counts = esteps.whole.count(began_with.values)  # too far: as if it had not been tried
+    return _Epoch(counts, objective(counts, began_with), began_with)
+
+
+def _validated(esteps: ESteps, start: Start, parameters: Parameters) -> tuple[tuple[float, ...], np.ndarray | None]:
+    """The likelihoods of rows kept back with that under the parameters now, and the values with the largest."""
+    if esteps.held_out is None:
+        return (), None
+    score = esteps.score(parameters.values)
+    is_best = not start.validations or score > max(start.validations) or start.best is None
+    return (*start.validations, score), parameters.values if is_best else start.best
 
 
 def _ended(
@@ -364,7 +394,7 @@ def _ended(
     before: Parameters,
     earlier: tuple[Parameters, Start],
 ) -> Start:
-    """A start at its end: lines that the data say nothing of are as they were before learning, and noted.
+    """Return a start at its end: rows of tables without data are as before learning, and recorded.
 
     These are lines without counts, and those that learning has not moved from where they were drawn, since all that is
     counted for them are values the model itself expects in place of missing ones.
@@ -372,16 +402,22 @@ def _ended(
     begun, resumed = earlier
     values = start.parameters.values
     was_noted = np.isin(np.arange(len(spec.layout.lines)), resumed.uncounted)
-    is_still = unmoved(spec, values, begun.values, smoothing) & ~unmoved(spec, before.values, begun.values, smoothing)
-    is_still |= unmoved(spec, values, resumed.parameters.values, smoothing) & was_noted
+    is_still = unmoved(spec, values, begun.values, smoothing)
+    if is_still.any():
+        is_still &= ~unmoved(spec, before.values, begun.values, smoothing)
+    if was_noted.any():
+        is_still |= unmoved(spec, values, resumed.parameters.values, smoothing) & was_noted
     noted = sorted({*uncounted(spec, counts, smoothing), *np.flatnonzero(is_still).tolist()})
     whole = np.repeat(is_still, np.diff(spec.layout.lines, append=spec.layout.size))
-    parameters = replace(start.parameters, values=np.where(whole, before.values, values))
-    return replace(start, parameters=parameters if is_still.any() else start.parameters, uncounted=tuple(noted))
+    if is_still.any():
+        parameters = replace(start.parameters, values=np.where(whole, before.values, values))
+        best = None if start.best is None else np.where(whole, before.values, start.best)
+        start = replace(start, parameters=parameters, best=best)
+    return replace(start, uncounted=tuple(noted))
 
 
 def _has_converged(start: Start, objective: float, weight: float, rule: Rule) -> bool:
-    """Whether the last epoch, or the last round of accelerated EM, gained no more than the tolerance."""
+    """Return whether the last epoch, or the last round of accelerated EM, gained no more than the tolerance."""
     if not rule.tolerance or not start.epochs:
         return False
     if rule.accelerate and start.extrapolation.ahead is None:  # in the middle of a round, which has to gain something
@@ -399,7 +435,8 @@ def _more_cycles(
     rule: Rule,
     smoothing: Smoothing,
 ) -> Parameters:
-    """Cycles 2 to K: each table from the messages the epoch began with, until it comes to rest."""
+    """Run cycles 2 to K: update the tables from the messages that the epoch began with, until they converge."""
+    began_with, parameters = began_with.handed_over(), parameters.handed_over()
     recount = estep.cycles(began_with.values)
     moving = {number for number, learnt in enumerate(spec.learnt_tables) if learnt}
     before = began_with

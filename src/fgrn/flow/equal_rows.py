@@ -1,4 +1,4 @@
-"""Equal rows are one row with a weight. Discrete tables repeat: find out cheaply, and use it when it pays."""
+"""Merge equal rows of a table into one row with a weight, where there are enough of them to save time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HALF = np.uint64(32)
 
 
 def merged(evidence: Evidence, always: bool = False) -> Evidence | None:
-    """One row for all that are equal, with the sum of their weights; None if that would not pay.
+    """Return the distinct rows with the sums of their weights; None if merging would not save time.
 
     Rows with distributions are left as they are: `None`.
     """
@@ -39,7 +39,7 @@ def merged(evidence: Evidence, always: bool = False) -> Evidence | None:
 
 
 def _guessed_share(evidence: Evidence) -> float:
-    """The distinct rows among all, if all kinds of row were equally frequent: what the repeats in a sample tell."""
+    """Estimate the share of distinct rows from repeats in a sample, as if all were equally frequent."""
     step = max(1, evidence.rows // SAMPLE)
     sample = evidence.take(slice(None, None, step))
     repeats = sample.rows - len(np.unique(_keys(sample)))
@@ -50,7 +50,7 @@ def _guessed_share(evidence: Evidence) -> float:
 
 
 def _keys(evidence: Evidence) -> np.ndarray:
-    """A number for each row, the same for equal rows."""
+    """Return a hash of each row, the same for equal rows."""
     keys: np.ndarray = np.zeros(evidence.rows, dtype=np.uint64)
     for column in range(evidence.codes.shape[1]):
         keys += evidence.codes[:, column].astype(np.uint64)  # unknown is the largest number

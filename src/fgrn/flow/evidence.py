@@ -1,4 +1,4 @@
-"""Evidence: any table becomes codes and distributions by variable. Only this file decides what counts as missing.
+"""Evidence: any table becomes codes and distributions by variable; what counts as missing is in `tables.missing`.
 
 A value is a label, a code, unknown, or a distribution. Hard values become codes; distributions are scaled to sum to
 one, and what was taken out is kept per row, since it enters the likelihood.
@@ -16,10 +16,11 @@ import numpy as np
 
 from ..core.arrays import numbers
 from ..core.exceptions import EvidenceError, counted, shortened
-from ..core.labels import MISSING, Labels, is_binned, takes_codes
+from ..core.labels import Labels, is_binned, takes_codes
 from ..core.settings import check_states, name_of
 from ..tables import frames
 from ..tables.encoded import SOFT, Evidence, Variables, checked_weights, column_of_each
+from ..tables.missing import MISSING, is_missing_value
 
 ROWS_AT_ONCE = 2**14
 """Rows of which all columns of numbers are encoded before the next: columns of one matrix share lines of the cache."""
@@ -228,7 +229,7 @@ class _Column:
                     soft[row] = self._without(row, value, code)
                     codes[row] = SOFT
                     continue
-                if len(value) == len(self.labels) and all(frames.is_unknown(weight) for weight in value):
+                if len(value) == len(self.labels) and all(is_missing_value(weight) for weight in value):
                     continue
                 soft[row] = self._distribution(row, value)
                 codes[row] = SOFT
@@ -256,7 +257,7 @@ class _Column:
         table, coded = _codes(self.labels), takes_codes(self.labels)
 
         def code(value: Any) -> int:
-            if frames.is_unknown(value):
+            if is_missing_value(value):
                 return UNKNOWN
             if coded and isinstance(value, (bool, np.bool_)):  # true or false is no position
                 raise KeyError(value)

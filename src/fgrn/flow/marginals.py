@@ -1,4 +1,4 @@
-"""Room 3, marginals: forward times backward, the joints of blocks, and the likelihood that follows from them."""
+"""Marginals: forward times backward messages, joints of blocks, and the likelihood that follows from them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..tables.encoded import Evidence
 
 
 def normalised(weights: np.ndarray) -> np.ndarray:
-    """Rows that sum to one; a row of zeros stays a row of zeros."""
+    """Normalise rows to sum to one; a row of zeros stays a row of zeros."""
     total = weights.sum(axis=-1, keepdims=True)
     return weights / np.where(total > 0, total, 1)
 
 
 def beliefs(plan: Plan, forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
-    """p_V = f_V * b_V, normalised, for every variable: (rows, states)."""
+    """Return the marginals p_V = f_V * b_V, normalised, of every variable: (rows, states)."""
     out: np.ndarray = forward * backward
     for edge in range(plan.edges):
         out[:, plan.columns(edge)] = normalised(out[:, plan.columns(edge)])
@@ -25,7 +25,9 @@ def beliefs(plan: Plan, forward: np.ndarray, backward: np.ndarray) -> np.ndarray
 
 
 def bethe_log_likelihood(plan: Plan, values: np.ndarray, evidence: Evidence, messages: Buffers) -> np.ndarray:
-    """Sum over blocks of log Z_block - sum over edges of log Z_edge: exact on a tree, Bethe's estimate on a loop.
+    """Return the log-likelihood: exact on a tree, Bethe's approximation on a graph with loops.
+
+    It is the sum over blocks of log Z_block less the sum over edges of log Z_edge.
 
     Z_block sums the block's factor times everything that comes in; Z_edge is forward times backward. Evidence
     on an edge belongs to the block that reads it, or stands alone where none does.

@@ -1,4 +1,4 @@
-"""Room 2, messages: the Plan run on blocks of rows. Two sweeps on a tree; parallel rounds anywhere."""
+"""Messages of all rows: two sweeps on a tree, parallel rounds (loopy belief propagation) on any graph."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROUND_BYTES = 2**22
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Messages:
-    """The messages that were kept, each (rows, states) and summing to one, and each row's log-likelihood.
+    """Messages of rows, each (rows, states) and summing to one, and the log-likelihood of each row.
 
     impossible  (rows,): rows of probability zero, whose messages may be all zero and whose log-likelihood is -inf
     rounds      how many parallel rounds were run; None for two sweeps
@@ -53,19 +53,19 @@ class Messages:
         return self._likelihood
 
     def forward(self, name: Name) -> np.ndarray:
-        """f: what comes from the driver's side, without the evidence on the variable itself."""
+        """Return the forward message f, from the variable's driver, without the evidence on the variable itself."""
         return self._part(name, "forward")
 
     def backward(self, name: Name) -> np.ndarray:
-        """b: what comes from the reader's side, with the evidence on the variable itself."""
+        """Return the backward message b, from the variable's reader, with the evidence on the variable itself."""
         return self._part(name, "backward")
 
     def marginal(self, name: Name) -> np.ndarray:
-        """p, proportional to f * b: the posterior given all evidence."""
+        """Return the marginal p, proportional to f * b: the posterior given all evidence."""
         return self._part(name, "marginal")
 
     def belief(self, name: Name, row: int = 0) -> dict[Any, float]:
-        """The marginal of a variable in one row, by label."""
+        """Return the marginal of a variable in one row, by label."""
         labels = self.plan.labels[self.plan.edge(name)]
         rows = len(self._likelihood)
         if isinstance(row, bool) or not isinstance(row, (int, np.integer)) or not -rows <= row < rows:
@@ -74,13 +74,13 @@ class Messages:
 
     @property
     def impossible(self) -> np.ndarray:
-        """Which rows have probability zero."""
+        """Whether each row has probability zero."""
         if self._likelihood.strides == (0,):  # none was marked
             return np.zeros(len(self._likelihood), dtype=bool)
         return np.isneginf(self._likelihood)
 
     def only(self, kept: Sequence[str], parts: tuple[str, ...]) -> Messages:
-        """Some of the messages."""
+        """Return the messages of some variables only."""
         arrays = {way: self._arrays[way] for way in parts if way != "likelihood"}
         return replace(self, kept=tuple(kept), _arrays=arrays, _parts=parts)
 
@@ -129,7 +129,7 @@ def sweep(
     threads: int | None = None,
     parts: tuple[str, ...] = PARTS,
 ) -> Messages:
-    """Two sweeps on a tree, in blocks of rows; what is not kept, of the given variables and parts, is not stored."""
+    """Return the messages after two sweeps on a tree; only the given variables and parts are stored."""
     if set(parts) <= {"marginal", "likelihood"} and plan.is_factor.any():
         # of few rows one program for all questions is quicker than one for each
         few = evidence.rows <= engine.all_messages_up_to
@@ -160,7 +160,7 @@ def rounds(
     most: int,
     damping: float = 0.0,
 ) -> Iterator[tuple[Buffers, np.ndarray]]:
-    """Parallel rounds: the messages after each, and by how much each entry would change without damping.
+    """Yield the messages after each parallel round, and by how much each entry would change without damping.
 
     The first is round 0, the boundary.
     """
@@ -187,7 +187,7 @@ def stepped(
     tolerance: float,
     exact_after: int | None,
 ) -> Iterator[Round]:
-    """Round after round, until nothing moves by more than `tolerance`, with what moved in each."""
+    """Yield the state after each parallel round until no message changes by more than `tolerance`."""
     for number, (buffers, change) in enumerate(rounds(engine, plan, programs, values, evidence, most, damping)):
         moved = change.max(axis=1, initial=0)
         changed = tuple(
@@ -215,7 +215,7 @@ def settled(
     tolerance: float,
     exact_after: int | None,
 ) -> Messages:
-    """Rounds until nothing moves by more than `tolerance`, or `most` of them; a warning says if they did not settle.
+    """Run at most `most` parallel rounds, until no message changes by more than `tolerance`; else warn.
 
     On a tree without damping the messages are exact after a known number of rounds, and tolerance is not asked.
     """
@@ -249,7 +249,7 @@ def settled(
 def _confirmed(
     engine: Engine, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence, found: Messages
 ) -> Messages:
-    """On a tree two sweeps say the same, and know a state that rounds, in plain numbers, have lost."""
+    """Return the messages of two sweeps where the graph is a tree: equal, and exact where rounds underflow."""
     rows = found.impossible
     swept = sweep(engine, plan, programs, values, evidence.take(rows), plan.names)
     arrays = {way: found._arrays[way].copy() for way in WAYS}
@@ -264,7 +264,7 @@ def _confirmed(
 def as_messages(
     plan: Plan, values: np.ndarray, evidence: Evidence, buffers: Buffers, number: int, converged: np.ndarray
 ) -> Messages:
-    """The buffers of a round as people see them."""
+    """Return the buffers of a round as messages."""
     marginal = marginals.beliefs(plan, buffers.forward, buffers.backward)
     for array in (buffers.forward, buffers.backward, marginal):
         array.setflags(write=False)
@@ -274,7 +274,7 @@ def as_messages(
 
 
 def _boundary(plan: Plan, values: np.ndarray, evidence: Evidence) -> Buffers:
-    """Round 0: priors and evidence are in place, every other message is uniform."""
+    """Return round 0: priors and evidence in their places, every other message uniform."""
     forward = np.empty((evidence.rows, plan.states))
     backward = np.empty((evidence.rows, plan.states))
     known_backward = np.zeros((evidence.rows, plan.edges), dtype=bool)

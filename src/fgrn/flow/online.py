@@ -1,4 +1,4 @@
-"""Learning from rows that come in batches and are seen once: Counts that decay.
+"""Online EM: learning from batches of rows that are seen once, by counts that decay.
 
 After every batch the expected counts per row are
 
@@ -27,7 +27,7 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import LearningError
 from ..plan.plan import Layout, Plan
-from .counts import CountingMethod, Counts
+from .counts import CountingMethod, Counts, decayed
 from .em import EStep
 from .parameters import Smoothing
 
@@ -40,7 +40,7 @@ ROUNDING = 1e-9
 
 @dataclass(eq=False)
 class Online:
-    """What was counted in the batches so far. Pass it to `Network.learn` with every batch.
+    """The state of online learning: the counts of the batches so far; pass it to `Network.learn` with every batch.
 
     A network keeps that of the last batch as `Network.online_state`, and so does its model file. Smoothing is not among
     the counts: it is added each time tables are made of them.
@@ -66,7 +66,7 @@ class Online:
         if self.effective_size is not None:
             settings.number("effective_size", self.effective_size, LearningError)
             if not self.effective_size:
-                raise LearningError("An 'effective_size' is a number of rows, more than none. Got 0.")
+                raise LearningError("The 'effective_size' is a number of rows, more than 0. Got 0.")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Online):
@@ -77,27 +77,26 @@ class Online:
     __hash__ = None  # type: ignore[assignment]  # the next batch changes it
 
     def step(self, weight: float) -> float:
-        """How much of the next batch goes into the running counts."""
+        """The share of the next batch in the running counts."""
         decaying = float((weight / (self.weight + weight)) ** self.power)
         return decaying if self.effective_size is None else max(decaying, weight / (self.effective_size + weight))
 
     def stands_for(self, weight: float) -> float:
-        """How many rows the running counts stand for, with those of the next batch among them."""
+        """Return the effective number of rows of the running counts, with those of the next batch."""
         return weight + (self.weight if self.effective_size is None else min(self.weight, self.effective_size))
 
     def blended(self, counts: Counts) -> np.ndarray:
-        """The expected counts per row with those of a batch among them."""
-        fresh = counts.values / counts.weight
-        step = self.step(counts.weight)
-        return fresh if step == 1.0 else (1 - step) * self.running + step * fresh
+        """Return the running counts per row, updated by those of a batch."""
+        fresh = np.asarray(counts.values) / counts.weight
+        return decayed(self.running, fresh, self.step(counts.weight))
 
     def closed(self, running: np.ndarray, weight: float) -> None:
-        """Take a batch in for good."""
+        """Update the running counts by a batch."""
         self.batches, self.weight, self.running = self.batches + 1, self.weight + weight, running
 
 
 def expected(plan: Plan, values: np.ndarray, beliefs: Sequence[np.ndarray]) -> np.ndarray:
-    """The counts per row that the model itself expects, from the marginals of all edges where nothing is known."""
+    """Return the counts per row that the model expects without evidence, from the marginals of all edges."""
     out = np.zeros(plan.layout.size)
     for block, edge in enumerate(plan.siso_input.tolist()):
         number = int(plan.siso_table[block])
@@ -110,7 +109,7 @@ def expected(plan: Plan, values: np.ndarray, beliefs: Sequence[np.ndarray]) -> n
 def without_smoothing(
     layout: Layout, values: np.ndarray, running: np.ndarray, smoothing: Smoothing, weight: float
 ) -> np.ndarray:
-    """The counts per row that give these tables when the smoothing they were made with is added to those of all rows.
+    """Return the counts per row from which these tables follow with the given smoothing.
 
     A row of a table with the probabilities p, the counts of smoothing a, and C expected rows of data was counted
 
@@ -144,7 +143,7 @@ def without_smoothing(
 
 @dataclass
 class Decayed:
-    """The E-step over a batch: the counts of its rows, among the decayed ones of all before."""
+    """The E-step of online learning: the counts of a batch, added to the decayed counts of all before."""
 
     rows: EStep
     online: Online
@@ -157,7 +156,7 @@ class Decayed:
         return self.rows.method
 
     def count(self, values: np.ndarray) -> Counts:
-        """See `EStep`. The likelihood is that of the batch."""
+        """See `EStep`; the likelihood is that of the batch."""
         fresh = self.rows.count(values)
         self.latest, self.weight = self.online.blended(fresh), fresh.weight
         return replace(fresh, values=self.latest * self.online.stands_for(fresh.weight))
@@ -166,6 +165,10 @@ class Decayed:
         """See `EStep`."""
         raise LearningError("Batches that are seen once are learnt with cycles=1: earlier messages are not held.")
 
+    def batches(self, size: int, seed: int) -> Sequence[EStep]:
+        """See `EStep`."""
+        raise LearningError("A batch that is seen once is not cut into batches: leave out batch_size.")
+
     def close(self) -> None:
-        """Take the batch in for good, when its learning is done."""
+        """Update the running counts by the batch, after its last epoch."""
         self.online.closed(self.latest, self.weight)

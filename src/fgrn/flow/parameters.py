@@ -1,4 +1,4 @@
-"""Room 5, parameters: Counts become new tables and priors. Smoothing, frozen, tied and constrained tables live here.
+"""Tables and priors updated from expected counts (the M-step): smoothing, frozen, tied and constrained tables.
 
 `Parameters` is a read-only vector in the plan's layout; an update returns a new one.
 """
@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 
 from ..core import settings
 from ..core.arrays import ReadOnlyArrays, frozen
 from ..core.exceptions import LearningError, unknown_name
+from ..engines import Vector
 from ..plan.plan import Layout
 
 ROUNDING = 1e-7
@@ -33,7 +35,7 @@ prototypes. On the digits of scikit-learn with 60 hidden states the likelihood a
 
 @dataclass(frozen=True, eq=False)
 class Specification:
-    """What each table and prior may become: where it starts, whether it is learnt, which cells may be filled.
+    """How each table and prior may be learnt: its start, whether it is frozen, which cells may be positive.
 
     A start of None is uniform over its support until learning draws it at random.
     """
@@ -45,9 +47,14 @@ class Specification:
     learnt_tables: tuple[bool, ...]
     learnt_priors: tuple[bool, ...]
 
+    @property
+    def is_learnt(self) -> np.ndarray:
+        """Per table, and after these per prior: whether it is learnt."""
+        return np.array([*self.learnt_tables, *self.learnt_priors], dtype=np.bool_)
+
     @cached_property
     def learnt(self) -> np.ndarray:
-        """Per cell: whether it is learnt."""
+        """For each cell, whether it is learnt."""
         return self.layout.spread(self.learnt_tables, self.learnt_priors, np.bool_)
 
     @cached_property
@@ -57,12 +64,12 @@ class Specification:
 
     @cached_property
     def supported(self) -> np.ndarray:
-        """Per cell: whether it may be filled."""
+        """For each cell, whether it may be positive."""
         tables = [True if support is None else support for support in self.supports]
         return self.layout.spread(tables, [True] * len(self.priors), np.bool_)
 
     def without(self, paused: Collection[str]) -> Specification:
-        """The same with the tables frozen of which every block is paused: nothing is counted for them."""
+        """Return a copy in which tables are frozen that only paused blocks use."""
         learnt = [
             learnt and not set(group) <= set(paused)
             for learnt, group in zip(self.learnt_tables, self.layout.table_names, strict=True)
@@ -70,7 +77,7 @@ class Specification:
         return replace(self, learnt_tables=tuple(learnt))
 
     def restricted(self, names: Collection[str]) -> Specification:
-        """The same with everything frozen but the tables and priors of these names."""
+        """Return a copy in which everything is frozen but the tables and priors of these names."""
         layout = self.layout
         known = {*(n for group in layout.table_names for n in group), *filter(None, layout.ties), *layout.prior_names}
         for name in names:
@@ -91,21 +98,29 @@ class Specification:
 
 
 def free_parameters(spec: Specification) -> int:
-    """How many numbers learning may choose: cells that may be filled, less one for every row."""
+    """Return the number of free parameters: cells that may be positive, less one for every row of a table."""
     cells = int((spec.learnt & spec.supported).sum())
     return cells - int(spec.learnt[spec.layout.lines].sum()) if spec.layout.size else 0
 
 
 @dataclass(frozen=True, eq=False)
 class Parameters(ReadOnlyArrays):
-    """All tables and priors as one read-only vector, and which of them are still waiting for a random start."""
+    """All tables and priors as one read-only vector, and which of them still need a random start.
+
+    While learning goes on, `values` may be the `Vector` that an engine keeps in place of the array.
+    """
 
     values: np.ndarray
     undrawn_tables: frozenset[int] = frozenset()
     undrawn_priors: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", frozen(self.values, np.float64))
+        if not kept_by_engine(self.values):
+            object.__setattr__(self, "values", frozen(self.values, np.float64))
+
+    def handed_over(self) -> Parameters:
+        """The same with an array for values."""
+        return replace(self, values=self.values.as_parameters()) if kept_by_engine(self.values) else self
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Parameters):
@@ -117,8 +132,13 @@ class Parameters(ReadOnlyArrays):
         )
 
 
+def kept_by_engine(values: object) -> TypeGuard[Vector]:
+    """Whether parameters or counts are not an array here, but a `Vector` of an engine."""
+    return not isinstance(values, np.ndarray) and isinstance(values, Vector)
+
+
 def initial(spec: Specification) -> Parameters:
-    """Everything as given; what was not given is uniform, and waits for a random start."""
+    """Return the parameters as given; those not given are uniform, and marked for a random start."""
     layout = spec.layout
     values = np.empty(layout.size)
     for number, table in enumerate(spec.tables):
@@ -133,7 +153,7 @@ def initial(spec: Specification) -> Parameters:
 
 
 def random_start(spec: Specification, parameters: Parameters, seed: int, start: int, again: bool = False) -> Parameters:
-    """A random start for what is learnt and waits for one; `again`: for everything learnt that was not given.
+    """Draw a random start for learnt parameters that need one; `again`: for all learnt ones that were not given.
 
     Rows, and priors, are drawn from a Dirichlet distribution over their support, not far from uniform. The same seed
     and start give the same tables whatever else is in the network's history.
@@ -168,44 +188,55 @@ class Smoothing:
     cells: np.ndarray | None
 
     @classmethod
-    def of(cls, spec: Specification, smoothing: float | Mapping[str, float]) -> Smoothing:
-        """One number for all tables, or one per table or prior by name; a prior is smoothed only if it is named."""
+    def of(cls, spec: Specification, smoothing: float | Mapping[str, Any]) -> Smoothing:
+        """Make it from one number for all tables, or from numbers by name; a prior is smoothed only if it is named.
+
+        In place of a number there may be an array, with a count for each cell, or one that is broadcast to the cells.
+        """
         layout = spec.layout
         named = settings.by_name(smoothing) if isinstance(smoothing, Mapping) else {}
         every = 0.0 if isinstance(smoothing, Mapping) else smoothing
         for name, value in [("smoothing", every), *named.items()]:
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, (int, float, np.number))
-                or not 0 <= value <= MOST_COUNT
-            ):
+            numbers = isinstance(value, (int, float, np.number, np.ndarray)) and not isinstance(value, bool)
+            if not numbers or not ((np.asarray(value) >= 0) & (np.asarray(value) <= MOST_COUNT)).all():
                 raise LearningError(
                     f"The 'smoothing' must be a count per cell, from 0 to {MOST_COUNT:g}. Got {name!s}={value!r}."
                 )
-        tables = [float(every)] * len(layout.table_names)
-        priors = [0.0] * len(layout.prior_names)
-        given: dict[int, float] = {}
+        tables: list[Any] = [every] * len(layout.table_names)
+        priors: list[Any] = [0.0] * len(layout.prior_names)
+        given: dict[int, Any] = {}
         for name, value in named.items():
-            if name in layout.prior_names:
-                priors[layout.prior_number(name)] = float(value)
-                continue
-            number = layout.table_number(name)
-            if given.setdefault(number, value) != value:
+            is_prior = name in layout.prior_names
+            number = layout.prior_number(name) if is_prior else layout.table_number(name)
+            shape = (layout.prior_sizes[number],) if is_prior else layout.table_shapes[number]
+            _check_cells(name, value, shape)
+            if not is_prior and not np.array_equal(given.setdefault(number, value), value):
                 raise LearningError(
                     f"The 'smoothing' of {name!r} differs from that of a block it shares its table with."
                 )
-            tables[number] = float(value)
-        if not any(tables) and not any(priors):
+            (priors if is_prior else tables)[number] = value
+        if not any(map(np.any, tables)) and not any(map(np.any, priors)):
             return cls(None)
         return cls(layout.spread(tables, priors) * spec.supported)
 
     def log_prior(self, spec: Specification, values: np.ndarray) -> float:
-        """Sum over learnt cells of count * log(probability): what smoothing adds to the log-likelihood."""
+        """Return the log prior of the parameters: the sum over learnt cells of count * log(probability)."""
         if self.cells is None:
             return 0.0
+        if kept_by_engine(values):
+            return values.sum_of_logarithms(self.cells, spec.is_learnt)
         where = spec.learnt & (self.cells > 0)
         with np.errstate(divide="ignore"):
             return float(self.cells[where] @ np.log(values[where]))
+
+
+def _check_cells(name: str, counts: Any, shape: tuple[int, ...]) -> None:
+    """Refuse an array of counts that does not go with the cells of a table or prior."""
+    try:
+        np.broadcast_to(counts, shape)
+    except ValueError:
+        told = f"The 'smoothing' of {name!r} has the shape {np.shape(counts)}, and its cells {shape}."
+        raise LearningError(told, setting="smoothing", value=name) from None
 
 
 def updated(
@@ -216,7 +247,7 @@ def updated(
     before: Parameters,
     which: Collection[int] | None = None,
 ) -> Parameters:
-    """New tables: counts plus smoothing, each row divided by its sum.
+    """Return new tables and priors: counts plus smoothing, each row divided by its sum.
 
     A row without any count says nothing of its cells: it is as it was `before` learning, whatever the random start.
     `which` limits the update to some tables, and leaves the priors alone.
@@ -224,7 +255,11 @@ def updated(
     layout = spec.layout
     if not layout.size:
         return parameters
-    cells, totals = _cells_and_totals(spec, counts, smoothing)
+    if kept_by_engine(counts) and which is None:
+        made = counts.updated(parameters.values, before.values, smoothing.cells, spec.is_learnt)
+        return replace(parameters, values=cast(np.ndarray, made))
+    parameters, before = parameters.handed_over(), before.handed_over()
+    cells, totals = _cells_and_totals(spec, np.asarray(counts), smoothing)
     if not totals.max() < np.inf:  # NaN is not less either
         raise LearningError("The expected counts are not finite. This should not happen; please report it.")
     total = totals[layout.line_of]
@@ -241,33 +276,45 @@ def updated(
 
 
 def uncounted(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> tuple[int, ...]:
-    """The numbers of the lines (rows of tables, priors) that are learnt, and of which nothing is counted."""
+    """Return the numbers of the lines (rows of tables, priors) that are learnt and have no counts."""
     if not spec.layout.size:
         return ()
-    totals = _cells_and_totals(spec, counts, smoothing)[1]
+    if kept_by_engine(counts):
+        totals = counts.line_sums() + _smoothed(spec, smoothing)
+    else:
+        totals = _cells_and_totals(spec, counts, smoothing)[1]
     return tuple(np.flatnonzero(_has_choice(spec) & (totals == 0)).tolist())
 
 
 def unmoved(spec: Specification, one: np.ndarray, other: np.ndarray, smoothing: Smoothing) -> np.ndarray:
-    """Which lines are learnt, not smoothed, and the same in two vectors of parameters but for rounding."""
+    """Return which lines are learnt, not smoothed, and equal in two vectors of parameters up to rounding."""
     lines = spec.layout.lines
     if not len(lines):
         return np.zeros(0, dtype=bool)
-    same = np.maximum.reduceat(np.abs(one - other), lines) <= ROUNDING
-    smoothed = 0.0 if smoothing.cells is None else np.add.reduceat(smoothing.cells, lines)
-    found: np.ndarray = _has_choice(spec) & same & (smoothed == 0)
+    if kept_by_engine(one):
+        moved = one.line_distances(other)
+    elif kept_by_engine(other):
+        moved = other.line_distances(one)
+    else:
+        moved = np.maximum.reduceat(np.abs(one - other), lines)
+    found: np.ndarray = _has_choice(spec) & (moved <= ROUNDING) & (_smoothed(spec, smoothing) == 0)
     return found
 
 
+def _smoothed(spec: Specification, smoothing: Smoothing) -> np.ndarray | float:
+    """The counts that smoothing adds to each line."""
+    return 0.0 if smoothing.cells is None else np.add.reduceat(smoothing.cells, spec.layout.lines)
+
+
 def _has_choice(spec: Specification) -> np.ndarray:
-    """Which lines are learnt and have more than one cell that may be filled."""
+    """Return which lines are learnt and have more than one cell that may be positive."""
     lines = spec.layout.lines
     found: np.ndarray = spec.learnt[lines] & (np.add.reduceat(spec.supported, lines, dtype=np.int64) > 1)
     return found
 
 
 def named_lines(layout: Layout, lines: Collection[int]) -> dict[str, tuple[int, ...]]:
-    """Numbers of lines as rows of tables, by the name of the table (its tie, or first output), and priors (row 0)."""
+    """Return numbers of lines as rows by the name of their table (its tie, or first output); a prior has row 0."""
     found: dict[str, tuple[int, ...]] = {}
     names = [tie or group[0] for tie, group in zip(layout.ties, layout.table_names, strict=True)]
     begin = 0
@@ -283,7 +330,7 @@ def named_lines(layout: Layout, lines: Collection[int]) -> dict[str, tuple[int, 
 
 
 def _cells_and_totals(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> tuple[np.ndarray, np.ndarray]:
-    """Counts plus smoothing, and the sum of each row."""
+    """Return counts plus smoothing, and the sum of each row."""
     cells = counts if smoothing.cells is None else counts + smoothing.cells
     return cells, np.add.reduceat(cells, spec.layout.lines)
 

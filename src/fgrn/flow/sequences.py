@@ -1,16 +1,16 @@
-"""Rows that follow each other: a chain is one scan over its rows, between two passes of the ordinary flow.
+"""Sequences of rows (chains, hidden Markov models): forward-backward over the rows, between two passes of messages.
 
-In a chain the hidden variable of a row follows from that of the row before, through one table. Every row is a network
-of its own, the same for all:
+In a chain the hidden variable of a row depends on that of the row before, through one transition table. Each row is a
+network of the same structure:
 
-    1. each row by itself: what its values say of the hidden variable (its backward message)
-    2. a scan along each sequence, to and fro: what the past and the future say of it
-    3. each row by itself again, with that as soft evidence: messages and counts of everything else
+    1. each row by itself: the backward message of its values to the hidden variable ("local")
+    2. forward-backward along each sequence: messages from the rows before ("past") and after ("future")
+    3. each row by itself again, with these messages as soft evidence: messages and counts of everything else
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -39,17 +39,17 @@ from .marginals import normalised, refuse_impossible
 from .messages import WAYS, Messages, sweep
 
 SMALLEST, LEAST_SHARE, SMALL_STEP = 2.0**-500, 2.0**-430, 1e-30
-"""What is below the first, of a message that sums to one, counts as lost; it does not matter where all that it leads
-to has the second of what is left. From a table above the third it leads everywhere."""
+"""A state below the first, in a message that sums to one, counts as lost by underflow. That is harmless if every state
+it leads to has at least the second share of the mass, as is so for transition tables that are above the third."""
 
 NEGLIGIBLE, LARGEST_LOG = 70.0, 600.0
-"""A state whose posterior is less than that of another by exp of the first does not matter; a number may be exp of the
-second and still be added up."""
+"""A state is negligible if its posterior is below that of another by a factor of exp of the first; numbers up to exp of
+the second can be summed without overflow."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """Where a chain hangs together: the table from the hidden variable of a row to that of the next.
+    """The connection of consecutive rows: the transition table from the hidden variable of a row to that of the next.
 
     source, prior   the hidden variable as it comes in, and the number of its prior
     leg, table      the copy of it that goes to the next row, and the number of the table it goes through
@@ -64,7 +64,7 @@ class Link:
 
     @classmethod
     def of(cls, plan: Plan, output: str, source: str) -> Link:
-        """By the names of the two ends."""
+        """Find the connection by the names of its two ends."""
         end, begin = plan.edge(output), plan.edge(source)
         siso = plan.siso_output.tolist().index(end)
         number = plan.source_edge.tolist().index(begin)
@@ -72,9 +72,10 @@ class Link:
 
 
 class Scanned(NamedTuple):
-    """A scan of all rows, what each says of its hidden variable, their log-likelihoods, and expected counts.
+    """The results of forward-backward for all rows: messages, log-likelihoods, and expected counts.
 
-    `again` are rows of sequences that had to be scanned in the log domain, with their scan and what they say.
+    `local` are the messages of each row's own values. `again` are the rows of sequences that had to be scanned in the
+    log domain, with their scan and local messages.
     """
 
     scan: Scan
@@ -87,7 +88,7 @@ class Scanned(NamedTuple):
 
 @dataclass(eq=False)
 class Sequences:
-    """The rows of evidence as sequences, and how an engine scans them."""
+    """Evidence as sequences of rows, with the engine that computes their messages."""
 
     engine: Engine
     plan: Plan
@@ -99,17 +100,17 @@ class Sequences:
 
     @property
     def states(self) -> int:
-        """Of the hidden variable."""
+        """The number of states of the hidden variable."""
         return int(self.plan.cardinality[self.link.source])
 
     def alone(self, values: np.ndarray) -> np.ndarray:
-        """The parameters of a row by itself: nothing is known of its hidden variable before."""
+        """Return the parameters for a row by itself: with a uniform prior of its hidden variable."""
         out = values.copy()
         self.plan.layout.prior(out, self.link.prior)[...] = 1 / self.states
         return out
 
     def local(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What each row says of its hidden variable, and the logarithm of its scale."""
+        """Return the message of each row's own values to its hidden variable, and the logarithm of its scale."""
         name = self.plan.names[self.link.source]
         found = sweep(
             self.engine,
@@ -129,13 +130,13 @@ class Sequences:
         return able(self.engine, "scan").scanner(self.evidence.begins, self.states, self.threads)
 
     def scan(self, values: np.ndarray, weights: np.ndarray) -> Scanned:
-        """Along all sequences: what past and future say of each row, the likelihood of each, and expected counts."""
+        """Run forward-backward along all sequences: messages, log-likelihoods of rows, and expected counts."""
         local, scale = self.local(values)
         prior = self.plan.layout.prior(values, self.link.prior)
         table = self.plan.layout.table(values, self.link.table)
         scan = self._scanner(prior, table, local, weights)
         doubtful = found = self._doubtful(values, scan, local, table)
-        while found.any():  # once more without them: what they hid comes to light
+        while found.any():  # again without them: they may have hidden others
             sure = np.where(doubtful[:, None], 1 / self.states, local)
             scan = self._scanner(prior, table, sure, np.where(doubtful, 0.0, weights))
             found = self._doubtful(values, scan, sure, table) & ~doubtful
@@ -143,7 +144,7 @@ class Sequences:
         likelihood = np.log(scan.likelihood) + scale
         if not doubtful.any():
             return Scanned(scan, local, likelihood, scan.first, scan.steps * table)
-        rows = np.flatnonzero(doubtful)  # those by themselves
+        rows = np.flatnonzero(doubtful)  # these in the log domain
         log_local = self._log_local(values, rows)
         part = log_scan(logarithm(prior), logarithm(table), log_local, self.evidence.begins[rows], weights[rows])
         refuse_impossible(rows[np.isneginf(part.seen)])
@@ -155,7 +156,7 @@ class Sequences:
         return Scanned(scan, local, likelihood, first, steps, (rows, part, log_local))
 
     def _log_local(self, values: np.ndarray, rows: np.ndarray, largest: bool = False) -> np.ndarray:
-        """What some rows say of their hidden variable, as logarithms that sum to one: nothing gets lost."""
+        """Return the messages of some rows to their hidden variables as normalised logarithms, without underflow."""
         evidence = self.evidence.take(rows)
         engine = tracer(largest)
         (found,) = engine.logs(self.plan, self.programs, self.alone(values), evidence, [self.link.source], whole=False)
@@ -163,7 +164,7 @@ class Sequences:
         return local
 
     def _doubtful(self, values: np.ndarray, scan: Scan, local: np.ndarray, table: np.ndarray) -> np.ndarray:
-        """Rows of sequences that seem impossible; if there are none, those in which a lost state may matter later.
+        """Return the rows of sequences that seem impossible or, if there are none, in which underflow may matter later.
 
         Where every state leads to every other, a state below SMALLEST never matters again.
         """
@@ -195,21 +196,21 @@ class Sequences:
         return out
 
     def _supported(self, values: np.ndarray) -> np.ndarray:
-        """Which states of its hidden variable a row allows, however little: tables of ones cannot lose any."""
+        """Return which states of its hidden variable each row allows, from 0/1 tables, in which nothing underflows."""
         pattern = values > 0
         if self._support is None or not np.array_equal(self._support[0], pattern):
             self._support = (pattern, self.local(pattern.astype(np.float64))[0] > 0)
         return self._support[1]
 
     def around(self, scan: Scan, out: np.ndarray) -> None:
-        """What past and future say of each row together, with the evidence on the hidden variable itself."""
+        """Write the product of past and future messages of each row, times the evidence on the hidden variable."""
         out[...] = scan.around
         if self.evidence.slot[self.link.source] >= 0:
             out *= self.evidence.weights(self.link.source, self.states)
             out /= out.sum(axis=1, keepdims=True)
 
     def with_hidden(self) -> tuple[Evidence, np.ndarray]:
-        """The evidence with room for a distribution on the hidden variable, and that room."""
+        """Return the evidence with a column for a distribution on the hidden variable, and a view of that column."""
         evidence, edge = self.evidence, self.link.source
         soft = np.concatenate([evidence.soft, np.ones((evidence.rows, self.states))], axis=1)
         slot, soft_offset, codes = evidence.slot.copy(), evidence.soft_offset.copy(), evidence.codes
@@ -225,7 +226,7 @@ class Sequences:
 
 @dataclass(frozen=True, eq=False)
 class Chained:
-    """The E-step over sequences: see the top of the file. Each epoch is one of Baum and Welch."""
+    """The E-step over sequences of rows: an epoch is one iteration of Baum and Welch (1970)."""
 
     sequences: Sequences
     inner_programs: Programs  # with evidence on the hidden variable
@@ -233,7 +234,7 @@ class Chained:
 
     @cached_property
     def _rows(self) -> tuple[LocalEStep, np.ndarray]:
-        """Each row by itself, and the room for what past and future say of its hidden variable."""
+        """The E-step over single rows, and the array for the messages of past and future to their hidden variables."""
         mine = self.sequences
         evidence, room = mine.with_hidden()
         estep = LocalEStep(
@@ -248,17 +249,21 @@ class Chained:
         return inner._replace(kernel=f"scan and {inner.kernel}", shareable=False)
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """A chain has but one cycle."""
+        """Raise an error: a chain is learnt with one cycle."""
         raise LearningError("A chain is learnt with cycles=1.")
 
+    def batches(self, size: int, seed: int) -> Sequence[Chained]:
+        """See `EStep`."""
+        raise LearningError("The rows of a chain follow each other, and have no batches: leave out batch_size.")
+
     def count(self, values: np.ndarray) -> Counts:
-        """The expected counts under these parameters."""
+        """Return the expected counts under these parameters."""
         mine, (rows, room) = self.sequences, self._rows
         weights = mine.evidence.row_weights
         found = mine.scan(values, weights)
         mine.around(found.scan, room)
         counts = rows.count(mine.alone(values))
-        out = counts.values.copy()
+        out = np.array(counts.values)
         mine.plan.layout.prior(out, mine.link.prior)[...] = found.first
         mine.plan.layout.table(out, mine.link.table)[...] = found.steps
         likelihood = float((weights * found.log_likelihood).sum())
@@ -266,7 +271,7 @@ class Chained:
 
 
 def marked_messages(sequences: Sequences, inner: Programs, values: np.ndarray, kept: tuple[str, ...]) -> Messages:
-    """The messages of all rows; an impossible row, and what follows it in its sequence, have none and are marked."""
+    """Return the messages of all rows; the log-likelihood of impossible rows and those after them is -inf."""
     evidence = sequences.evidence
     which = np.cumsum(evidence.begins)
     fine = np.ones(evidence.rows, dtype=bool)
@@ -293,7 +298,7 @@ def marked_messages(sequences: Sequences, inner: Programs, values: np.ndarray, k
 
 
 def chained_messages(sequences: Sequences, inner: Programs, values: np.ndarray, kept: tuple[str, ...]) -> Messages:
-    """The messages of all rows of the sequences; the log-likelihood of a row is that given all rows before."""
+    """Return the messages of all rows of sequences; the log-likelihood of a row is conditional on the rows before."""
     mine, plan, link = sequences, sequences.plan, sequences.link
     whole = mine.scan(values, np.ones(mine.evidence.rows))
     scan, local = whole.scan, whole.local
@@ -332,7 +337,7 @@ def chained_messages(sequences: Sequences, inner: Programs, values: np.ndarray, 
 
 
 def _ahead(message: np.ndarray, begins: np.ndarray, nothing: float) -> np.ndarray:
-    """What the next row and those after it say of its hidden variable; nothing in the last row of a sequence."""
+    """Return the message of all later rows to the next hidden variable; `nothing` in the last row of a sequence."""
     out = np.full_like(message, nothing)
     inner = np.flatnonzero(~begins)
     out[inner - 1] = message[inner]
@@ -344,7 +349,7 @@ def _onwards(forward: np.ndarray, backward: np.ndarray) -> list[np.ndarray]:
 
 
 def _representable(around: np.ndarray, local: np.ndarray) -> np.ndarray:
-    """What past and future say together, as numbers: exact for the states that matter in the row, others may be cut."""
+    """Return the product of past and future messages as numbers: exact for all but negligible states of the row."""
     both = around + local
     matters = both > both.max(axis=1, keepdims=True) - NEGLIGIBLE
     top = np.where(matters, around, -np.inf).max(axis=1, keepdims=True)
@@ -352,10 +357,10 @@ def _representable(around: np.ndarray, local: np.ndarray) -> np.ndarray:
 
 
 def likeliest_path(sequences: Sequences, values: np.ndarray, alone: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """The hidden variable of all rows, likeliest together with everything else, and the log-weight of each sequence.
+    """Return the most probable path of the hidden variable (Viterbi), and the log-weight of each sequence.
 
-    The second is at the first row of each, and 0 elsewhere. With `alone` it is the path that is likeliest by itself:
-    what else is unknown is summed out.
+    The log-weight is at the first row of each sequence, and 0 elsewhere. Other unknown variables have their most
+    probable states, too; with `alone` they are summed out.
     """
     mine, layout = sequences, sequences.plan.layout
     local = mine._log_local(values, np.arange(mine.evidence.rows), largest=not alone)

@@ -1,9 +1,9 @@
-"""Counts of a table in which everything is known: one pass over the rows, and no messages."""
+"""Counts of complete data (every variable observed in every row): one pass over the rows, without messages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +17,7 @@ from .marginals import refuse_impossible
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """The E-step over rows that know every variable: the counts are the same in every epoch.
+    """The E-step over complete data: the counts are the same in every epoch.
 
     `scopes` has, for every table and with its number, the variables whose joint states are its cells.
     """
@@ -28,11 +28,11 @@ class Tally:
 
     @property
     def method(self) -> CountingMethod:
-        """See `EStep`. Nothing is computed: values that are known are counted, once."""
+        """See `EStep`: observed values are counted once."""
         return CountingMethod("counting of known values", self.evidence.rows, ROWS_TO_CHECK)
 
     def cells(self, variables: Sequence[int], sizes: Sequence[int], rows: slice) -> np.ndarray:
-        """The cell of a table that each of some rows is in."""
+        """Return the cell of a table that each of some rows belongs to."""
         codes = self.evidence.codes[rows]
         out = np.zeros(len(codes), dtype=np.int64)
         for variable, size in zip(variables, sizes, strict=True):
@@ -60,11 +60,17 @@ class Tally:
         return Counts(self._counts, likelihood, self.evidence.weight)
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """See `EStep`. Counts of what is known do not depend on the tables."""
+        """See `EStep`: counts of complete data do not depend on the tables."""
         return self.count
 
+    def batches(self, size: int, seed: int) -> Sequence[Tally]:
+        """See `EStep`."""
+        if self.evidence.rows <= size:
+            return [self]
+        return [replace(self, evidence=part) for part in self.evidence.in_batches(size, seed)]
+
     def _refuse(self, values: np.ndarray) -> None:
-        """Name the rows that are impossible under the tables."""
+        """Raise an error that names the rows that are impossible under the tables."""
         found = []
         for rows in blocks_of_rows(self.evidence.rows, ROWS_TO_CHECK):
             impossible = np.zeros(rows.stop - rows.start, dtype=bool)

@@ -1,4 +1,4 @@
-"""What a network is made of: Source, Factor, SISO, Diverter. No arithmetic here.
+"""The blocks of networks: Source, Factor, SISO, Diverter; their variables, tables and checks, without arithmetic.
 
 A Variable is an edge that carries two messages; every block sits at the ends of edges. A block *drives* the
 variables it points at and *reads* those that point at it:
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from ..core.distributions import check_distribution, checked_support, frozen_array, normalised_rows
 from ..core.exceptions import TableError, WiringError, counted, shortened
 from ..core.variable import Variable, more_than_once
+from ..plan.block_kinds import DIVERT, FORWARD, SOURCE
 
 PRODUCT_SPACE_LIMIT = 2**26
 """Most states the product space of one Diverter may have: one message of that size is 512 MiB."""
@@ -49,11 +50,22 @@ def _check_tie(tie: object, what: str) -> None:
 
 
 class _Block:
-    """What all blocks share: the variables they read and drive, and equality by value."""
+    """Base class of blocks: the variables they read and drive, and equality by value."""
 
     __slots__ = ()
+    kind: ClassVar[int]
     reads: tuple[Variable, ...]
     drives: tuple[Variable, ...]
+
+    @property
+    def _title(self) -> str:
+        """The block in error messages."""
+        raise NotImplementedError
+
+    @property
+    def _line(self) -> str:
+        """The block in the list of a network's blocks."""
+        raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Block) or type(self) is not type(other):
@@ -66,7 +78,7 @@ class _Block:
 
 
 def same(a: object, b: object) -> bool:
-    """Equality of what blocks hold, arrays by value."""
+    """Return whether two attributes of blocks are equal, arrays by value."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.array_equal(a, b)
     return a == b
@@ -76,6 +88,7 @@ def same(a: object, b: object) -> bool:
 class Source(_Block):
     """An independent variable with its prior. `learn=False` keeps the prior as it is."""
 
+    kind: ClassVar[int] = SOURCE
     variable: Variable
     prior: np.ndarray | None
     learn: bool
@@ -105,6 +118,15 @@ class Source(_Block):
         """The variables it points at."""
         return (self.variable,)
 
+    @property
+    def _title(self) -> str:
+        return f"Source({self.variable.name})"
+
+    @property
+    def _line(self) -> str:
+        kept = "" if self.learn else ", fixed"
+        return f"Source    {self.variable.name} ({counted(self.variable.cardinality, 'state')}{kept})"
+
     def __repr__(self) -> str:
         extra = ("" if self.prior is None else ", prior=...") + ("" if self.learn else ", learn=False")
         return f"Source({self.variable!r}{extra})"
@@ -119,6 +141,7 @@ class SISO(_Block):
     support keeps a table diagonal).
     """
 
+    kind: ClassVar[int] = FORWARD
     input: Variable
     output: Variable
     table: np.ndarray | None
@@ -177,13 +200,24 @@ class SISO(_Block):
 
     @property
     def name(self) -> str:
-        """What its table is called by: its output's name."""
+        """The name of its table: that of its output."""
         return self.output.name
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of its table."""
+        """The shape of its table, (input states, output states)."""
         return self.input.cardinality, self.output.cardinality
+
+    @property
+    def _title(self) -> str:
+        return f"SISO({self.input.name} -> {self.output.name})"
+
+    @property
+    def _line(self) -> str:
+        extra = ("" if self.learn else ", fixed") + (f", tied as {self.tie!r}" if self.tie else "")
+        extra += "" if self.support is None else ", with a support"
+        shape = f"{self.input.cardinality} x {self.output.cardinality}"
+        return f"SISO      {self.input.name} -> {self.output.name} ({shape}{extra})"
 
     def __repr__(self) -> str:
         extra = ("" if self.table is None else ", table=...") + ("" if self.learn else ", learn=False")
@@ -201,6 +235,7 @@ class Factor(_Block):
     `support` are those of a SISO.
     """
 
+    kind: ClassVar[int] = SOURCE
     variable: Variable
     name: str
     shape: tuple[int, int]
@@ -272,6 +307,15 @@ class Factor(_Block):
         """The variables it points at."""
         return (self.variable,)
 
+    @property
+    def _title(self) -> str:
+        return f"Factor({self.name})"
+
+    @property
+    def _line(self) -> str:
+        kept = "" if self.learn else ", fixed"
+        return f"Factor    {self.name} ({self.shape[0]} x {self.shape[1]}{kept})"
+
     def __repr__(self) -> str:
         extra = ("" if self.table is None else ", table=...") + ("" if self.learn else ", learn=False")
         extra += (f", tie={self.tie!r}" if self.tie else "") + ("" if self.support is None else ", support=...")
@@ -288,6 +332,7 @@ class Diverter(_Block):
     variable's name, in the order of the variable's own states. One that is not in `legs` carries all.
     """
 
+    kind: ClassVar[int] = DIVERT
     inputs: tuple[Variable, ...]
     outputs: tuple[Variable, ...]
     space: tuple[tuple[str, int], ...]
@@ -384,6 +429,13 @@ class Diverter(_Block):
         """The variables it points at."""
         return self.outputs
 
+    @property
+    def _line(self) -> str:
+        ins = " x ".join(variable.name for variable in self.inputs)
+        outs = ", ".join(variable.name for variable in self.outputs[:6])
+        more = f", ... ({len(self.outputs) - 6} more)" if len(self.outputs) > 6 else ""
+        return f"Diverter  {ins} -> {outs}{more}"
+
     def __repr__(self) -> str:
         names = [name for name, _ in self.space]
         parts = {
@@ -401,33 +453,3 @@ Block: TypeAlias = Source | Factor | SISO | Diverter
 def _check_variable(variable: object, where: str) -> None:
     if not isinstance(variable, Variable):
         raise WiringError(f"A {where} joins Variables. Got {variable!r} instead.")
-
-
-def title(block: Block) -> str:
-    """What a block is called in an error message."""
-    if isinstance(block, Source):
-        return f"Source({block.variable.name})"
-    if isinstance(block, SISO):
-        return f"SISO({block.input.name} -> {block.output.name})"
-    if isinstance(block, Factor):
-        return f"Factor({block.name})"
-    return block._title
-
-
-def line(block: Block) -> str:
-    """A block in one line, for people."""
-    if isinstance(block, Source):
-        kept = "" if block.learn else ", fixed"
-        return f"Source    {block.variable.name} ({counted(block.variable.cardinality, 'state')}{kept})"
-    if isinstance(block, Factor):
-        kept = "" if block.learn else ", fixed"
-        return f"Factor    {block.name} ({block.shape[0]} x {block.shape[1]}{kept})"
-    if isinstance(block, Diverter):
-        ins = " x ".join(variable.name for variable in block.inputs)
-        outs = ", ".join(variable.name for variable in block.outputs[:6])
-        more = f", ... ({len(block.outputs) - 6} more)" if len(block.outputs) > 6 else ""
-        return f"Diverter  {ins} -> {outs}{more}"
-    extra = ("" if block.learn else ", fixed") + (f", tied as {block.tie!r}" if block.tie else "")
-    extra += "" if block.support is None else ", with a support"
-    shape = f"{block.input.cardinality} x {block.output.cardinality}"
-    return f"SISO      {block.input.name} -> {block.output.name} ({shape}{extra})"

@@ -1,4 +1,4 @@
-"""Chain: a network for rows that follow each other, such as a hidden Markov model over the lines of a log."""
+"""Chain: a network for sequences of rows, such as a hidden Markov model over the lines of a log."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from ..queries.questions import MostProbable, most_probable
 from ..queries.sampling import sampled, walked
 from ..tables import frames
 from ..tables.encoded import Evidence
+from ..tables.missing import is_missing_value
 from .blocks import SISO, Block, Diverter, Source
 from .network import Network
 
@@ -31,12 +32,12 @@ from .network import Network
 def _unexplained(
     error: ImpossibleEvidence, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence
 ) -> ImpossibleEvidence:
-    """The error as it is: the rows before have a part in it."""
+    """Return the error unchanged: rows before also play a part, so one row cannot be explained alone."""
     return error
 
 
 class Chain(Network):
-    """A network whose hidden variable in one row follows from that in the row before.
+    """A network for sequences of rows, whose hidden variable depends on that of the row before.
 
     The blocks are those of one row. `link` names two of its variables: the output of the SISO block that leads to the
     next row, and the Source's variable that this output is, one row later. The prior of that Source is for the first
@@ -130,7 +131,7 @@ class Chain(Network):
         return marked_messages(sequences, inner, self._parameters.values, kept).only(kept, parts)
 
     def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
-        """The states of all variables of each sequence that are likeliest together: the path of Viterbi.
+        """Return the most probable joint states of all variables of each sequence: the Viterbi path.
 
         `log_probability` has one number for each sequence, in order. The arguments are those of
         `Network.most_probable`.
@@ -175,7 +176,7 @@ class Chain(Network):
         return np.asarray(named(plan.labels[plan.edge(source)], path))
 
     def _sampled(self, plan: Plan, rows: int, generator: np.random.Generator) -> np.ndarray:
-        """One sequence: first the hidden variable of all rows, one after the other, then the rest."""
+        """Draw one sequence: first the hidden variable of all rows in order, then the other variables."""
         link, values = Link.of(plan, *self.link), self._parameters.values
         table, prior = plan.layout.table(values, link.table), plan.layout.prior(values, link.prior)
         states = walked(table, prior, rows, generator)
@@ -194,7 +195,7 @@ class Chain(Network):
 
 
 def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
-    """Where sequences begin, by the column that tells them apart; all rows are one sequence without it."""
+    """Return where sequences begin, by the column that identifies them; without it all rows are one sequence."""
     begins = np.zeros(rows, dtype=bool)
     begins[:1] = True
     if ids is None or frames.is_bare(ids):
@@ -204,7 +205,7 @@ def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
         raise EvidenceError(f"it has {counted(len(values), 'row')}, the others have {rows:,}.", column=name)
     seen: set[Any] = set()
     for row, value in enumerate(values):
-        if frames.is_unknown(value):
+        if is_missing_value(value):
             raise EvidenceError("it is not known which sequence this row belongs to.", row=row, column=name)
         if row and value == values[row - 1]:
             continue
@@ -223,21 +224,24 @@ def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
 
 
 def _checked_link(net: Network, link: Sequence[str]) -> tuple[str, str]:
-    """The two ends of a link, if they can be one variable."""
+    """Return the names of the two ends of a link; an error unless they can be one hidden variable of two rows."""
     if isinstance(link, str) or not isinstance(link, Sequence) or len(link) != 2:
-        raise WiringError(f"'link' names two variables: what leads on, and what it is in the next row. Got {link!r}.")
+        raise WiringError(f"'link' is two names: the output of the transition, and the hidden variable. Got {link!r}.")
     output, source = (net.variable(name) for name in link)
     wiring = net._wiring
     blocks = wiring.blocks
     drives = blocks[wiring.drivers[output.name]] if output.name in wiring.drivers else None
     if not isinstance(drives, SISO) or output.name in wiring.readers:
-        raise WiringError(f"{output.name!r} must be the output of a SISO block, and read by none, to lead on.")
+        raise WiringError(
+            f"{output.name!r} is the hidden variable of the next row: it must be the output of a SISO block, and no "
+            "other block may read it."
+        )
     begins = blocks[wiring.drivers[source.name]] if source.name in wiring.drivers else None
     reads = blocks[wiring.readers[source.name]] if source.name in wiring.readers else None
     if not isinstance(begins, Source) or not isinstance(reads, Diverter) or len(reads.inputs) != 1:
         raise WiringError(f"{source.name!r} must come from a Source and be the only input of a Diverter.")
     if drives.input not in reads.outputs:
-        raise WiringError(f"The SISO block to {output.name!r} must hang on the Diverter of {source.name!r}.")
+        raise WiringError(f"The SISO block to {output.name!r} must be connected to the Diverter of {source.name!r}.")
     if output.labels != source.labels:
         raise WiringError(f"{output.name!r} and {source.name!r} are one variable in two rows, with the same states.")
     return output.name, source.name

@@ -1,4 +1,4 @@
-"""Network: the wired blocks together with their parameters, and what people do with them.
+"""Network: blocks joined to a graph, with their parameters: inference, learning, sampling.
 
 Thin on purpose: wiring is checked in `wiring`, planned in `supervisor`, and every computation is a call into the
 flow (evidence -> messages -> marginals -> counts -> parameters).
@@ -10,12 +10,13 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from .. import engines
 from ..core import settings
+from ..core.digests import digest
 from ..core.exceptions import FgrnError, ImpossibleEvidence, LearningError
 from ..core.labels import named
 from ..core.settings import Name
@@ -32,13 +33,14 @@ from ..learning.encoding import table_elsewhere
 from ..learning.execution import engine_for, merging
 from ..learning.layers import steps
 from ..learning.learn import EStepOf, Training, estep_over
+from ..learning.validation import check_patience, split_off
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from ..queries.assignments import Assignments
 from ..queries.questions import MostProbable, Queries, most_probable
 from ..queries.sampling import sampled
 from ..tables import frames
-from ..tables.encoded import Evidence
+from ..tables.encoded import EncodedTable, Evidence
 from .wired_model import WiredModel
 
 
@@ -49,10 +51,6 @@ class Network(WiredModel, Queries):
     are equal if their blocks and their parameters are.
     """
 
-    _row_cost: ClassVar[int] = 1  # how much longer the reference engine takes for a row than for one of a network
-    _cannot: ClassVar[Mapping[str, str]] = {}
-    """What a network of another kind cannot do, and why, in words."""
-
     _explained = staticmethod(explained)
 
     def save(self, path: str | Path) -> None:
@@ -62,11 +60,10 @@ class Network(WiredModel, Queries):
         save(self, path)
 
     def _repr_html_(self) -> str:
-        """The network as notebooks show it: drawn, with its beliefs."""
-        from ..plots import network
-        from ..plots.style import as_svg
+        """The network as notebooks show it: drawn, with its beliefs, and a button that opens its page."""
+        from ..page.notebook import notebook_html
 
-        return as_svg(network(self))
+        return notebook_html(self)
 
     # Messages
 
@@ -84,8 +81,10 @@ class Network(WiredModel, Queries):
         tolerance: float = 1e-9,
         engine: str = "auto",
         threads: int | None = None,
+        device: str | None = None,
+        precision: str | None = None,
     ) -> Messages:
-        """All forward and backward messages, marginals and the log-likelihood of every row of evidence.
+        """Return all forward and backward messages, marginals and the log-likelihood of every row of evidence.
 
         Args:
             evidence: a mapping of columns or a dataframe; a variable that is not named is unknown.
@@ -96,13 +95,15 @@ class Network(WiredModel, Queries):
             parts: which of "forward", "backward" and "marginal" to keep of each, and whether the "likelihood".
             impossible: "raise" an error that names the rows of probability zero, or "mark" them in `.impossible`.
             paused: outputs of SISO blocks that let no message through.
-            rounds: the most parallel rounds; unless given, the diameter of a tree, 500 on a loop.
+            rounds: the maximum number of parallel rounds; unless given, the diameter of a tree, 500 on a loop.
             damping: how much of the old message stays in a new one; unless given, 0 on a tree and 0.5 on a loop.
             tolerance: on a loop, messages that move by no more than this have converged.
-            engine: "reference", "cpu" (compiled; see `fgrn.warm`), or "auto": the first for a little work, the second
-                for more. They agree to about 1e-10. Which one it is depends on the network and the number of rows
-                alone: the same call gives the same bits.
+            engine: "reference", "cpu" (compiled; see `fgrn.warm`), "torch" (PyTorch, for a GPU), or "auto": the first
+                for a little work, the second for more, the third for very much if there is a GPU. The first two agree
+                to about 1e-10. The choice depends on network, rows and machine alone: the same call, the same bits.
             threads: how many threads; all processors unless given. The result does not depend on it.
+            device: where engine="torch" computes: "cuda" or "cpu"; unless given, a GPU if there is one.
+            precision: of its numbers: "float64" (default on the processor), "float32" (on a GPU), "tf32", "bfloat16".
         """
         settings.choice("schedule", schedule, ("auto", "sweeps", "rounds"))
         settings.choice("impossible", impossible, ("raise", "mark"))
@@ -117,7 +118,7 @@ class Network(WiredModel, Queries):
         ways = tuple(dict.fromkeys(settings.variable_names("parts", parts)))
         for way in ways:
             settings.choice("parts", way, messages.PARTS)
-        runner = engine_for(engine, plan, encoded.rows)
+        runner = engine_for(engine, plan, encoded.rows, device, precision)
         programs = self._programs_for(plan, paused, encoded)
         if schedule == "sweeps" and not plan.is_tree:
             raise FgrnError('This network has loops, where two sweeps are not enough. Use schedule="rounds".')
@@ -149,7 +150,7 @@ class Network(WiredModel, Queries):
         paused: Collection[Name] = (),
         engine: str = "reference",
     ) -> Iterator[Round]:
-        """Parallel rounds one by one: after each, all messages and which of them changed. Round 0 is the boundary.
+        """Yield parallel rounds one by one: all messages, and which of them changed; round 0 is the boundary.
 
         It ends when nothing has changed, or after the most rounds, which are those of `propagate`.
         """
@@ -172,7 +173,7 @@ class Network(WiredModel, Queries):
         data: frames.Data,
         epochs: int = 20,
         cycles: int = 1,
-        smoothing: float | Mapping[str, float] = 0.0,
+        smoothing: float | Mapping[str, Any] = 0.0,
         weights: Any = None,
         holes: str = "expect",
         seed: int = 0,
@@ -181,11 +182,17 @@ class Network(WiredModel, Queries):
         tolerance: float = 0.0,
         accelerate: bool = False,
         cycle_tolerance: float = 1e-10,
+        batch_size: int | None = None,
+        step: float | tuple[float, float] | None = None,
+        validation: Any = None,
+        patience: int | None = None,
         hold: bool = True,
         only: Collection[Name] | None = None,
         paused: Collection[Name] = (),
         engine: str = "auto",
         threads: int | None = None,
+        device: str | None = None,
+        precision: str | None = None,
         merge: bool | None = None,
         watch: em.Watcher | None = None,
         online: Online | None = None,
@@ -194,7 +201,7 @@ class Network(WiredModel, Queries):
         resume: bool = False,
         executor: Any = None,
     ) -> em.History:
-        """Maximum likelihood by T epochs of K cycles, from the messages at the two ends of every block.
+        """Learn tables and priors by maximum likelihood (EM): `epochs` T, with `cycles` K updates of tables in each.
 
         Learning goes on from the parameters as they are; a table that was not given is drawn from `seed` first.
 
@@ -203,10 +210,10 @@ class Network(WiredModel, Queries):
                 is not in memory: a path, a glob, a dataset of Arrow, batches of rows, or a `Stream`.
             epochs: how often the evidence is presented (T).
             cycles: how often each table is updated on the messages of one epoch (K); 1 is the incremental algorithm.
-            smoothing: a Dirichlet count per cell of every table, or a mapping from tables and priors to counts; priors
-                are smoothed only if named.
+            smoothing: a Dirichlet count per cell of every table, or a mapping from tables and priors to counts, each a
+                number or an array with one for each cell; priors are smoothed only if named.
             weights: one weight per row; the name of a column where `data` is not in memory.
-            holes: "expect" counts an unknown leaf as the model expects it (the paper); "ignore" leaves it out. Both
+            holes: "expect" counts a missing value as the model expects it (the paper); "ignore" leaves it out. Both
                 lead to the same tables; the second in fewer epochs where much is missing.
             seed: for the random starts.
             starts: how many starts; the best is kept. The first goes on from the tables as they are; for the others
@@ -216,15 +223,25 @@ class Network(WiredModel, Queries):
             accelerate: extrapolate the steps of EM (SQUAREM, see `fgrn.flow.acceleration`): several times fewer epochs
                 where plain EM is slow. The objective never falls. For cycles=1.
             cycle_tolerance: a table that moves by no more than this in a cycle is left alone until the next epoch.
+            batch_size: update the tables after every so many rows (mini-batch EM), instead of once an epoch: many times
+                fewer epochs for large tables. Rows are put into batches at random.
+            step: the part that a batch has in the counts that tables are made of, those of earlier batches have the
+                rest: a number up to 1, or the first and the last, between which it falls geometrically over all
+                epochs. Unless given, from 0.55 to 0.03. See `fgrn.flow.minibatch`.
+            validation: rows to keep back: a fraction of them, drawn by `seed`, or a table of other rows. The parameters
+                after the epoch at which they were the most probable are kept; `History.validation` has all epochs.
+            patience: end after so many epochs in which the rows kept back did not become more probable.
             hold: keep the messages from cycle to cycle (the paper), or make them again in constant memory.
             only: the tables and priors to learn, all others frozen.
             paused: outputs of SISO blocks that let no message through.
-            engine: "reference", "cpu", or "auto".
+            engine: "reference", "cpu", "torch", or "auto". On a GPU tables and counts stay there until learning ends.
             threads: how many threads; all processors unless given. The result does not depend on it.
-            merge: count equal rows once, with their weight (True) or one by one (False); unless given, what pays.
+            device: see `propagate`.
+            precision: see `propagate`.
+            merge: count equal rows once, with their weight (True), or one by one (False); unless given, the faster.
             watch: called after every epoch with (start, epoch, log-likelihood per row); learning ends, and keeps what
                 it has, when it returns True.
-            online: what was counted in earlier batches, see `Network.online`; these rows are the next batch.
+            online: the running counts of earlier batches, see `Network.online`; these rows are the next batch.
             checkpoint: a file to keep how far learning has come in, see `Checkpoint`.
             every: how many epochs are between two checkpoints.
             resume: go on from the checkpoint, if it is there, to the same tables, bit for bit, as without interruption.
@@ -238,7 +255,10 @@ class Network(WiredModel, Queries):
         smoothing = settings.by_name(smoothing, self.variable) if isinstance(smoothing, Mapping) else smoothing
         settings.choice("holes", holes, ("expect", "ignore"))
         settings.choice("merge", merge, (True, False, None))
-        rule = em.Rule(epochs, cycles, tolerance, cycle_tolerance, starts, seed, accelerate)
+        rule = em.Rule(
+            epochs, cycles, tolerance, cycle_tolerance, starts, seed, accelerate, batch_size, step, patience
+        )  # fmt: skip
+        check_patience(patience, validation)
         if rule.cycles > 1 or paused:
             self._require("cycles or pauses in learning", LearningError)
         if executor is not None or frames.is_source(data):
@@ -251,13 +271,16 @@ class Network(WiredModel, Queries):
                 "Join the variables on the loop in a product-space Diverter, which makes a tree of it."
             )
         if holes == "ignore" and plan.is_factor.any():
-            raise LearningError('Only the leaves of a Network can ignore their holes; with Factors use holes="expect".')
-        elsewhere = table_elsewhere(plan, data, weights, executor)
-        table = self._encode(plan, data, weights) if elsewhere is None else elsewhere.scaled(self._wiring.log_scale)
-        if online is not None and (rule.starts > 1 or rule.accelerate or checkpoint is not None):
+            raise LearningError('Missing values can be ignored only in a network without Factors; use holes="expect".')
+        table = self._table(plan, data, weights, executor)
+        if online is not None and (
+            rule.starts > 1 or rule.accelerate or checkpoint is not None or rule.batch_size or validation is not None
+        ):
             raise LearningError(
-                "Batches seen once go on from the tables as they are: starts=1, accelerate=False, and no checkpoint."
+                "Batches seen once go on from the tables as they are: starts=1, accelerate=False, no batch_size, no "
+                "validation, and no checkpoint."
             )
+        table, kept_back = split_off(table, validation, rule.seed, partial(self._table, plan))
         spec = (
             self._spec
             if only is None
@@ -267,17 +290,23 @@ class Network(WiredModel, Queries):
         programs = self._programs_for(plan, paused, table)
         with checkpoints.stage_journal(checkpoint, every, resume) as journal:
             engine, merge = checkpoints.as_begun(journal, table, engine, merge)
-            runner = engine_for(engine, plan, self._row_cost * table.rows * epochs * cycles)
+            runner = engine_for(engine, plan, self._row_cost * table.rows * epochs * cycles, device, precision)
             merge = merging(merge, rule, table)
             here = table.place != "workers"  # a worker has several tasks at once
+            options = {"expect": holes == "expect", "threads": 1 if threads is None and not here else threads}
             make = self._estep(
-                runner, plan, programs, expect=holes == "expect", hold=hold and table.in_memory,
-                threads=1 if threads is None and not here else threads, merge=merge, rests=not here,
-            )  # fmt: skip
+                runner, plan, programs, hold=hold and table.in_memory, merge=merge, rests=not here, **options
+            )
             counting = table.estep(partial(estep_over, make, partial(self._explained, plan=plan, programs=programs)))
+            held_out = None
+            if kept_back is not None:
+                once = self._estep(runner, plan, self._programs_for(plan, paused, kept_back), merge=False, **options)
+                held_out = kept_back.estep(partial(estep_over, once, None))
             batch = None if online is None else Decayed(counting, online)
             run = {"engine": runner.name, "merge": merge}
-            learnt = training.run(batch or counting, self._parameters, journal, run, hold=hold)
+            told = {} if kept_back is None else {"validation": digest(kept_back.digests())}
+            told |= {} if precision is None else {"precision": precision}
+            learnt = training.run(batch or counting, self._parameters, journal, run, held_out, hold=hold, **told)
         self._parameters, history, record = learnt
         if batch is not None:
             batch.close()
@@ -286,7 +315,7 @@ class Network(WiredModel, Queries):
         return history
 
     def online(self, weight: float = 0.0, power: float = POWER, effective_size: float | None = None) -> Online:
-        """What to pass to `learn` with every batch of rows that are seen once; see `Online` for the rule.
+        """Return the state of online learning, to pass to `learn` with every batch of rows that are seen once.
 
         To go on where the last batch ended, also after `fgrn.load`, pass `online_state` instead.
 
@@ -301,13 +330,12 @@ class Network(WiredModel, Queries):
         if not weight:
             return Online(power, effective_size)
         plan, values = self._plan(), self._parameters.values
+        last = self._trained[-1] if self._trained else {}
         alone = self.propagate(None, parts=["marginal"], engine="reference")  # the same bits every time
         running = expected(plan, values, [alone.marginal(name)[0] for name in plan.names])
-        if self._trained:
-            last = self._trained[-1]
-            rows = weight if effective_size is None else min(weight, last.get("weight", 0.0) + effective_size)
-            smoothing = Smoothing.of(self._spec, last.get("smoothing", 0.0))
-            running = without_smoothing(plan.layout, values, running, smoothing, rows)
+        rows = weight if effective_size is None else min(weight, last.get("weight", 0.0) + effective_size)
+        smoothing = Smoothing.of(self._spec, last.get("smoothing", 0.0))
+        running = without_smoothing(plan.layout, values, running, smoothing, rows)
         return Online(power, effective_size, 1, weight, running)
 
     def learn_by_layer(self, data: frames.Data, *, together: int = 0, **options: Any) -> list[em.History]:
@@ -339,7 +367,7 @@ class Network(WiredModel, Queries):
     # Joint assignments: see `Queries` for all other questions
 
     def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
-        """The states of all variables that are likeliest together, given what is known, and their log-probability.
+        """Return the most probable joint states of all variables given evidence (MPE), and their log-probability.
 
         For one row of plain values the answer has plain labels, for a table it has a column of each.
 
@@ -357,7 +385,7 @@ class Network(WiredModel, Queries):
         return most_probable(*found, self._decided(given.plan), known_names(given.evidence), otherwise)
 
     def _decided(self, plan: Plan) -> list[str]:
-        """The variables that an assignment decides: those of Sources and tables, and not the copies at Diverters."""
+        """Return the variables of a joint assignment: those of Sources and tables, without the copies at Diverters."""
         layout = self._spec.layout
         named = (*layout.prior_names, *(name for group in layout.table_names for name in group), *self.observed)
         return [name for name in named if name in plan.index]
@@ -365,7 +393,7 @@ class Network(WiredModel, Queries):
     def max_marginals(
         self, evidence: frames.Data = None, *, names: Collection[Name] | None = None
     ) -> dict[str, np.ndarray]:
-        """For each state of a variable, how probable the likeliest states of everything are that it goes with.
+        """Return, for each state of a variable, the probability of the most probable joint states that contain it.
 
         Logarithms, (rows, states), by variable; -inf for a state that cannot be. The largest of each row is the
         log-probability of `most_probable`.
@@ -388,7 +416,7 @@ class Network(WiredModel, Queries):
         *,
         names: Collection[Name] | None = None,
     ) -> dict[str, np.ndarray]:
-        """New rows: the labels of some variables, those observed unless named.
+        """Draw rows: the labels of the observed variables, or of those named.
 
         Without evidence they are drawn along the blocks, causes first; with it, given what is known: `rows`
         for each row of the evidence, one after the other.
@@ -407,19 +435,18 @@ class Network(WiredModel, Queries):
         }
 
     def multiplications(self, data: frames.Data, *, direct: bool = False) -> int:
-        """The multiplications all messages of these rows take, with the linear cascade or by the bare product rule."""
-        from ..engines.reference import Reference
-
-        given = self._assignments(data)
-        engine = Reference(direct=direct)
-        prepared = engine.prepare(given.plan, given.programs, given.programs.everything, given.evidence)
-        prepared.load(given.values).propagate(["marginal"])
-        return engine.multiplications
+        """Return the number of multiplications for all messages of these rows, by the cascade or the product rule."""
+        return self._assignments(data).multiplications(direct)
 
     # Behind the scenes: what a network of another kind does in its own way
 
     def _encode(self, plan: Plan, data: frames.Data, weights: Any = None) -> Evidence:
         return encode(plan, data, weights).scaled(self._wiring.log_scale)
+
+    def _table(self, plan: Plan, data: Any, weights: Any = None, executor: Any = None) -> EncodedTable:
+        """The rows of a table as codes, wherever they are."""
+        elsewhere = table_elsewhere(plan, data, weights, executor)
+        return self._encode(plan, data, weights) if elsewhere is None else elsewhere.scaled(self._wiring.log_scale)
 
     def _estep(self, engine: engines.Engine, plan: Plan, programs: Programs, **options: Any) -> EStepOf:
         return partial(LocalEStep, engine, plan, programs, **options)
@@ -444,20 +471,8 @@ class Network(WiredModel, Queries):
 
     # Behind the scenes
 
-    def _require(self, ability: str, kind: type[FgrnError] = FgrnError) -> None:
-        """Refuse what a network of this kind cannot do."""
-        if ability in self._cannot:
-            raise kind(self._cannot[ability])
-
-    def _paused(self, paused: Collection[Name]) -> tuple[str, ...]:
-        """The outputs of SISO blocks that pause, by name."""
-        found = settings.variable_names("paused", paused, own=self.variable)
-        if found:
-            self._require("pauses")
-        return tuple(found)
-
     def _assignments(self, evidence: frames.Data) -> Assignments:
-        """Joint states of all variables given evidence, if two sweeps are exact."""
+        """Return the joint assignments given evidence; an error on graphs with loops, where sweeps are not exact."""
         plan = self._plan()
         if not plan.is_tree:
             raise FgrnError("This network has loops, on which only sums of messages are approximated.")

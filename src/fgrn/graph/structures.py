@@ -44,13 +44,13 @@ def lvm(
     learn_prior: bool = True,
     tables: Mapping[str, Any] | None = None,
 ) -> Network:
-    """The Latent Variable Model: one hidden variable over all observed ones, any of which may be the class.
+    """Return a Latent Variable Model: one hidden variable over all observed ones, any of which may be the class.
 
     Args:
         observed: the observed variables and their states.
         hidden: the states of the hidden variable: a number or labels, which are arbitrary names unless `tables` says
             what they mean.
-        name: what the hidden variable is called.
+        name: the name of the hidden variable.
         prior: the prior of the hidden variable; uniform unless given.
         learn_prior: whether it is learnt.
         tables: where learning starts, by the variable a table leads to: P(variable | hidden), a row for each hidden
@@ -64,12 +64,12 @@ def lvm(
 def naive_bayes(
     observed: Mapping[str, States], class_variable: str, *, name: str = "S", tables: Mapping[str, Any] | None = None
 ) -> Network:
-    """The naive Bayes classifier: the hidden variable is the class, by a table that stays diagonal.
+    """Return a naive Bayes classifier: the hidden variable is the class, by a table that stays diagonal.
 
     Args:
         observed: the variables and their states, the class among them.
         class_variable: which of them is the class.
-        name: what the hidden copy of the class is called.
+        name: the name of the hidden copy of the class.
         tables: where learning starts, by the variable a table leads to: P(variable | class), a row for each class; at
             random unless given.
     """
@@ -85,7 +85,7 @@ def class_mixture(
     name: str = "S",
     tables: Mapping[str, Any] | None = None,
 ) -> Network:
-    """A mixture for each class: the hidden variable has states of its own for every class, which they determine.
+    """Return a mixture for each class: every class has hidden states of its own, which determine it.
 
     It is the Latent Variable Model with a table from the hidden variable to the class that stays block-diagonal: every
     row has one 1, and none of them is learnt. With one state for each class it is naive Bayes.
@@ -95,10 +95,19 @@ def class_mixture(
         class_variable: which of them is the class.
         hidden: how many states each class has: a number for all, or a list with one for each class in order. The states
             of a class "a" are called "a.1", "a.2", ...
-        name: what the hidden variable is called.
+        name: the name of the hidden variable.
         tables: where learning starts, by the variable a table leads to: P(variable | hidden), a row for each hidden
             state; at random unless given.
     """
+    label = _class_among(observed, class_variable)
+    labels, support = states_of_classes(observed, class_variable, hidden)
+    return _tied_to_class(observed, label, Variable(name, labels), support, tables)
+
+
+def states_of_classes(
+    observed: Mapping[str, States], class_variable: str, hidden: int | Sequence[int]
+) -> tuple[list[str], np.ndarray]:
+    """The names "a.1", "a.2", ... of the hidden states of every class, and the table from them to the class."""
     label = _class_among(observed, class_variable)
     sizes = [hidden] * label.cardinality if isinstance(hidden, int) else list(hidden)
     for size in sizes:
@@ -106,8 +115,7 @@ def class_mixture(
     if len(sizes) != label.cardinality:
         raise WiringError(f"'hidden' is one number for each of the {label.cardinality} classes. Got {len(sizes)}.")
     labels = [f"{state}.{number}" for state, size in zip(label.labels, sizes, strict=True) for number in _up_to(size)]
-    support = np.repeat(np.eye(label.cardinality), sizes, axis=0)
-    return _tied_to_class(observed, label, Variable(name, labels), support, tables)
+    return labels, np.repeat(np.eye(label.cardinality), sizes, axis=0)
 
 
 def _up_to(size: int) -> range:
@@ -115,7 +123,7 @@ def _up_to(size: int) -> range:
 
 
 def _class_among(observed: Mapping[str, States], class_variable: str) -> Variable:
-    """The class among the observed variables."""
+    """Return the class among the observed variables."""
     variables, name = _variables(observed), settings.name_of(class_variable)
     if name not in observed:
         raise unknown_name("variable", name, observed)
@@ -129,7 +137,7 @@ def _tied_to_class(
     support: np.ndarray,
     tables: Mapping[str, Any] | None,
 ) -> Network:
-    """One hidden variable over all others, each state of which belongs to the class that `support` says."""
+    """Return a network with one hidden variable, whose states determine the class by `support`."""
     blocks: list[Block] = [Source(cause)]
     for block in _children([cause], _variables(observed)):
         if isinstance(block, SISO) and block.output == label:
@@ -145,13 +153,13 @@ def dica(
     name: str = "S",
     tables: Mapping[str, Any] | None = None,
 ) -> Network:
-    """Discrete Independent Component Analysis: several hidden variables whose product space explains the observed ones.
+    """Return a Discrete Independent Component Analysis: hidden variables whose product space explains the observed.
 
     Args:
         observed: the observed variables and their states.
         hidden: the states of each hidden variable: numbers or labels, which are arbitrary names unless `tables` says
             what they mean.
-        name: they are called by this and their number, from 1.
+        name: the prefix of their names; their number from 1 follows.
         tables: where learning starts, by the variable a table leads to: P(variable | all hidden ones), a row for each
             combination of their states, the last one changing fastest; at random unless given.
     """
@@ -170,7 +178,7 @@ def stack(
     name: str = "S",
     tables: Mapping[str, Any] | None = None,
 ) -> Network:
-    """Two or more layers: hidden variables over groups of observed ones, others over these, one on top of all.
+    """Return a network of layers: hidden variables over groups of observed ones, others over these, one on top.
 
     Train it layer by layer with `net.learn_by_layer(data)`.
 
@@ -181,7 +189,7 @@ def stack(
         groups: how many variables share a hidden one above them: a number for every layer, or for each layer but the
             top one a number or the groups themselves, as lists of names.
         class_variable: an observed variable that hangs on the top.
-        name: hidden variables are called by this, the number of the layer and their number in it ("S1.2"); the top one
+        name: the prefix of hidden variables; the number of the layer and that in it follow ("S1.2"); the top one
             by this and the number of the layer ("S2").
         tables: where learning starts, by the variable a table leads to: P(variable | hidden one above it), a row for
             each state of that; at random unless given.
@@ -221,7 +229,7 @@ def hmm(
     sequence: str = "sequence",
     tables: Mapping[str, Any] | None = None,
 ) -> Network:
-    """The hidden Markov model: a `Chain`, a row of data being one step; or unrolled, a row being a whole sequence.
+    """Return a hidden Markov model: a `Chain`, where a row is one step; or unrolled, where a row is a whole sequence.
 
     A chain takes sequences of any lengths, one after the other in one table, told apart by a column; every epoch is
     one of Baum and Welch. It has the hidden variable "S", and "S next" for that of the next row.
@@ -236,7 +244,7 @@ def hmm(
         hidden: the states of the hidden variable: a number or labels, which are arbitrary names unless `tables` says
             what they mean.
         length: the number of steps, if they are to be unrolled.
-        name: what the hidden variable is called.
+        name: the name of the hidden variable.
         sequence: the column that tells sequences apart; without it in a table all rows are one sequence.
         tables: where learning starts: P(variable | hidden), a row for each hidden state, by the name of the variable;
             P(hidden of the next row | hidden) as "S next", and the prior of the first row as "S". At random unless
@@ -267,7 +275,7 @@ def hmm(
 
 
 def sequences(rows: Iterable[Mapping[str, Sequence[Any]]], length: int | None = None) -> dict[str, list[Any]]:
-    """Rows for `hmm` from sequences: each a mapping from names to the values of its steps, of any length.
+    """Return rows for `hmm` from sequences, each a mapping from names to the values of its steps, of any length.
 
     What lies beyond the end of a sequence is unknown. `length` is that of the longest unless given.
     """
@@ -294,7 +302,7 @@ def sequences(rows: Iterable[Mapping[str, Sequence[Any]]], length: int | None = 
 
 
 def _checked_network(observed: Mapping[str, States], blocks: list[Block], tables: Mapping[str, Any] | None) -> Network:
-    """The network of these blocks, if no observed variable is called like one that they bring along."""
+    """Return the network of these blocks; an error if an observed variable has the name of a hidden one."""
     outputs = [block.output.name for block in blocks if isinstance(block, SISO)]
     made = {v.name for block in blocks for v in (*block.reads, *block.drives)}
     hidden = {v.name for block in blocks for v in block.reads} | {name for name in made if name not in outputs}
@@ -307,7 +315,7 @@ def _checked_network(observed: Mapping[str, States], blocks: list[Block], tables
 
 
 def _started(blocks: list[Block], tables: Mapping[str, Any] | None, called: Mapping[str, str]) -> list[Block]:
-    """The blocks with the tables and priors that learning starts from, by name, or what that is `called` instead."""
+    """Return the blocks with the initial tables and priors by name; `called` maps names to those in errors."""
     if tables is None:
         return blocks
     if not isinstance(tables, Mapping):
@@ -347,7 +355,7 @@ def _variables(observed: Mapping[str, States]) -> list[Variable]:
 
 
 def _children(causes: Sequence[Variable], effects: Sequence[Variable]) -> list[Block]:
-    """A Diverter under the causes, and a table from their (product) space to every effect."""
+    """Return a Diverter below the causes, and a SISO block from their (product) space to every effect."""
     joint = ",".join(cause.name for cause in causes)
     labels = _product_labels(causes)
     legs = [Variable(f"{joint}->{effect.name}", labels) for effect in effects]
@@ -356,7 +364,7 @@ def _children(causes: Sequence[Variable], effects: Sequence[Variable]) -> list[B
 
 
 def _product_labels(causes: Sequence[Variable]) -> States:
-    """The states of the product space, first cause slowest: "a,x", "a,y", ... where some cause has labels."""
+    """Return labels of the product space, the first cause slowest, such as "a,x"; numbers if no cause has labels."""
     if len(causes) == 1:
         return causes[0].labels
     size = prod(cause.cardinality for cause in causes)

@@ -1,4 +1,4 @@
-"""The Supervisor: makes the Plan of a wired graph.
+"""The Supervisor: compiles a graph of blocks into a Plan (order of blocks, layout of parameters, index vectors).
 
 A paused SISO block passes no messages: the graph is planned as if it were cut there, which is how layers are learnt one
 after the other.
@@ -14,7 +14,8 @@ import numpy as np
 from ..core.arrays import frozen
 from ..core.exceptions import WiringError
 from ..flow.parameters import Specification
-from ..plan.plan import DIVERT, FORWARD, SOURCE, Layout, Plan
+from ..plan.block_kinds import DIVERT, KINDS
+from ..plan.plan import Layout, Plan
 from .blocks import SISO, Block, Diverter, Factor, Source
 from .wiring import Wiring
 
@@ -175,9 +176,9 @@ def _order(
     numbered within their kind. The order is None if there is a loop.
     """
     edges_of = [[edge[variable.name] for variable in (*block.reads, *block.drives)] for block in blocks]
-    first_siso = sum(isinstance(block, (Source, Factor)) for block in blocks)
-    first_diverter = first_siso + sum(isinstance(block, SISO) for block in blocks)
-    starts = [*range(first_diverter, len(blocks)), *range(first_diverter)]
+    kinds = [block.kind for block in blocks]
+    first = {kind: kinds.index(kind) for kind in KINDS if kind in kinds}
+    starts = sorted(range(len(blocks)), key=lambda block: kinds[block] != DIVERT)
     seen = [False] * len(blocks)
     order: list[tuple[int, int, int]] = []
     roots: list[int] = []
@@ -188,12 +189,7 @@ def _order(
         seen[start] = True
         queue = [(start, -1)]
         for block, parent in queue:  # the list grows during the loop: breadth first
-            if block < first_siso:
-                order.append((SOURCE, block, parent))
-            elif block < first_diverter:
-                order.append((FORWARD, block - first_siso, parent))
-            else:
-                order.append((DIVERT, block - first_diverter, parent))
+            order.append((kinds[block], block - first[kinds[block]], parent))
             for number in edges_of[block]:
                 if number == parent:
                     continue
@@ -234,7 +230,7 @@ def layers_of(wiring: Wiring) -> tuple[tuple[str, ...], ...]:
             layer_of_edge[variable.name] = done[number]
             pending.append(variable.name)
     if len(done) < len(wiring.blocks):
-        raise WiringError("The arrows of this network run in a circle, so that it has no layers.")
+        raise WiringError("The arrows of this network form a cycle, so that it has no layers.")
     layers: dict[int, list[str]] = {}
     for number, block in enumerate(wiring.blocks):
         if isinstance(block, SISO):

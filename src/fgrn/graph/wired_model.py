@@ -1,10 +1,10 @@
-"""WiredModel: blocks that are wired together, with their parameters; nothing is computed with them here."""
+"""WiredModel: blocks joined to a graph, with their parameters and plans; base class of Network, without inference."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -17,13 +17,17 @@ from ..flow.parameters import Parameters, free_parameters, initial
 from ..plan.plan import Plan
 from ..plan.schedule import MOST_PROGRAMS, Programs, special_edges
 from ..tables.encoded import EncodedTable
-from .blocks import SISO, Block, Diverter, Factor, Source, line
+from .blocks import SISO, Block, Diverter, Factor, Source
 from .supervisor import layers_of, make_plan, specification_of
 from .wiring import Wiring
 
 
 class WiredModel:
-    """Blocks that meet at variables, their parameters, how these were learnt, and the plans that engines run."""
+    """Blocks joined to a graph, their parameters, the record of learning, and the plans that engines run."""
+
+    _row_cost: ClassVar[int] = 1  # how much longer the reference engine takes for a row than for one of a network
+    _cannot: ClassVar[Mapping[str, str]] = {}
+    """What a network of another kind cannot do, and why, in words."""
 
     def __init__(self, blocks: Iterable[Block]) -> None:
         if isinstance(blocks, (Source, Factor, SISO, Diverter)) or not isinstance(blocks, Iterable):
@@ -69,7 +73,7 @@ class WiredModel:
 
     @property
     def diameter(self) -> int:
-        """The most blocks between two variables: as many parallel rounds bring every message everywhere."""
+        """The largest number of blocks between two variables: as many parallel rounds suffice on a tree."""
         return self._wiring.diameter
 
     @property
@@ -91,7 +95,7 @@ class WiredModel:
 
     @property
     def trained(self) -> tuple[dict[str, Any], ...]:
-        """How it was taught: one mapping for each time, with rows, settings, likelihood, and how it was run.
+        """The record of learning: one mapping for each call, with rows, settings, likelihood, and execution.
 
         "engine" and "merge" are those that were chosen where they were not given, "kernel" is the way the engine took.
         A merge of None found out whether it pays to count equal rows once; an engine of None is that of a table without
@@ -101,17 +105,17 @@ class WiredModel:
 
     @property
     def free_parameters(self) -> int:
-        """How many numbers learning may choose: cells of tables and priors, less one for every row."""
+        """The number of free parameters: cells of tables and priors, less one for every row."""
         return free_parameters(self._spec)
 
     def copy(self) -> Self:
-        """A model with the same blocks and parameters, to be taught something else."""
+        """Return a copy with the same blocks and parameters, to be learnt further."""
         other = object.__new__(type(self))
         other.__setstate__(self.__getstate__())
         return other
 
     def reset(self) -> None:
-        """Forget what was learnt: everything as the blocks give it."""
+        """Reset all parameters to those given by the blocks."""
         self._parameters, self._trained = initial(self._spec), ()
 
     def __eq__(self, other: object) -> bool:
@@ -133,14 +137,14 @@ class WiredModel:
         lines = [
             f"Network of {counted(len(self.variables), 'variable')} and {counted(len(self.blocks), 'block')}, {shape}"
         ]
-        lines += [f"  {line(block)}" for block in self.blocks[:40]]
+        lines += [f"  {block._line}" for block in self.blocks[:40]]
         if len(self.blocks) > 40:
             lines.append(f"  ... {counted(len(self.blocks) - 40, 'more block')}")
         return "\n".join(map(visible, lines))
 
     @property
     def online_state(self) -> Online | None:
-        """What was counted in batches, if the tables were made of it: a copy, to go on with in `learn(online=)`.
+        """Return a copy of the running counts, if the model was learnt in batches, to continue with `learn(online=)`.
 
         It is saved with the network. None after any other way of learning.
         """
@@ -151,7 +155,7 @@ class WiredModel:
     # Behind the scenes
 
     def _plan(self, paused: Collection[str] = ()) -> Plan:
-        """The plan of the graph, cut at the SISO blocks whose outputs are `paused`."""
+        """Return the plan of the graph, cut at the SISO blocks whose outputs are `paused`."""
         for name in paused:
             self._spec.layout.table_number(name)
             driver = self._wiring.drivers.get(name)
@@ -163,7 +167,7 @@ class WiredModel:
         return self._plans[key]
 
     def _programs_for(self, plan: Plan, paused: Collection[str], table: EncodedTable) -> Programs:
-        """The programs for evidence on the variables of this table."""
+        """Return the programs for evidence on the variables of this table."""
         key = (frozenset(paused), special_edges(plan, table.edges(), table.soft_edges()))
         if key not in self._programs:
             if len(self._programs) >= MOST_PROGRAMS:
@@ -172,7 +176,7 @@ class WiredModel:
         return self._programs[key]
 
     def _rounds_needed(self, plan: Plan) -> int:
-        """The diameter; where blocks pause the pieces may be longer than the whole was."""
+        """Return the number of parallel rounds that reach everything, which may be larger with paused blocks."""
         return self.diameter if plan is self._plans.get(frozenset()) else plan.reach
 
     def _round_settings(self, plan: Plan, rounds: int | None, damping: float | None) -> tuple[int, float]:
@@ -182,3 +186,15 @@ class WiredModel:
             return (self._rounds_needed(plan) if plan.is_tree and rest == 0 else 500), rest
         settings.whole("rounds", rounds, 0)
         return rounds, rest
+
+    def _require(self, ability: str, kind: type[FgrnError] = FgrnError) -> None:
+        """Refuse what a network of this kind cannot do."""
+        if ability in self._cannot:
+            raise kind(self._cannot[ability])
+
+    def _paused(self, paused: Collection[Name]) -> tuple[str, ...]:
+        """The outputs of SISO blocks that pause, by name."""
+        found = settings.variable_names("paused", paused, own=self.variable)
+        if found:
+            self._require("pauses")
+        return tuple(found)

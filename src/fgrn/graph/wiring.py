@@ -10,7 +10,7 @@ from math import prod
 
 from ..core.exceptions import WiringError, counted, shortened
 from ..core.variable import Variable
-from .blocks import SISO, Block, Diverter, Factor, Source, same, title
+from .blocks import SISO, Block, Diverter, Factor, Source, same
 
 TABLE_LIMIT = 2**28
 """The most cells of one table: 2 GiB, and learning holds a few copies."""
@@ -65,7 +65,7 @@ class Wiring:
 
     def _joint_error(self, name: str) -> WiringError:
         on = [block for block in self.blocks if any(v.name == name for v in (*block.reads, *block.drives))]
-        titles = " and ".join(title(block) for block in on[:3])
+        titles = " and ".join(block._title for block in on[:3])
         if len(on) > 2:
             return WiringError(
                 f"Variable {name!r} is on {len(on)} blocks ({titles}); an edge has two ends. "
@@ -95,7 +95,7 @@ class Wiring:
             if isinstance(block, Factor):
                 reader = self.readers.get(block.variable.name)
                 if reader is None or not isinstance(self.blocks[reader], Diverter):
-                    raise WiringError(f"{title(block)} stands alone: a Diverter has to read its variable.")
+                    raise WiringError(f"{block._title} stands alone: a Diverter has to read its variable.")
 
     def _check_sizes(self) -> None:
         for block in self.blocks:

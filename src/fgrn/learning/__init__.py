@@ -1,1 +1,1 @@
-"""How a network learns: rows to the learning loop and back, checkpoints, layers, choice of size, other machines."""
+"""Learning: preparation of rows, execution, checkpoints, layers, criteria for the size of models, clusters."""

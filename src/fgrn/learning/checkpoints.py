@@ -1,4 +1,4 @@
-"""Checkpoints: the progress of learning in a file, from which an interrupted run goes on to the same result.
+"""Checkpoints: the progress of learning in a file, from which an interrupted run continues to the same result.
 
 A run has one stage for each time a network learns: one for `Network.learn`, one per layer for `learn_by_layer`, one
 per number of hidden states where an estimator tries several. A stage knows what it is about (network, rows, settings),
@@ -37,7 +37,7 @@ EVERY = 5
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The file in which learning keeps its progress, and whether it goes on from there.
+    """A checkpoint: the file that stores the progress of learning, and whether to continue from it.
 
     Args:
         path: of the file. It is written before learning begins, every few epochs and at the end, each time all of it or
@@ -72,19 +72,21 @@ class Stage:
 
     @property
     def best(self) -> int | None:
-        """The number of the best start so far, of those with at least one epoch."""
+        """Return the number of the best start so far, of those with at least one epoch."""
         tried = [number for number, start in enumerate(self.starts) if start.epochs]
         return max(tried, key=lambda number: _objective(self.starts[number]), default=None)
 
     def so_far(self, layout: Layout) -> Outcome | None:
-        """The result if learning ended now; what is not estimated is only known for starts that have ended."""
+        """Return the result if learning ended now; what is not estimated is only known for starts that have ended."""
         if self.best is None:
             return None
         return outcome(self.starts, self.best, [_objective(one) for one in self.starts if one.epochs], layout)
 
 
 def _objective(start: Start) -> float:
-    """The objective of its current parameters if that is known, else of those before the last update."""
+    """Return the objective of a start's current parameters if known, else of those before the last update."""
+    if start.final is None and start.validations:
+        return max(start.validations)
     return start.objectives[-1] if start.final is None else start.final
 
 
@@ -92,7 +94,7 @@ def _objective(start: Start) -> float:
 def open_journal(
     checkpoint: Place, every: int = EVERY, resume: bool = False, interruptible: bool = False
 ) -> Iterator[Journal | None]:
-    """The journal of a checkpoint, closed when the context ends without an error; one that is open stays open.
+    """Open the journal of a checkpoint; it is closed when the context ends without an error.
 
     What is `interruptible` has one in any case, in memory if there is no checkpoint.
     """
@@ -116,7 +118,7 @@ def open_journal(
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Be the only run that writes this checkpoint, in this process and in all others."""
+    """Lock a checkpoint, so that no other run in any process writes it."""
     from ..core.whole_file import FileLocked, locked
 
     with ExitStack() as stack:
@@ -133,7 +135,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 @contextmanager
 def stage_journal(checkpoint: Place, every: int, resume: bool) -> Iterator[Journal | None]:
-    """The journal for one call of `learn`, if there is a checkpoint; it is written if learning fails."""
+    """Open the journal for one call of `learn`, if there is a checkpoint; it is written if learning fails."""
     with open_journal(checkpoint, every, resume) as journal:
         try:
             yield journal
@@ -144,7 +146,7 @@ def stage_journal(checkpoint: Place, every: int, resume: bool) -> Iterator[Journ
 
 
 def as_begun(journal: Journal | None, table: EncodedTable, engine: str, merge: bool | None) -> tuple[str, bool | None]:
-    """The engine and whether to merge rows: as given, or else as in the stage that is resumed.
+    """Return the engine and whether to merge rows: as given, or else as in the stage that is resumed.
 
     What "auto" and None mean depends on the number of epochs, which may grow, and on `fgrn.warm`; sums are rounded
     otherwise by another engine, or where rows are merged.
@@ -198,17 +200,17 @@ class Journal:
 
     @property
     def before(self) -> dict[str, Any]:
-        """The identity of the next stage as it was begun before; empty if it is new."""
+        """Return the identity of the next stage as it was begun before; empty if it is new."""
         return self._stages[self._next].about if self._next < len(self._stages) else {}
 
     def keeper(self, model: Any, about: Callable[[], dict[str, Any]]) -> StageKeeper:
-        """The keeper of the next stage, in which a model learns; see `run_identity.about`."""
+        """Return the keeper of the next stage, in which a model learns; see `run_identity.about`."""
         told = {} if self.path is None else about()
         self._next += 1
         return StageKeeper(self, self._next - 1, model, told)
 
     def finished(self, work: Callable[[], Result], so_far: Callable[[], Result | None] = lambda: None) -> Result:
-        """The result of some work of the run; if it is interrupted, the result so far.
+        """Return the result of some work of the run or, if it is interrupted, the result so far.
 
         Where there is none yet, but earlier work would be lost, it is done once more, and asked to stop soon, with the
         stages it has begun. An interruption before any epoch, and a second one, end the run as usual.
@@ -229,7 +231,7 @@ class Journal:
             return found
 
     def begun(self, keeper: StageKeeper, spec: Specification, parameters: Parameters, rule: Rule) -> Stage:
-        """A stage with its progress so far; an error if it cannot be written, or belongs to another run."""
+        """Return a stage with its progress so far; an error if it cannot be written, or belongs to another run."""
         number = keeper.number
         if number == len(self._stages):
             self._stages.append(Stage(keeper.about, parameters))
@@ -320,11 +322,8 @@ class StageKeeper:
         if self.stage is not None:
             self.journal.keep(self.stage, starts, ended)
 
-    def finished(self, learn: Callable[[], Outcome]) -> Outcome:
-        """The result of learning, or its result so far when it is interrupted: see `Journal.finished`."""
-        return self.journal.finished(learn, self._so_far)
-
-    def _so_far(self) -> Outcome | None:
+    def so_far(self) -> Outcome | None:
+        """Return the result if learning ended now; None before the first epoch."""
         return None if self.stage is None or self.layout is None else self.stage.so_far(self.layout)
 
 

@@ -1,4 +1,4 @@
-"""Maximum conditional likelihood: the tables that best tell one variable, the target, from the others.
+"""Maximum conditional likelihood: the tables that best predict one variable, the target, from the others.
 
 EM makes whole rows likely, all columns alike. Where it is the target that is asked for, better tables maximise
 
@@ -11,35 +11,31 @@ summed out as ever. With naive Bayes this is multinomial logistic regression on 
 
     penalty = 1/2 sum over cells of (z - z0)^2
 
-where z0 is the logarithm of a reference table: that of the network as it was learnt (towards "fit"), or in each row the
-mean of all rows, of which nothing is told about the target (towards "independence"). In columns whose levels have an
+where z0 is the logarithm of a reference table: that of the model as it was learnt (towards "fit"), or one that tells
+nothing of the target (towards "independence"): each row is the mean, weighted by expected counts, of the rows that
+differ from it in the state of the hidden variable alone. In columns whose levels have an
 order it is the differences of z - z0 between neighbouring levels that are squared, and a tenth of the squares of the
 cells themselves is added: what is told of a level is close to what is told of its neighbours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ..core import settings
 from ..core.exceptions import LearningError
-from ..flow.counts import LocalEStep
-from ..tables.frames import Coded
-from .execution import engine_for
+from ..flow.em import EStep
+from ..flow.parameters import Specification
 from .optimiser import minimised
 
 TOWARDS = ("independence", "fit")
 
 OF_ITSELF = 0.1
 """The part of the penalty that an ordered column has for its cells, beside that for neighbouring levels."""
-
-CALLS = 100
-"""How often the rows are counted, roughly: what is worth an engine depends on all of them."""
 
 FAINTEST = 1e-12
 """A smaller probability starts as this one: z is finite."""
@@ -59,46 +55,21 @@ class Penalty:
 
 
 class Conditional:
-    """The conditional likelihood of a target in some rows, to be maximised over the tables of a network.
+    """The conditional likelihood of a target in some rows, to be maximised over the tables of a model.
 
     Args:
-        network: a tree of blocks, with the tables to begin with.
-        data: codes by column, the target among them; rows where it is unknown are left out.
-        target: the variable to be told.
-        weights: one for each row; 1 unless given.
-        engine: see `Network.learn`.
+        spec: which cells there are, and which of them are learnt.
+        values: the tables to begin with.
+        known: the E-step over the rows whose target is known.
+        unknown: the E-step over the same rows without their target.
+        states: of the hidden variable that the target hangs on. Rows of a table that differ in its state alone tell
+            something about the target, and "independence" is that they are equal; it is the slowest of the parents.
     """
 
-    def __init__(
-        self,
-        network: Any,
-        data: Mapping[str, Coded],
-        target: str,
-        weights: np.ndarray | None = None,
-        engine: str = "auto",
-    ) -> None:
-        known = np.flatnonzero(data[target].codes >= 0)
-        if not len(known):
-            raise LearningError(f"There are no rows to learn from in which {target!r} is known.")
-        rows = {name: Coded(column.codes[known]) for name, column in data.items()}
-        weight = np.ones(len(known)) if weights is None else np.asarray(weights, dtype=np.float64)[known]
-        self._network, self._spec = network, network._spec
-        self._known = self._estep(rows, weight, engine)
-        self._unknown = self._estep({name: column for name, column in rows.items() if name != target}, weight, engine)
-        self.weight = float(weight.sum())
+    def __init__(self, spec: Specification, values: np.ndarray, known: EStep, unknown: EStep, states: int) -> None:
+        self._spec, self._values, self._states = spec, values, states
+        self._known, self._unknown = known, unknown
         self.evaluations = 0
-
-    def _estep(self, rows: Mapping[str, Coded], weights: np.ndarray, engine: str) -> LocalEStep:
-        network = self._network
-        plan = network._plan(())
-        encoded = network._encode(plan, rows, weights)
-        return LocalEStep(
-            engine=engine_for(engine, plan, CALLS * encoded.rows),
-            plan=plan,
-            programs=network._programs_for(plan, (), encoded),
-            evidence=encoded,
-            expect=True,
-        )
 
     @cached_property
     def _line(self) -> np.ndarray:
@@ -113,21 +84,22 @@ class Conditional:
         return found
 
     def values(self, z: np.ndarray) -> np.ndarray:
-        """Tables and priors: the softmax of z in every line, over the cells that may be filled."""
+        """Return tables and priors: the softmax of z in every line, over the cells that may be positive."""
         lines = self._spec.layout.lines
         top = np.maximum.reduceat(np.where(self._free, z, -np.inf), lines)
         top[~np.isfinite(top)] = 0.0
         cells = np.where(self._free, np.exp(np.where(self._free, z - top[self._line], 0.0)), 0.0)
         total = np.add.reduceat(cells, lines)[self._line]
-        return np.where(self._free, cells / np.where(total > 0, total, 1.0), self._network._parameters.values)
+        return np.where(self._free, cells / np.where(total > 0, total, 1.0), self._values)
 
     def log_likelihood(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        """The sum over rows of weight * log P(target | others), and its gradient."""
+        """Return the sum over rows of weight * log P(target | others), and its gradient."""
         self.evaluations += 1
         values = self.values(z)
         seen = np.where(self._free, np.maximum(values, 1e-30), values)
         known, unknown = self._known.count(seen), self._unknown.count(seen)
-        more = np.where(self._free, known.values - unknown.values, 0.0)
+        self.weight = known.weight
+        more = np.where(self._free, np.asarray(known.values) - np.asarray(unknown.values), 0.0)
         slope = more - values * np.add.reduceat(more, self._spec.layout.lines)[self._line]
         return known.log_likelihood - unknown.log_likelihood, np.where(self._free, slope, 0.0)
 
@@ -139,9 +111,10 @@ class Conditional:
         begin: np.ndarray | None = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> np.ndarray:
-        """The z of the largest penalised likelihood, by L-BFGS from the network's tables, or from another z."""
-        start = _logarithms(self._network._parameters.values)
-        pull = _Pull(self, penalty, start)
+        """The z of the largest penalised likelihood, by L-BFGS from the tables given, or from another z."""
+        start = _logarithms(self._values)
+        centre = start if penalty.towards == "fit" else _logarithms(self._independent)
+        pull = _Pull(self._spec, self._drawn, penalty, centre)
 
         def loss(z: np.ndarray) -> tuple[float, np.ndarray]:
             likelihood, slope = self.log_likelihood(z)
@@ -150,26 +123,46 @@ class Conditional:
 
         return minimised(loss, start if begin is None else begin, iterations, tolerance, stopped)
 
-    def network(self, z: np.ndarray) -> Any:
-        """A copy of the network with the tables of z."""
-        other = self._network.copy()
-        other._parameters = replace(self._network._parameters, values=self.values(z))
-        return other
+    @cached_property
+    def _told(self) -> list[int]:
+        """The tables, by number, with a row for each state of the hidden variable, or several of them."""
+        shapes, supports = self._spec.layout.table_shapes, self._spec.supports
+        both = enumerate(zip(shapes, supports, strict=True))
+        return [number for number, (shape, support) in both if support is None and not shape[0] % self._states]
+
+    @cached_property
+    def _drawn(self) -> np.ndarray:
+        """Which cells are drawn to a reference: all but priors and what is not learnt."""
+        layout = self._spec.layout
+        told = [number in self._told for number in range(len(layout.table_names))]
+        drawn: np.ndarray = self._free & layout.spread(told, [False] * len(layout.prior_names), np.bool_)
+        return drawn
+
+    @cached_property
+    def _independent(self) -> np.ndarray:
+        """Tables in which no row depends on the state of the hidden variable."""
+        layout, centre = self._spec.layout, self._values.copy()
+        counts = self._known.count(self._values).values
+        for number in self._told:
+            table = layout.table(self._values, number)
+            parted = table.reshape(self._states, -1, table.shape[1])
+            weight = layout.table(counts, number).sum(axis=1).reshape(self._states, -1, 1) + FAINTEST
+            mean = (weight * parted).sum(axis=0) / weight.sum(axis=0)
+            layout.table(centre, number)[...] = np.tile(mean, (self._states, 1))
+        return centre
 
 
 class _Pull:
     """The penalty of some z, and its gradient."""
 
-    def __init__(self, task: Conditional, penalty: Penalty, start: np.ndarray) -> None:
-        spec, network = task._spec, task._network
+    def __init__(self, spec: Specification, drawn: np.ndarray, penalty: Penalty, centre: np.ndarray) -> None:
         layout = spec.layout
-        free = task._free.astype(np.float64)
-        self._centre = start if penalty.towards == "fit" else _independent(network, start)
+        self._centre = centre
         ordered = [not set(group).isdisjoint(penalty.ordered) for group in layout.table_names]
         cells = [penalty.strength * (OF_ITSELF if is_ordered else 1.0) for is_ordered in ordered]
-        self._cells = free * layout.spread(cells, [0.0] * len(layout.prior_names))
+        self._cells = drawn * layout.spread(cells, [0.0] * len(layout.prior_names))
         steps = [penalty.strength if is_ordered else 0.0 for is_ordered in ordered]
-        self._steps = free * layout.spread(steps, [0.0] * len(layout.prior_names))
+        self._steps = drawn * layout.spread(steps, [0.0] * len(layout.prior_names))
         for number in range(len(layout.table_names)):
             layout.table(self._steps, number)[:, -1] = 0.0  # the last level has no next one
 
@@ -185,15 +178,3 @@ class _Pull:
 def _logarithms(values: np.ndarray) -> np.ndarray:
     out: np.ndarray = np.log(np.maximum(values, FAINTEST))
     return out
-
-
-def _independent(network: Any, start: np.ndarray) -> np.ndarray:
-    """In every row of a table the logarithm of the mean row; tables with a support, and priors, as they are."""
-    layout, values, centre = network._spec.layout, network._parameters.values, start.copy()
-    alone = network.propagate(None, parts=["marginal"])
-    for number, (group, support) in enumerate(zip(layout.table_names, network._spec.supports, strict=True)):
-        if support is None:
-            above = network._wiring.blocks[network._wiring.drivers[group[0]]].input.name
-            shares = alone.marginal(above)[0]
-            layout.table(centre, number)[...] = _logarithms(shares @ layout.table(values, number))
-    return centre

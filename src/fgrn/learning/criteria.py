@@ -19,12 +19,12 @@ PATIENCE = 3
 
 
 def aic(log_likelihood: float, parameters: int) -> float:
-    """Akaike's criterion, 2 k - 2 log L; smaller is better."""
+    """Return Akaike's criterion (AIC), 2 k - 2 log L; smaller is better."""
     return 2 * parameters - 2 * log_likelihood
 
 
 def bic(log_likelihood: float, parameters: int, rows: float) -> float:
-    """The Bayesian criterion of Schwarz, k log n - 2 log L; smaller is better."""
+    """Return the Bayesian criterion of Schwarz (BIC), k log n - 2 log L; smaller is better."""
     return parameters * float(np.log(max(rows, 1))) - 2 * log_likelihood
 
 
@@ -39,7 +39,7 @@ def sabic(log_likelihood: float, parameters: int, rows: float) -> float:
 
 
 def relative_entropy(posterior: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """How clearly rows belong to one state: 1 if each does, 0 if nothing is known; 1 - entropy / log(states)."""
+    """Return 1 - entropy / log(states): 1 if each row belongs to one state for certain, 0 if nothing is known."""
     rows = len(posterior)
     return Fit.of(np.zeros(rows), posterior, np.ones(rows) if weights is None else weights).relative_entropy
 
@@ -57,7 +57,7 @@ class Fit:
 
     @classmethod
     def of(cls, log_likelihood: np.ndarray, posterior: np.ndarray, weights: np.ndarray) -> Fit:
-        """From each row's log-likelihood, hidden states, (rows, states), and weight."""
+        """Make the fit from each row's log-likelihood, posterior of the hidden states, (rows, states), and weight."""
         with np.errstate(divide="ignore", invalid="ignore"):
             terms = np.where(posterior > 0, -posterior * np.log(posterior), 0.0).sum(axis=1)
         return cls(float(weights @ log_likelihood), float(weights.sum()), float(weights @ terms), weights @ posterior)
@@ -215,6 +215,14 @@ class ClassSelection:
         """The candidates as a pandas data frame, a row for each."""
         return frame_of_records(self.as_dicts())
 
+    def _shown(self) -> list[ClassCandidate]:
+        """Of every structure and number of states the best candidate, in the order in which they were tried."""
+        found: dict[tuple[str, int], ClassCandidate] = {}
+        for one in self.candidates:
+            key = one.structure, one.size
+            found[key] = min(found.get(key, one), one, key=lambda one: one.log_loss)
+        return list(found.values())
+
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         heads = ["structure", "states", "refined towards", "strength", "parameters", "log-loss", "+/-", ""]
         rows = [
@@ -223,29 +231,32 @@ class ClassSelection:
                 f"{one.n_parameters:,}", f"{one.log_loss:.4f}", f"{one.error:.4f}",
                 "<- best" if one is self.best else "",
             ]
-            for one in self.candidates
+            for one in self._shown()
         ]  # fmt: skip
         return heads, rows
 
+    @property
+    def _note(self) -> str:
+        count, shown = len(self.candidates), len(self._shown())
+        some = f"; the best of each structure and size, of {count} that were tried" if count > shown else ""
+        return f"log-loss of the class of rows that were kept back, and its standard error; smaller is better{some}"
+
     def __str__(self) -> str:
-        heads, rows = self._rows()
-        note = "log-loss of the class of rows that were kept back, and its standard error; smaller is better"
-        return f"{_text_table(heads, rows)}\n{note}"
+        return f"{_text_table(*self._rows())}\n{self._note}"
 
     def _repr_html_(self) -> str:
-        heads, rows = self._rows()
-        return html_table("Classifiers that were tried", heads, rows)
+        return html_table(f"Classifiers that were tried: {self._note}", *self._rows())
 
 
 def _text_table(heads: list[str], rows: list[list[str]]) -> str:
-    """Columns set to the right under their heads."""
+    """Return a text table with columns aligned to the right."""
     wide = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
     lines = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, wide, strict=True)) for row in [heads, *rows]]
     return "\n".join(line.rstrip() for line in lines)
 
 
 def sizes(most: int) -> Iterator[int]:
-    """Numbers of hidden states worth trying: all small ones, then in steps of about a quarter."""
+    """Return the numbers of hidden states to try: all small ones, then in steps of about a quarter."""
     size = 1
     while size <= most:
         yield size
@@ -259,7 +270,7 @@ def select(
     patient: bool = True,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Selection:
-    """Try one size after the other; if `patient` only until the criterion has not improved for a while.
+    """Try one size after the other; if `patient`, only until the criterion has not improved several times in a row.
 
     The one in which it was stopped has not learnt as much as the others, and counts only where there is no other.
     """

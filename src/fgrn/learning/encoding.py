@@ -25,10 +25,12 @@ from ..core.exceptions import (
     warn,
 )
 from ..flow.evidence import UNKNOWN, code_type, encode
-from ..tables import distinct, frames, table_warnings
+from ..tables import frames, table_warnings
 from ..tables.columns import STOP_AT_UNSEEN
 from ..tables.disk import Disk, unnamed, write_at
+from ..tables.distinct_values import Distinct, distinct_by_column
 from ..tables.encoded import EncodedTable, Evidence, Variables, column_of_each, is_weight
+from ..tables.missing import is_missing_value
 
 if TYPE_CHECKING:
     from ..core.progress import ProgressReporter
@@ -49,7 +51,7 @@ class Coding(NamedTuple):
 
     @property
     def kind(self) -> np.dtype[Any]:
-        """The narrowest integers that hold the codes."""
+        """The narrowest integer type that holds the codes."""
         return np.dtype(code_type(max((self.states[name] for name in self.kept), default=1)))
 
 
@@ -79,13 +81,13 @@ class CodedBatch(NamedTuple):
 
 
 class Rows(Protocol):
-    """Rows that are not in memory, wherever they are read."""
+    """The protocol of rows that are not in memory: read on this machine, or on a cluster."""
 
-    def distinct(self, weights: str | None) -> dict[str, distinct.Distinct]:
-        """The different values of all columns, but for that of the weights."""
+    def distinct(self, weights: str | None) -> dict[str, Distinct]:
+        """Return the distinct values of all columns but that of the weights."""
 
     def encoded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> EncodedTable:
-        """The codes of all rows; `without_zero`: of those whose weight is not 0."""
+        """Return the codes of all rows; `without_zero`: of those whose weight is not 0."""
 
 
 def rows_of_source(
@@ -95,14 +97,14 @@ def rows_of_source(
     told: ProgressReporter | None = None,
     missing: Sequence[Any] | None = None,
 ) -> Rows:
-    """The rows of a source, read here, or by the workers of a cluster.
+    """Return the rows of a source, read on this machine or by the workers of a cluster.
 
     Args:
         data: the source.
         executor: the client of a cluster, whose workers read Parquet files and frames; or None.
         again: whether they are read more than once.
-        told: who is told how far reading has come.
-        missing: what stands for unknown in text files, see `stream_of`.
+        told: receives the progress of reading.
+        missing: the values that mean a missing one in text files, see `stream_of`.
     """
     if executor is None:
         from ..tables.stream import stream_of
@@ -115,7 +117,7 @@ def rows_of_source(
 
 
 def table_elsewhere(variables: Variables, data: Any, weights: Any, executor: Any = None) -> EncodedTable | None:
-    """The rows of what is not a table in memory as codes, on disk or on a cluster; None for a table in memory.
+    """Return the rows of a source as codes, on disk or on a cluster; None for a table in memory.
 
     A table that is encoded already is taken as it is, with its weights.
     """
@@ -128,7 +130,7 @@ def table_elsewhere(variables: Variables, data: Any, weights: Any, executor: Any
 
 
 def _by_variables(variables: Variables, names: Sequence[str]) -> Coding:
-    """The encoding of columns that are variables of a network."""
+    """Return the encoding of columns that are variables of a network."""
     column_of_each(variables, names)
     sizes = {name: len(variables.labels[variables.index[name]]) for name in names}
     return Coding({name: name for name in names}, sizes, partial(_state_codes, variables))
@@ -148,7 +150,7 @@ class LocalRows:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
 
-    def distinct(self, weights: str | None) -> dict[str, distinct.Distinct]:
+    def distinct(self, weights: str | None) -> dict[str, Distinct]:
         """See `Rows`."""
         found = distinct_values(self._stream, weights)
         check_rows(self._stream.called, len(found), len(found), weights)
@@ -164,7 +166,7 @@ class LocalRows:
 
 
 def check_rows(called: str, rows: int, weight: float, weights: str | None) -> None:
-    """Refuse a table without rows, or without weight."""
+    """Raise an error for a table without rows, or whose weights are all zero."""
     if weights is not None and not weight:
         raise EvidenceError("all of these weights are zero, so there is nothing to learn from.", column=weights)
     if not rows:
@@ -172,7 +174,7 @@ def check_rows(called: str, rows: int, weight: float, weights: str | None) -> No
 
 
 def encode_stream(stream: Stream, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Evidence:
-    """The codes of a stream, on disk; there may be no rows at all.
+    """Return the codes of a stream, on disk; there may be no rows at all.
 
     Args:
         stream: the rows.
@@ -208,7 +210,7 @@ class _Chunk(NamedTuple):
 
 
 def checked_weight_name(weights: Any) -> str | None:
-    """The name of the column of weights of a stream."""
+    """Return the name of the column of weights of a stream, checked."""
     if weights is not None and not isinstance(weights, str):
         raise LearningError(
             "The weights of rows that are not in memory are one of their columns: pass its name. Got "
@@ -220,7 +222,7 @@ def checked_weight_name(weights: Any) -> str | None:
 def weighted_batches(
     batches: Iterable[Batch], stream: Stream, weights: str | None, without_zero: bool
 ) -> Iterator[WeightedBatch]:
-    """Batches of a stream, with the column of weights apart from the others."""
+    """Yield the batches of a stream, with the column of weights apart from the others."""
     for batch in batches:
         columns = frames.columns(batch.frame, by_value=True)
         if weights is None:
@@ -238,14 +240,14 @@ def weighted_batches(
 
 
 def _weights(stream: Stream, batch: Batch, column: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """The weights of a batch, and which of them are numbers that a weight can be."""
+    """Return the weights of a batch, and which of them are valid."""
     from ..tables.text_reader import BadRow
 
     values = frames.as_list(column) if not frames.is_numbers(column) else column
     out = np.zeros(len(batch.numbers))
     for row, value in enumerate(values) if not frames.is_numbers(column) else ():
         try:
-            out[row] = np.nan if frames.is_unknown(value) else float(value)
+            out[row] = np.nan if is_missing_value(value) else float(value)
         except (TypeError, ValueError):
             out[row] = np.nan
     if frames.is_numbers(column):
@@ -259,13 +261,13 @@ def _weights(stream: Stream, batch: Batch, column: Any, name: str) -> tuple[np.n
 
 
 def _only(batch: Batch, columns: dict[str, Any], rows: np.ndarray) -> tuple[Batch, dict[str, Any]]:
-    """Some rows of a batch, by their columns."""
+    """Return some rows of a batch, as columns."""
     numbers = np.asarray(batch.numbers)[rows]
     return batch._replace(frame=None, numbers=numbers), {n: frames.select_rows(c, rows) for n, c in columns.items()}
 
 
 def coded(stream: Stream, rows: WeightedBatch, coding: Coding) -> CodedBatch:
-    """The codes of a batch, without the rows that have a value that cannot be encoded."""
+    """Return the codes of a batch, without the rows that have a value that cannot be encoded."""
     batch, weights = rows.batch, rows.weights
     codes = np.full((len(batch.numbers), len(coding.kept)), UNKNOWN, dtype=coding.kind, order="F")
     good = np.ones(len(batch.numbers), dtype=bool)
@@ -284,7 +286,7 @@ def coded(stream: Stream, rows: WeightedBatch, coding: Coding) -> CodedBatch:
 
 
 def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder, error: FgrnError) -> np.ndarray:
-    """The rows whose value cannot be encoded, each reported to the stream."""
+    """Return the rows whose value cannot be encoded, each reported to the stream."""
     from ..tables.text_reader import BadRow
 
     found = frames.dictionary_encoded(frames.as_list(column) if frames.is_numbers(column) else column)
@@ -311,7 +313,7 @@ def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder,
 def _assembled(
     spool: Any, chunks: Sequence[_Chunk], names: tuple[str, ...], kind: np.dtype[Any], weighted: bool, cache: Any
 ) -> Evidence:
-    """One table of all chunks, on disk, its codes column by column."""
+    """Return one table of all chunks, on disk, its codes column by column."""
     disk = Disk(cache)
     rows, width = sum(chunk.rows for chunk in chunks), len(names)
     codes, codes_at = disk.room(rows * width, kind)
@@ -342,7 +344,7 @@ def _read_bytes(file: Any, size: int) -> bytearray:
 
 
 class BySchema:
-    """The codes of columns by their schema; values that are no level are counted, for one warning at the end.
+    """Encodes columns by their schema; values that are no level are counted, for one warning at the end.
 
     They are an error where `unseen` says so, and in the `strict` columns. In the columns of `classes` words that are
     taken as missing values are counted and warned of, too.
@@ -354,7 +356,7 @@ class BySchema:
         self.strange: dict[str, Counter[Any]] = {}
 
     def fresh(self) -> BySchema:
-        """A copy that has counted nothing yet."""
+        """Return a copy that has counted nothing yet."""
         return BySchema(self.schema, self.unseen, self.strict, self.classes)
 
     def __call__(self, name: str, values: Any) -> np.ndarray:
@@ -384,7 +386,7 @@ class BySchema:
 
 
 def _finite(stream: Stream, batch: Batch, columns: dict[str, Any]) -> dict[str, Any]:
-    """The columns of a batch with infinite numbers replaced by NaN, each reported to the stream."""
+    """Return the columns of a batch with infinite numbers replaced by NaN, each reported to the stream."""
     from ..tables.text_reader import infinite
 
     out = dict(columns)
@@ -398,13 +400,11 @@ def _finite(stream: Stream, batch: Batch, columns: dict[str, Any]) -> dict[str, 
     return out
 
 
-def distinct_values(stream: Stream, weights: str | None) -> dict[str, distinct.Distinct]:
-    """The different values of all columns of a stream, but for that of the weights."""
+def distinct_values(stream: Stream, weights: str | None) -> dict[str, Distinct]:
+    """Return the distinct values of all columns of a stream but that of the weights."""
     return seen(stream, weighted_batches(stream.batches(), stream, weights, without_zero=True))
 
 
-def seen(stream: Stream, batches: Iterable[WeightedBatch]) -> dict[str, distinct.Distinct]:
-    """The different values of all columns of some batches."""
-    return distinct.distinct_by_column(
-        (_finite(stream, batch, columns), weights) for batch, columns, weights in batches
-    )
+def seen(stream: Stream, batches: Iterable[WeightedBatch]) -> dict[str, Distinct]:
+    """Return the distinct values of all columns of some batches."""
+    return distinct_by_column((_finite(stream, batch, columns), weights) for batch, columns, weights in batches)

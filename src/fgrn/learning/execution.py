@@ -1,4 +1,4 @@
-"""How a thing is run: which engine, whether equal rows are merged, threads, blocks. It is decided here.
+"""Decides how learning and inference are executed: the engine, merging of equal rows, threads, blocks.
 
 The decision follows from the plan, the rows and the settings, never from what ran before in the process: the same call
 gives the same bits. What was decided in learning is kept with its history, as a line that people can read.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .. import engines
-from ..core.exceptions import LearningError, counted
+from ..core.exceptions import FgrnError, LearningError, Remedy, counted
 
 if TYPE_CHECKING:
     from ..flow.counts import CountingMethod
@@ -25,13 +25,19 @@ In that time the kernels of the CPU engine would just be loaded, and compiling t
 to half a minute: a small request must not wait for it.
 """
 
+GPU_WORK = 1e11
+"""Table cells visited; from this on "auto" takes a GPU, if PyTorch is installed and finds one.
+
+The CPU engine takes about a minute for as many; finding out whether there is a GPU takes some seconds.
+"""
+
 EPOCHS_TO_MERGE = 5
 """Fewer epochs than these are over before equal rows are found."""
 
 
 @dataclass(frozen=True)
 class Execution:
-    """How learning was run.
+    """The record of how learning was executed.
 
     engine         its name; None where rows are only counted, since all their values are known
     kernel         which of its ways to compute the engine took
@@ -39,6 +45,7 @@ class Execution:
     rows_at_once   how many rows made a block
     threads        how many threads shared the blocks, at most
     starts_at_once how many random starts were run at the same time
+    batches        in how many batches the rows came, in mini-batch EM
     """
 
     engine: str | None
@@ -48,35 +55,54 @@ class Execution:
     rows_at_once: int
     threads: int
     starts_at_once: int = 1
+    batches: int = 1
 
     @classmethod
-    def of(cls, engine: str | None, method: CountingMethod, rows: int, starts_at_once: int = 1) -> Execution:
-        """As an E-step goes about so many rows."""
+    def of(
+        cls, engine: str | None, method: CountingMethod, rows: int, starts_at_once: int = 1, batches: int = 1
+    ) -> Execution:
+        """Make the record from the method of an E-step and the number of rows, or of each batch of them."""
         blocks = -(-method.rows // max(method.rows_at_once, 1))
         threads = max(1, min(method.threads, blocks))
         return cls(
-            engine, method.kernel, rows, method.rows, min(method.rows_at_once, method.rows), threads, starts_at_once
-        )
+            engine, method.kernel, rows, rows if batches > 1 else method.rows, min(method.rows_at_once, method.rows),
+            threads, starts_at_once, max(batches, 1),
+        )  # fmt: skip
 
     def __str__(self) -> str:
         how = f"{self.kernel} kernel of the {self.engine} engine" if self.engine else self.kernel
         merged = f", merged to {self.rows_counted:,} different ones" if self.rows_counted < self.rows else ""
+        several = f" in {self.batches:,} batches" if self.batches > 1 else ""
         at_once = f" in blocks of at most {self.rows_at_once:,}" if self.rows_at_once < self.rows_counted else ""
         threads = counted(self.threads, "thread")
         if self.starts_at_once > 1:
             threads = f"{self.starts_at_once:,} starts at once, {threads} each"
-        return f"{how}: {counted(self.rows, 'row')}{merged}{at_once}, {threads}"
+        return f"{how}: {counted(self.rows, 'row')}{merged}{several}{at_once}, {threads}"
 
 
-def engine_for(name: str, plan: Plan, rows: int) -> engines.Engine:
-    """The engine of that name; "auto" is decided by the work of so many rows."""
+def engine_for(
+    name: str, plan: Plan, rows: int, device: str | None = None, precision: str | None = None
+) -> engines.Engine:
+    """Return the engine of that name; "auto" is decided by the work of so many rows."""
+    settings = {"device": device, "precision": precision}
+    given = {key: value for key, value in settings.items() if value is not None}
+    work = rows * plan.work
+    if name == "auto" and (given or (work >= GPU_WORK and plan.is_tree and engines.gpu_is_there())):
+        name = "torch"
     if name == "auto":
-        name = "cpu" if rows * plan.work >= SMALL_WORK else "reference"
-    return engines.get(name)
+        name = "cpu" if work >= SMALL_WORK else "reference"
+    if given and name != "torch":
+        raise FgrnError(
+            f"is for engine='torch', and this is {name!r}.",
+            setting=next(iter(given)),
+            value=next(iter(given.values())),
+            remedies=Remedy("use that engine", engine="torch"),
+        )
+    return engines.get(name, **given)
 
 
 def starts_at_once(method: CountingMethod, rule: Rule, watch: object) -> int:
-    """How many random starts are run at the same time: as many as there are threads, if one leaves the others idle.
+    """Return how many random starts are run at the same time: one per thread, if one start uses one thread.
 
     A function of the user's is told of one start after the other.
     """
@@ -86,11 +112,12 @@ def starts_at_once(method: CountingMethod, rule: Rule, watch: object) -> int:
 
 
 def merging(merge: bool | None, rule: Rule, table: EncodedTable) -> bool | None:
-    """Whether equal rows are to be merged, if that can be told before looking at them.
+    """Return whether to merge equal rows; None if that depends on the rows.
 
-    A few epochs are over before equal rows are found, and merging takes memory.
+    A few epochs are over before equal rows are found, and merging takes memory. In batches rows are drawn one by one.
     """
     if merge and not table.in_memory:
         raise LearningError("Equal rows are merged in memory, and these rows are not there: leave out merge=True.")
     few = rule.epochs * rule.starts < EPOCHS_TO_MERGE
-    return False if merge is None and (few or not table.in_memory) else merge
+    in_batches = rule.batch_size is not None and rule.batch_size < table.rows
+    return False if merge is None and (few or in_batches or not table.in_memory) else merge

@@ -1,4 +1,4 @@
-"""What every `learn` has in common: the E-step over a table, the learning loop, its checkpoint and its record."""
+"""Training: what every `learn` does: the E-step over a table, the EM loop, its checkpoint and its record."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Training:
     spec: Specification
     table: EncodedTable
     rule: em.Rule
-    smoothing: float | Mapping[str, float]
+    smoothing: float | Mapping[str, Any]
     holes: str
     watch: em.Watcher | None
 
@@ -49,9 +49,10 @@ class Training:
         parameters: Parameters,
         journal: Journal | None,
         run: Mapping[str, Any] | None = None,
+        held_out: em.EStep | None = None,
         **others: Any,
     ) -> tuple[Parameters, em.History, dict[str, Any]]:
-        """The parameters that are learnt, what happened, and what is recorded of it.
+        """Learn; returns the new parameters, the history, and the training record.
 
         Args:
             estep: over the rows of the table.
@@ -59,6 +60,7 @@ class Training:
             journal: of the checkpoint, if there is one.
             run: the engine, and whether equal rows are merged, if these were chosen: recorded, and the same when
                 learning is resumed.
+            held_out: over the rows that are kept back, if there are any.
             others: more settings that have to be the same then.
         """
         smooth = Smoothing.of(self.spec, self.smoothing)
@@ -67,11 +69,15 @@ class Training:
             told = {"smoothing": self.smoothing, "holes": self.holes, **others, **(run or {})}
             described = partial(about, self.model, self.structure, self.spec, self.table, self.rule, told)
             keeper = journal.keeper(self.model, described)
-        at_once = starts_at_once(estep.method, self.rule, self.watch)
-        learn = partial(em.learn, estep, self.spec, parameters, self.rule, smooth, self.watch, keeper, at_once)
-        learnt, history = learn() if keeper is None else keeper.finished(learn)
+        size = self.rule.batch_size
+        batches = () if size is None else estep.batches(size, self.rule.seed)
+        esteps = em.ESteps(estep, self.table.weight, batches, held_out)
+        method = esteps.method
+        at_once = starts_at_once(method, self.rule, self.watch)
+        learn = partial(em.learn, esteps, self.spec, parameters, self.rule, smooth, self.watch, keeper, at_once)
+        learnt, history = learn() if keeper is None else keeper.journal.finished(learn, keeper.so_far)
         ran = run or {"engine": None, "merge": None}  # rows are counted as they are
-        how = Execution.of(ran["engine"], estep.method, self.table.rows, at_once)
+        how = Execution.of(ran["engine"], method, self.table.rows, at_once, len(batches))
         history, ran = replace(history, execution=str(how)), {**ran, "kernel": how.kernel}
         record = em.training_record(history, self.table.rows, self.rule, self.smoothing, self.holes, ran)
         return learnt, history, record
@@ -83,7 +89,7 @@ def estep_over(
     evidence: Evidence,
     among: str,
 ) -> em.EStep:
-    """The E-step over rows in one place, whose errors explain an impossible row and tell where it comes from."""
+    """Return the E-step over rows, whose errors explain an impossible row and name its file and line."""
 
     def told(error: ImpossibleEvidence, values: np.ndarray) -> ImpossibleEvidence:
         return evidence.located(error if explain is None else explain(error, values=values, evidence=evidence), among)

@@ -1,4 +1,4 @@
-"""What a run of learning is about, and how another run differs from it and so cannot go on from its checkpoint."""
+"""The identity of a run of learning: what has to be the same for another run to continue from its checkpoint."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..tables.encoded import EncodedTable
 MAY_GROW = ("epochs", "starts")
 """Settings that may be raised when learning goes on: what was learnt so far is a part of the longer run."""
 
-ADDED_LATER = {"accelerate": False}
+ADDED_LATER = {"accelerate": False, "batch_size": None, "step": None, "patience": None}
 """Settings that older checkpoints do not name, and what they were."""
 
 DIGESTS = {
@@ -25,6 +25,7 @@ DIGESTS = {
     "names": "the columns differ",
     "values": "the values of the table differ",
     "weights": "the weights of the rows differ",
+    "validation": "the rows kept back differ",
     "pieces": "the rows are in other pieces on a cluster, or were on one machine, so that sums are rounded otherwise",
 }
 """What is compared without being kept."""
@@ -38,7 +39,7 @@ def about(
     rule: Rule,
     others: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What a stage is about, as JSON can say it: what has to be the same for learning to go on.
+    """Return the identity of a stage as JSON values: what has to be the same for learning to continue.
 
     Args:
         model: what learns.
@@ -59,30 +60,35 @@ def about(
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """In which ways a run is another than it was; none if one can go on as the other."""
+    """Return the differences between two runs, in words; none if one can continue the other."""
     found = []
     apart = before.get("pieces") != now.get("pieces")  # then digests of values differ, whether values do or not
+    may_grow = MAY_GROW if now.get("batch_size") is None else ("starts",)  # steps of batches depend on all epochs
     for name in dict.fromkeys([*now, *before]):
         if apart and name in ("values", "weights"):
             continue
         was, is_now = (one.get(name, ADDED_LATER.get(name)) for one in (before, now))
-        has_grown = name in MAY_GROW and type(was) is type(is_now) is int and was < is_now
+        has_grown = name in may_grow and type(was) is type(is_now) is int and was < is_now
         if was == is_now or has_grown:
             continue
         told = f"{name!r} was {was!r} and is {is_now!r}"
-        found.append(DIGESTS[name] if name in DIGESTS else told + (", and may grow only" if name in MAY_GROW else ""))
+        found.append(DIGESTS[name] if name in DIGESTS else told + (", and may grow only" if name in may_grow else ""))
     return found
 
 
 def _as_json(value: Any) -> Any:
-    """A setting as JSON can say it."""
+    """Return a setting as a JSON value."""
     if isinstance(value, Mapping):
         return {str(key): _as_json(one) for key, one in value.items()}
+    if isinstance(value, np.ndarray):
+        return digest(value)
+    if isinstance(value, tuple):
+        return [_as_json(one) for one in value]
     return value.item() if isinstance(value, np.generic) else value
 
 
 def is_possible(parameters: Parameters, spec: Specification) -> bool:
-    """Whether what is learnt are distributions, and nothing is where nothing may be."""
+    """Return whether learnt parameters are distributions, with zeros outside their support."""
     values, layout = parameters.values, spec.layout
     if len(values) != layout.size:
         return False

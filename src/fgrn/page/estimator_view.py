@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.labels import MISSING
+from ..tables.missing import MISSING
+
+
+def predicted_variable(model: Any) -> str | None:
+    """The name of the variable that an estimator predicts: its class, or its hidden variable; None for neither."""
+    if hasattr(model, "classes_"):
+        return str(model._class_name())
+    if hasattr(model, "predict_proba"):
+        (hidden,) = model._hidden()
+        return str(hidden)
+    return None
 
 
 def estimator_text(model: Any) -> dict[str, Any]:
-    """The variable that is predicted, a class or a cluster, None if there is none; and each column as a file has it."""
-    target = model._class_name() if hasattr(model, "classes_") else None
-    if target is None and hasattr(model, "predict_proba"):
-        (target,) = model._hidden()
+    """The variable that is predicted, and each column as a file has it."""
     columns = []
     for name, column in model.schema_.items():
         words = [word for word in MISSING if word not in column.levels] if column.missing_words else [""]
@@ -19,4 +26,7 @@ def estimator_text(model: Any) -> dict[str, Any]:
             "name": name, "missing": [*map(str, column.missing), *words],
             **({"edges": list(column.edges)} if column.is_binned else {}),
         })  # fmt: skip
-    return {"target": target, "columns": [one for one in columns if one["name"] in model.schema_.states]}
+    return {
+        "target": predicted_variable(model),
+        "columns": [one for one in columns if one["name"] in model.schema_.states],
+    }

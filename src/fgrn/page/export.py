@@ -12,12 +12,13 @@ from ..core.exceptions import FgrnError
 from ..core.variable import Variable
 from ..graph.chain import Chain
 from ..graph.network import Network
-from ..plan.plan import Message, Plan
+from ..plan.block_kinds import Message
+from ..plan.plan import Plan
 from ..plan.schedule import Programs
-from .arrays import Packed, pack_orders, pack_plan, pack_program
+from .card_layout import CARD, graph_view, shown_variables, states_as_json
 from .estimator_view import estimator_text
 from .factor_layout import factor_view
-from .layout import CARD, graph_view, shown_variables, states_as_json
+from .plan_bytes import Packed, pack_orders, pack_plan, pack_program
 
 FORMAT = 1
 """Of the data in a page; its script reads this one."""
@@ -45,6 +46,16 @@ class Shown:
     cards: tuple[Variable, ...]
     columns: dict[str, Any]  # of an estimator: its class and its columns
 
+    @property
+    def scopes(self) -> dict[str, tuple[str, ...]]:
+        """The variables of every table, by the name of the table."""
+        parts = self.model._parts if isinstance(self.model, FactoredModel) else ()
+        return {part.name: part.scope for part in parts}
+
+
+MOST_SENT = 5_000_000
+"""Bytes of the arrays that a page whose model stays in Python is sent, to show its factor graph."""
+
 
 def document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes]:
     """What a page says of a model, and the arrays it infers with.
@@ -61,7 +72,7 @@ def document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes
     numbers = {variable.name: plan.edge(variable.name) for variable in shown.cards}
     packed = Packed()
     pack_plan(packed, plan, network._parameters.values)
-    factor = factor_view(network, plan, numbers)
+    factor = factor_view(network, plan, numbers, shown.scopes)
     programs = Programs(plan, range(plan.edges))  # evidence may be on any edge, and soft
     text = _page_text(shown, numbers, title, source)
     if not plan.is_tree:
@@ -78,12 +89,22 @@ def document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes
     return {**text, "logScale": scale, "arrays": packed.places, "factor": factor}, packed.bytes()
 
 
-def served_document(model: Any, title: str, source: str) -> dict[str, Any]:
-    """What a page says of a model that stays in Python: variables are known by their numbers, and no arrays travel."""
+def served_document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes]:
+    """What a page says of a model that stays in Python, and the arrays of its factor graph: none if they are large."""
     shown = shown_model(model)
-    numbers = {variable.name: number for number, variable in enumerate(shown.cards)}
-    text = {**_page_text(shown, numbers, title, source), "served": True, "loops": not shown.network.is_tree}
-    return {**text, "logScale": 0.0, "arrays": {}, "factor": None}
+    network = shown.network
+    plan = network._plan(())
+    numbers = {variable.name: plan.edge(variable.name) for variable in shown.cards}
+    text = {**_page_text(shown, numbers, title, source), "served": True, "loops": not plan.is_tree, "logScale": 0.0}
+    packed = Packed()
+    factor = factor_view(network, plan, numbers, shown.scopes)
+    if factor is not None:
+        pack_plan(packed, plan, network._parameters.values)
+        if plan.is_tree:
+            pack_program(packed, "everything", Programs(plan, range(plan.edges)).everything)
+    if factor is None or packed.size > MOST_SENT:
+        return {**text, "arrays": {}, "factor": None}, b""
+    return {**text, "arrays": packed.places, "factor": factor}, packed.bytes()
 
 
 def _page_text(shown: Shown, numbers: Mapping[str, int], title: str, source: str) -> dict[str, Any]:

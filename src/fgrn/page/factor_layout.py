@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import Any
 
@@ -12,7 +12,7 @@ from ..graph.network import Network
 from ..plan.plan import Plan
 from ..plots.folding import Widths, network_layers
 from ..plots.placement import Node, is_straight, place_nodes, port
-from .layout import CARD, PIXELS, card_pixels, states_as_json
+from .card_layout import CARD, PIXELS, card_pixels, states_as_json
 
 MOST_BLOCKS = 200
 """Of a factor graph that is drawn."""
@@ -24,13 +24,16 @@ BOX = {"width": 150, "height": 38, "bar": 10}
 """The size in pixels of a block, and the height of a Diverter."""
 
 
-def factor_view(net: Network, plan: Plan, cards: Mapping[str, int]) -> dict[str, Any] | None:
+def factor_view(
+    net: Network, plan: Plan, cards: Mapping[str, int], scopes: Mapping[str, Sequence[str]]
+) -> dict[str, Any] | None:
     """The network as blocks and wires: their places and the lines between them, in pixels; None if it is too large.
 
     Args:
         net: the network.
         plan: its Plan.
         cards: of each variable that is shown with its beliefs, the edge.
+        scopes: of each factor, by its name, the variables that its table is over.
     """
     if len(net.blocks) > MOST_BLOCKS:
         return None
@@ -43,7 +46,7 @@ def factor_view(net: Network, plan: Plan, cards: Mapping[str, int]) -> dict[str,
     view: dict[str, Any] = {"width": round(width * PIXELS), "height": round(height * PIXELS), "wire": WIRE, "box": BOX}
     nodes = [node for layer in layers for node in layer]
     view["wires"] = [_wire(node, node.item, plan, cards) for node in nodes if isinstance(node.item, Variable)]
-    view["blocks"] = [_block(node, plan) for node in nodes if _is_block(node)]
+    view["blocks"] = [_block(node, plan) | _scope(node, cards, scopes) for node in nodes if _is_block(node)]
     view["lines"] = [
         line for layer in layers for node in layer for line in _lines(node, max(n.top + n.height for n in layer))
     ]
@@ -91,6 +94,12 @@ def _block(node: Node, plan: Plan) -> dict[str, Any]:
         raise TypeError(f"a block of an unknown kind: {block!r}")
     number = plan.source_edge.tolist().index(plan.edge(block.variable.name))
     return {"kind": "factor" if isinstance(block, Factor) else "source", "number": number, **place}
+
+
+def _scope(node: Node, cards: Mapping[str, int], scopes: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """The edges of the variables of a factor."""
+    names = scopes.get(node.item.name, ()) if isinstance(node.item, Factor) else ()
+    return {"scope": [cards[name] for name in names]} if names else {}
 
 
 def _reader(plan: Plan, edge: int) -> int:

@@ -82,11 +82,16 @@ class Page:
     def __repr__(self) -> str:
         return f"Page of {self.size / 1000:,.0f} kB; page.save('page.html') writes it"
 
-    def _repr_html_(self) -> str:
-        """The page in a frame of a notebook."""
+    def frame(self, when_seen: bool = False) -> str:
+        """The page as an HTML element of another one; `when_seen`: it begins to work when it comes into sight."""
         allowed = "allow-scripts allow-downloads"
         style = "width: 100%; height: 640px; border: 1px solid #9aa4b1; border-radius: 8px"
-        return f'<iframe srcdoc="{escape(self.html)}" sandbox="{allowed}" style="{style}"></iframe>'
+        name = ' name="fgrn-when-seen"' if when_seen else ""
+        return f'<iframe srcdoc="{escape(self.html)}" sandbox="{allowed}"{name} style="{style}"></iframe>'
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of a notebook."""
+        return self.frame()
 
 
 def explore(
@@ -118,9 +123,17 @@ def explore(
     return page
 
 
-def served_html(model: Any, title: str, source: str) -> str:
-    """The page of a model that stays in Python: it asks the server it came from, and nobody else."""
-    return _html(served_document(model, title, source), b"", server="'self'")
+def served_html(model: Any, title: str, source: str, table: dict[str, Any] | None = None) -> str:
+    """The page of a model that stays in Python: it asks the server it came from, and nobody else.
+
+    Args:
+        model: see `explore`.
+        title: of the page.
+        source: the file of the model.
+        table: what the page knows of a table whose rows it can ask for; None if there is none.
+    """
+    text, arrays = served_document(model, title, source)
+    return _html({**text, "table": table}, arrays, server="'self'")
 
 
 def _html(text: dict[str, Any], arrays: bytes, server: str = "'none'") -> str:

@@ -16,11 +16,15 @@ from typing import Any
 import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence
+from .disk_rows import RowsOnDisk
 from .export import shown_model
 from .page import served_html
 
 MOST_BYTES = 10_000_000
 """Of a question."""
+
+MOST_ROUNDS_SENT = 200_000
+"""Numbers of the messages of all rounds on loops that a page is sent, to step through them."""
 
 Given = Sequence[tuple[int, Sequence[float]]]
 
@@ -32,6 +36,31 @@ class Answers:
         shown = shown_model(model)
         self.network, self.variables = shown.network, shown.cards
         self.names = [variable.name for variable in self.variables]
+        plan = self.network._plan(())
+        self.edges = [plan.edge(name) for name in self.names]
+        self.number_of = {edge: number for number, edge in enumerate(self.edges)}
+
+    def given(self, said: Mapping[str, Any]) -> list[tuple[int, list[float]]]:
+        """The evidence of a question, in which variables are known by the edges of the Plan."""
+        return [(self.number_of[edge], [float(weight) for weight in weights]) for edge, weights in said["given"]]
+
+    def answer(self, said: Mapping[str, Any]) -> dict[str, Any]:
+        """What is believed given some evidence, and all messages if they are wanted."""
+        given = self.given(said)
+        return {**self.ask(given), **(self.messages(given) if said.get("messages") else {})}
+
+    def messages(self, given: Given) -> dict[str, Any]:
+        """All forward and backward messages, by edge; on loops those of every round, too."""
+        columns = self._columns([given])
+        if self.network.is_tree:
+            return {"messages": _by_edge(self.network.propagate(columns, impossible="mark", engine="reference"))}
+        rounds: list[dict[str, Any]] = []
+        room = MOST_ROUNDS_SENT // (2 * int(self.network._plan(()).cardinality.sum()))
+        for one in self.network.steps(columns, tolerance=1e-9):
+            last = {**_by_edge(one.messages), "change": one.largest_change, "changed": len(one.changed)}
+            rounds += [last] if len(rounds) <= room else []
+        loops = {"count": one.number, "converged": bool(one.messages.converged.all()), "rounds": rounds}
+        return {"messages": last, "loops": loops}
 
     def ask(self, given: Given) -> dict[str, Any]:
         """The beliefs, the same without the evidence on each variable itself, and the log-likelihood."""
@@ -46,11 +75,12 @@ class Answers:
             "logLikelihood": None if np.isneginf(likelihood) else likelihood,
             "beliefs": [belief[0].tolist() for belief in beliefs],
             "others": [belief.tolist() for belief in others],
-            "conflict": self._conflict(given) if np.isneginf(likelihood) else [],
+            "conflict": self._conflict(given) if np.isneginf(likelihood) and self.network.is_tree else [],
+            **({} if seen.rounds is None else {"loops": _rounds_told(seen)}),
         }
 
-    def study(self, given: Given, target: int) -> dict[str, Any]:
-        """What speaks for the target, what to ask next, and the most probable states together."""
+    def study(self, given: Given, target: int, profiles: bool = False) -> dict[str, Any]:
+        """What speaks for the target, what to ask next, the most probable states together, and if wanted profiles."""
         known = [one for one in given if one[0] != target]
         size = self.variables[target].cardinality
         rows: list[Given] = [known, *([*known, (target, unit.tolist())] for unit in np.eye(size))]
@@ -70,7 +100,7 @@ class Answers:
                 "state": self.variables[target].code(told.state),
                 "probability": told.probability,
                 "prior": told.prior,
-                "contributions": [[number, told.contributions[self.names[number]]] for number, _ in known],
+                "contributions": [[self.edges[number], told.contributions[self.names[number]]] for number, _ in known],
                 "logOdds": told.log_odds,
             },
             "assignment": [
@@ -78,7 +108,16 @@ class Answers:
                 for name, variable in zip(self.names, self.variables, strict=True)
             ],
             "logProbability": float(np.ravel(best.log_probability)[0]),
+            **({"profiles": self._profiles(target)} if profiles else {}),
         }
+
+    def _profiles(self, target: int) -> list[list[list[float]]]:
+        """By state of the target: the distribution of every variable given that state alone."""
+        units = np.eye(self.variables[target].cardinality)
+        rows: list[Given] = [[(target, unit.tolist())] for unit in units]
+        seen = self.network.propagate(self._columns(rows), keep=self.names, impossible="mark", parts=PARTS)
+        beliefs = [seen.marginal(name) for name in self.names]
+        return [[belief[state].tolist() for belief in beliefs] for state in range(len(units))]
 
     def _row(self, given: Given) -> dict[str, Any]:
         return {self.names[number]: [list(weights)] for number, weights in given}
@@ -98,17 +137,31 @@ class Answers:
             seen = self.network.propagate(self._columns([rest]), keep=[], impossible="mark", parts=["likelihood"])
             if np.isneginf(seen.log_likelihood[0]):
                 kept = rest
-        return [number for number, _ in kept]
+        return [self.edges[number] for number, _ in kept]
 
 
 PARTS = ("marginal", "likelihood")
+
+
+def _by_edge(seen: Any) -> dict[str, list[list[float]]]:
+    """The messages of the first row, in the order of the edges."""
+    return {
+        "forward": [seen.forward(name)[0].tolist() for name in seen.plan.names],
+        "backward": [seen.backward(name)[0].tolist() for name in seen.plan.names],
+    }
+
+
+def _rounds_told(seen: Any) -> dict[str, Any]:
+    return {"count": seen.rounds, "converged": bool(seen.converged.all()), "rounds": []}
 
 
 def _label_of_row(label: Any) -> Any:
     return label[0] if isinstance(label, (list, np.ndarray)) else label
 
 
-def server_of(model: Any, title: str, source: str = "", port: int = 0) -> tuple[ThreadingHTTPServer, str]:
+def server_of(
+    model: Any, title: str, source: str = "", port: int = 0, rows: RowsOnDisk | None = None
+) -> tuple[ThreadingHTTPServer, str]:
     """A server that has not begun to serve, and the address of the page.
 
     Args:
@@ -116,13 +169,17 @@ def server_of(model: Any, title: str, source: str = "", port: int = 0) -> tuple[
         title: over the page.
         source: the file of the model.
         port: of the loopback; any that is free if 0.
+        rows: of a table to walk through.
     """
     token = secrets.token_urlsafe(16)
-    html = served_html(model, title, source).encode()
+    html = served_html(model, title, source, None if rows is None else rows.about()).encode()
     answers, lock = Answers(model), Lock()
     asked: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-        f"/{token}/ask": lambda said: answers.ask(_given(said)),
-        f"/{token}/study": lambda said: answers.study(_given(said), int(said["target"])),
+        f"/{token}/ask": answers.answer,
+        f"/{token}/study": lambda said: answers.study(
+            answers.given(said), answers.number_of[said["target"]], bool(said.get("profiles"))
+        ),
+        **({} if rows is None else {f"/{token}/row": lambda said: {"values": rows.row(int(said["row"]))}}),
     }
 
     class Handler(BaseHTTPRequestHandler):
@@ -166,7 +223,3 @@ def server_of(model: Any, title: str, source: str = "", port: int = 0) -> tuple[
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     return server, f"http://127.0.0.1:{server.server_port}/{token}/"
-
-
-def _given(said: Mapping[str, Any]) -> list[tuple[int, list[float]]]:
-    return [(int(number), [float(weight) for weight in weights]) for number, weights in said["given"]]

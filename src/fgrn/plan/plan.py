@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,17 +21,7 @@ from ..core.arrays import ReadOnlyArrays, frozen
 from ..core.exceptions import unknown_name
 from ..core.labels import Labels
 from ..core.settings import Name, check_states, name_of
-
-# Kinds of step. SOURCE: prior -> forward. FORWARD and BACKWARD: a message through a SISO. DIVERT: the outgoing
-# messages of a Diverter on the legs listed as its targets.
-SOURCE, FORWARD, BACKWARD, DIVERT = range(4)
-
-
-class Message(NamedTuple):
-    """One directed message: on which edge, and whether it is the forward one."""
-
-    edge: int
-    is_forward: bool
+from .block_kinds import KINDS, Message
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,10 +194,7 @@ class Plan(ReadOnlyArrays):
         for kind, block, parent in self.order:
             here = depth[parent] + 1 if parent >= 0 else 0
             deepest = max(deepest, here)
-            ends = self.leg_edge[self.leg_start[block] : self.leg_start[block + 1]].tolist() if kind == DIVERT else []
-            if kind == FORWARD:
-                ends = [int(self.siso_input[block]), int(self.siso_output[block])]
-            depth.update((edge, here) for edge in ends if edge != parent)
+            depth.update((edge, here) for edge, _ in KINDS[kind].outgoing(self, block) if edge != parent)
         return 2 * deepest + 1
 
     @property

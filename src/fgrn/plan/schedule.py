@@ -13,7 +13,8 @@ from functools import cached_property
 import numpy as np
 
 from ..core.arrays import frozen
-from .plan import BACKWARD, DIVERT, FORWARD, SOURCE, Message, Plan, Program
+from .block_kinds import DIVERT, FORWARD, KINDS, Message, Step
+from .plan import Plan, Program
 
 MOST_PROGRAMS = 64
 """The most programs for selected messages that are cached."""
@@ -164,19 +165,19 @@ def sweeps(
     gathered = _gathered(plan, wanted, special) if gather else np.full(len(plan.leg_edge), -1)
     skipped = {int(siso) for siso in gathered if siso >= 0}
     inward: list[Message] = []
-    steps: list[_Step] = []
+    steps: list[Step] = []
     for kind, block, parent in reversed(plan.order):
         if parent >= 0 and not (kind == FORWARD and block in skipped):
             inward.append(_out_of(plan, kind, block, parent))
-            steps += _emit(plan, kind, block, inward[-1:])
+            steps += KINDS[kind].steps(plan, block, inward[-1:])
     root_blocks = [plan.order[position][:2] for position in plan.root]
-    roots = [_outgoing(plan, *block)[0] for block in root_blocks if not (for_counts and block[0] == DIVERT)]
+    roots = [KINDS[kind].outgoing(plan, block)[0] for kind, block in root_blocks if not (for_counts and kind == DIVERT)]
     needed = wanted.union(roots)
-    outward: list[_Step] = []
+    outward: list[Step] = []
     for kind, block, parent in reversed(plan.order):
-        targets = [m for m in _outgoing(plan, kind, block) if m.edge != parent and m in needed]
+        targets = [m for m in KINDS[kind].outgoing(plan, block) if m.edge != parent and m in needed]
         if targets:
-            outward += reversed(_emit(plan, kind, block, targets))
+            outward += reversed(KINDS[kind].steps(plan, block, targets))
             if parent >= 0:
                 needed.add(_into(plan, kind, block, parent))
     return _program(plan, [*steps, *reversed(outward)], gathered, wanted, inward, roots, for_counts)
@@ -184,15 +185,11 @@ def sweeps(
 
 def all_at_once(plan: Plan) -> Program:
     """Return one parallel round, in which every block computes all its outgoing messages."""
-    counts = {SOURCE: len(plan.source_edge), FORWARD: len(plan.siso_table), DIVERT: plan.diverters}
-    steps: list[_Step] = []
-    for kind, count in counts.items():
-        for block in range(count):
-            steps += _emit(plan, kind, block, _outgoing(plan, kind, block))
+    steps: list[Step] = []
+    for kind in KINDS.values():
+        for block in range(kind.count(plan)):
+            steps += kind.steps(plan, block, kind.outgoing(plan, block))
     return _program(plan, steps, np.full(len(plan.leg_edge), -1), plan.all_messages(), [], [])
-
-
-_Step = tuple[int, int, list[int]]
 
 
 def _gathered(plan: Plan, wanted: set[Message], special: Collection[int]) -> np.ndarray:
@@ -204,35 +201,17 @@ def _gathered(plan: Plan, wanted: set[Message], special: Collection[int]) -> np.
     return gathered
 
 
-def _outgoing(plan: Plan, kind: int, block: int) -> list[Message]:
-    if kind == SOURCE:
-        return [Message(int(plan.source_edge[block]), True)]
-    if kind == FORWARD:
-        return [Message(int(plan.siso_input[block]), False), Message(int(plan.siso_output[block]), True)]
-    return [Message(int(plan.leg_edge[leg]), not plan.leg_is_input[leg]) for leg in plan.legs(block)]
-
-
 def _out_of(plan: Plan, kind: int, block: int, edge: int) -> Message:
-    return next(message for message in _outgoing(plan, kind, block) if message.edge == edge)
+    return next(message for message in KINDS[kind].outgoing(plan, block) if message.edge == edge)
 
 
 def _into(plan: Plan, kind: int, block: int, edge: int) -> Message:
     return Message(edge, not _out_of(plan, kind, block, edge).is_forward)
 
 
-def _emit(plan: Plan, kind: int, block: int, messages: list[Message]) -> list[_Step]:
-    """Return the steps that compute these outgoing messages of a block."""
-    if kind == SOURCE:
-        return [(SOURCE, block, [])]
-    if kind == FORWARD:
-        return [(FORWARD if message.is_forward else BACKWARD, block, []) for message in messages]
-    edges = {message.edge for message in messages}
-    return [(DIVERT, block, [leg for leg in plan.legs(block) if int(plan.leg_edge[leg]) in edges])]
-
-
 def _program(
     plan: Plan,
-    steps: list[_Step],
+    steps: list[Step],
     gathered: np.ndarray,
     wanted: set[Message],
     inward: list[Message],

@@ -15,6 +15,7 @@ from ..core.variable import Variable
 from ..graph.blocks import Block, Diverter, Factor, Source
 from ..graph.chain import Chain
 from ..tables import frames
+from ..tables.missing import is_missing_value
 from .canvas import NARROWEST_DRAWING, ROW, Canvas, Card, Legend, card_height, evidence_entries, new_canvas
 from .folding import Widths, network_layers
 from .placement import GAP, Node, blocks_to_draw, is_straight, place_nodes, port, wire_of
@@ -335,7 +336,7 @@ def one_row(net: Network | FactoredModel, evidence: frames.Data, row: int) -> tu
             value = value if frames.is_bare(value) else value[0]
             soft = frames.is_distribution(value)
             weights = soft and not isinstance(value, frames.Not)
-            known = not all(map(frames.is_unknown, value)) if weights else not frames.is_unknown(value)
+            known = not all(map(is_missing_value, value)) if weights else not is_missing_value(value)
         if known and name in variables:
             kinds[name] = "soft" if soft else "hard"
     if isinstance(net, Chain) or not columns:

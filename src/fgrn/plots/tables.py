@@ -10,6 +10,7 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import FgrnError, counted
 from ..tables import frames
+from ..tables.missing import is_missing_value
 from .style import (
     AGAINST,
     GREY,
@@ -66,7 +67,7 @@ def confusion(
     true, guess = _as_labels("truth", truth), _as_labels("predicted", predicted)
     if len(true) != len(guess):
         raise FgrnError(f"There are {len(true):,} true labels and {len(guess):,} predicted ones; one each is wanted.")
-    pairs = [(t, g) for t, g in zip(true, guess, strict=True) if not (frames.is_unknown(t) or frames.is_unknown(g))]
+    pairs = [(t, g) for t, g in zip(true, guess, strict=True) if not (is_missing_value(t) or is_missing_value(g))]
     found = {value: None for pair in pairs for value in pair}
     names = sorted(found, key=_numbers_first) if labels is None else _as_labels("labels", labels)
     index = {name: at for at, name in enumerate(names)}
@@ -219,10 +220,10 @@ def _missing_values(column: Any, rows: int) -> np.ndarray:
     if isinstance(column, frames.Coded):
         return np.asarray(column.codes < 0)
     if frames.is_bare(column):
-        return np.full(rows, frames.is_unknown(column))
+        return np.full(rows, is_missing_value(column))
     if isinstance(column, np.ndarray) and column.dtype.kind in "biuf" and not np.ma.isMaskedArray(column):
         return np.asarray(np.isnan(column) if column.ndim == 1 else np.isnan(column).all(axis=1))
-    return np.fromiter(map(frames.is_unknown, column), dtype=bool, count=rows)
+    return np.fromiter(map(is_missing_value, column), dtype=bool, count=rows)
 
 
 def _stripes(picture: np.ndarray, most: int) -> np.ndarray:

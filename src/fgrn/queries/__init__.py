@@ -1,1 +1,1 @@
-"""What people ask a model: posteriors, completed tables, explanations, class profiles, joint assignments, samples."""
+"""Questions to a model: posteriors, imputed tables, explanations, class profiles, joint assignments, samples."""

@@ -31,7 +31,7 @@ class Assignments:
     evidence: Evidence
 
     def likeliest(self) -> tuple[np.ndarray, np.ndarray]:
-        """The states of all edges that are likeliest together in each row, (rows, edges), and their log-probability."""
+        """Return the most probable joint states of all edges in each row, (rows, edges), and their log-probability."""
         prepared = tracer(largest=True).prepare(self.plan, self.programs, self.programs.inward, self.evidence)
         loaded = prepared.load(self.values)
         codes, found = [np.zeros((0, self.plan.edges), dtype=np.int64)], [np.zeros(0)]
@@ -43,7 +43,7 @@ class Assignments:
         return np.concatenate(codes), np.concatenate(found) + self.evidence.log_scale
 
     def likeliest_labels(self, names: Iterable[str], is_one_row: bool) -> tuple[dict[str, Any], Any]:
-        """Labels of some variables in the most probable assignment of all of them, and its log-probability."""
+        """Return labels of some variables in the most probable assignment of all of them, and its log-probability."""
         edges = {name: self.plan.edge(name) for name in names}
         codes, found = self.likeliest()
         labels = {name: named(self.plan.labels[edge], codes[:, edge]) for name, edge in edges.items()}
@@ -52,7 +52,7 @@ class Assignments:
         return labels, found
 
     def max_marginals(self, edges: Sequence[int]) -> list[np.ndarray]:
-        """For each state of some edges, the log-probability of the likeliest states of everything: (rows, states)."""
+        """Return, for each state of some edges, the log-probability of the best assignment with it: (rows, states)."""
         found = tracer(largest=True).logs(self.plan, self.programs, self.values, self.evidence, edges, whole=True)
         for array in found:
             self._refuse(np.flatnonzero(np.isneginf(array).all(axis=1)))
@@ -60,7 +60,7 @@ class Assignments:
         return list(found)
 
     def sampled(self, edges: Sequence[int], each: int, generator: np.random.Generator) -> np.ndarray:
-        """The states of some edges, (samples, edges), `each` drawn for each row of evidence, one after the other."""
+        """Draw the states of some edges, (samples, edges), `each` samples for each row of evidence in order."""
         prepared = tracer(largest=False).prepare(self.plan, self.programs, self.programs.inward, self.evidence)
         loaded = prepared.load(self.values)
         choose = _random(generator)
@@ -75,8 +75,17 @@ class Assignments:
                 codes.append(states[:, edges])
         return np.concatenate(codes)
 
+    def multiplications(self, direct: bool) -> int:
+        """The multiplications that all messages take, with the linear cascade or by the bare product rule."""
+        from ..engines.reference import Reference
+
+        engine = Reference(direct=direct)
+        prepared = engine.prepare(self.plan, self.programs, self.programs.everything, self.evidence)
+        prepared.load(self.values).propagate(["marginal"])
+        return engine.multiplications
+
     def _refuse(self, impossible: np.ndarray) -> None:
-        """An error for rows of probability zero, which says which values cannot go together."""
+        """Raise an error for impossible rows, which says which values cannot occur together."""
         try:
             refuse_impossible(impossible)
         except ImpossibleEvidence as error:
@@ -84,13 +93,13 @@ class Assignments:
 
 
 def _largest(log_weights: np.ndarray) -> np.ndarray:
-    """The position of the largest weight in each row, the first of equals."""
+    """Return the position of the largest weight in each row, the first of equals."""
     found: np.ndarray = log_weights.argmax(axis=1)
     return found
 
 
 def _random(generator: np.random.Generator) -> Callable[[np.ndarray], np.ndarray]:
-    """A function that draws one position in each row with probabilities proportional to exp(weights)."""
+    """Return a function that draws one position in each row with probabilities proportional to exp(weights)."""
 
     def choose(log_weights: np.ndarray) -> np.ndarray:
         upto = np.exp(log_weights - log_weights.max(axis=1, keepdims=True)).cumsum(axis=1)

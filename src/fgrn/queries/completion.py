@@ -10,6 +10,7 @@ import numpy as np
 from ..core.labels import Labels, named, takes_codes
 from ..flow.messages import Messages
 from ..tables import frames, outputs
+from ..tables.missing import is_missing_value
 from ..tables.schema import Schema
 
 
@@ -83,15 +84,15 @@ def _merged(new: Sequence[Any], unknown: np.ndarray, old: Sequence[Any]) -> list
 def _open_rows(column: Any) -> np.ndarray:
     """Return which values of a column are missing or distributions; a single answer for a bare value."""
     if isinstance(column, frames.DictionaryColumn):
-        return column.spread([frames.is_unknown(v) or frames.is_distribution(v) for v in column.values], True, bool)
+        return column.spread([is_missing_value(v) or frames.is_distribution(v) for v in column.values], True, bool)
     if isinstance(column, np.ndarray) and column.ndim == 2:
         return np.ones(len(column), dtype=bool)
     if frames.is_numbers(column) and column.ndim:
         is_missing: np.ndarray = np.isnan(column)
         return is_missing
     if not frames.is_bare(column):
-        return np.array([frames.is_unknown(v) or frames.is_distribution(v) for v in column], dtype=bool)
-    return np.array(frames.is_unknown(column.tolist() if isinstance(column, np.ndarray) else column))
+        return np.array([is_missing_value(v) or frames.is_distribution(v) for v in column], dtype=bool)
+    return np.array(is_missing_value(column.tolist() if isinstance(column, np.ndarray) else column))
 
 
 def _has_codes(labels: Labels, column: Any, open_rows: np.ndarray) -> bool:
@@ -101,7 +102,7 @@ def _has_codes(labels: Labels, column: Any, open_rows: np.ndarray) -> bool:
     if frames.is_numbers(column):
         return column.dtype.kind != "b" and not open_rows.all()
     if isinstance(column, frames.DictionaryColumn):
-        known = [value for value in column.found if not (frames.is_unknown(value) or frames.is_distribution(value))]
+        known = [value for value in column.found if not (is_missing_value(value) or frames.is_distribution(value))]
     else:
         known = [value for value, is_open in zip(column, open_rows, strict=True) if not is_open]
     return bool(known) and all(isinstance(value, (int, float, np.number)) for value in known)

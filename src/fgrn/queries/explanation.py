@@ -66,7 +66,7 @@ class Explanation:
         return float(_ruled_out(self.prior)), float(_ruled_out(self.log_odds))
 
     def _rows(self, room: int | None = None) -> list[list[str]]:
-        """From the log-odds in general, value by value, to those of the row."""
+        """Return the rows of the printed table: from the baseline, value by value, to the log-odds of the row."""
         first, last = self.shares
         known = [(name, value_text(self.values[name])) for name, _ in self.ranked]
         labels = printing.equations(known, None if room is None else room - BESIDE)

@@ -3,13 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
+from ..core import printing
+from ..core.exceptions import visible
 from ..core.labels import Label
+from ..tables.outputs import frame_of_records
 
 State = TypeVar("State")
 Profile = dict[str, dict[Label, float]]
 """The item-response probabilities of one state: for every column the probability of each level."""
+
+LEAST_SEEN = 0.9
+"""Rows that a value of a state stands for at least where it is called typical, beside what smoothing has added."""
+
+SHOWN = 5
+"""Values of each state in a printed profile."""
+
+
+class TypicalValue(NamedTuple):
+    """A value that is more frequent in a state than in general.
+
+    column, level   the value
+    probability     in the state
+    lift            how many times as probable as in the baseline
+    """
+
+    column: str
+    level: Label
+    probability: float
+    lift: float
 
 
 class Prototypes(dict[State, Profile]):
@@ -20,11 +45,100 @@ class Prototypes(dict[State, Profile]):
         baseline: the distribution of every column without evidence: the profiles, weighted by the shares.
     """
 
-    def __init__(self, states: Iterable[State], profiles: Iterable[Profile], shares: Iterable[float]) -> None:
+    def __init__(
+        self,
+        states: Iterable[State],
+        profiles: Iterable[Profile],
+        shares: Iterable[float],
+        weight: float = np.inf,
+        smoothed: Iterable[Mapping[str, float]] = (),
+    ) -> None:
+        """Gather the profiles.
+
+        Args:
+            states: their names.
+            profiles: of each state.
+            shares: of each state.
+            weight: of the rows that they were learnt from: how many rows a probability stands for.
+            smoothed: for each state, how many rows smoothing has added to a level of each column, at most.
+        """
         names = list(states)
         super().__init__(zip(names, profiles, strict=True))
         self.shares: dict[State, float] = dict(zip(names, map(float, shares), strict=True))
         self.baseline: Profile = weighted_mean(self, self.shares)
+        self._weight = weight
+        self._smoothed = dict(zip(names, smoothed, strict=False))
+
+    def typical(self, state: State, most: int | None = None) -> list[TypicalValue]:
+        """The values that are more frequent in a state than in the baseline, the most telling first.
+
+        They are ordered by what each adds to the divergence of the profile from the baseline, p log(p / baseline). A
+        value that no row of the state has, which only smoothing makes possible, is not among them.
+
+        Args:
+            state: the class or hidden state.
+            most: how many, at most.
+        """
+        found = []
+        rows = self._weight * self.shares[state]
+        for name, levels in self[state].items():
+            added = self._smoothed.get(state, {}).get(name, 0.0)
+            for level, probability in levels.items():
+                lift = probability / self.baseline[name][level] if self.baseline[name][level] else 1.0
+                if lift > 1 and probability * rows >= LEAST_SEEN + added:
+                    found.append(TypicalValue(name, level, float(probability), float(lift)))
+        found.sort(key=lambda one: -one.probability * np.log(one.lift))
+        return found[:most]
+
+    def as_dicts(self) -> list[dict[str, object]]:
+        """One mapping for each value of each state: state, share, column, level, probability, baseline, lift."""
+        return [
+            {
+                "state": state,
+                "share": self.shares[state],
+                "column": name,
+                "level": level,
+                "probability": float(probability),
+                "baseline": self.baseline[name][level],
+                "lift": probability / self.baseline[name][level] if self.baseline[name][level] else 1.0,
+            }
+            for state, columns in self.items()
+            for name, levels in columns.items()
+            for level, probability in levels.items()
+        ]
+
+    def to_frame(self) -> Any:
+        """All profiles as a pandas data frame: a row for each state, column and level."""
+        return frame_of_records(self.as_dicts())
+
+    def __str__(self) -> str:
+        room = printing.terminal_width()
+        parts = []
+        for state, share in self.shares.items():
+            values = self.typical(state, SHOWN)
+            names = printing.equations([(one.column, str(one.level)) for one in values], room and room - 32)
+            rows = [
+                [name, f"{one.probability:.1%}", f"{one.lift:.2f}", printing.bar(one.probability)]
+                for name, one in zip(names, values, strict=True)
+            ]
+            head = ["value", "here", "times the baseline", ""]
+            table = printing.text_table(head, rows, indent=2, bars=True) if rows else "  as the baseline"
+            parts.append(f"{visible(str(state))}  ({share:.1%})\n{table}")
+        return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [
+                str(state), f"{share:.1%} {printing.bar(share)}",
+                "; ".join(
+                    f"{one.column} = {one.level} ({one.probability:.0%}, {one.lift:.1f} times)"
+                    for one in self.typical(state, SHOWN)
+                ) or "as the baseline",
+            ]
+            for state, share in self.shares.items()
+        ]  # fmt: skip
+        caption = "Profiles: the most typical values of each state, and how many times as frequent as in general"
+        return printing.html_table(caption, ["state", "share", "typical values"], rows)
 
 
 def weighted_mean(profiles: Mapping[Any, Mapping[str, Any]], shares: Mapping[Any, float]) -> Profile:

@@ -16,6 +16,7 @@ from ..core.exceptions import EvidenceError, FgrnWarning, counted, shortened, wa
 from ..core.labels import Label, named
 from ..core.settings import Name
 from ..tables import frames
+from ..tables.missing import is_missing_value
 from . import explanation
 from .completion import completed
 
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
 
 
 class MostProbable(NamedTuple):
-    """The labels of variables that are likeliest together, and the log-probability of that and what is known."""
+    """The most probable joint labels of variables, and the log-probability of these together with the evidence."""
 
     labels: dict[str, Any]
     log_probability: Any
 
 
 class PartOfMostProbable(MostProbable):
-    """Some variables of the states that are likeliest together; others, which are not known, are left out.
+    """A part of the most probable joint labels; other variables without evidence are left out.
 
     The states are likeliest with those of the others, and need not be the likeliest by themselves: see `posterior`. The
     log-probability is that of the whole assignment.
@@ -52,7 +53,7 @@ def most_probable(
     known: Collection[str],
     otherwise: Collection[str] = (),
 ) -> MostProbable:
-    """The answer, which says so if it is a part: if some of all variables are neither in it nor known.
+    """Return the answer, marked as a part if some variables are neither in it nor in the evidence.
 
     Where some names were asked for, and others would have been in the answer `otherwise`, a part is warned of: it is
     easily taken for the most probable states of these variables alone, which is another question.
@@ -71,7 +72,7 @@ def most_probable(
 
 
 class Queries(ABC):
-    """The questions that any model answers by `propagate`."""
+    """Base class of models that answer questions by their method `propagate`."""
 
     _beside: frozenset[str] = frozenset()  # columns of a table that are no variables
     _spec: Specification
@@ -83,7 +84,7 @@ class Queries(ABC):
 
     @abstractmethod
     def variable(self, name: Name) -> Variable:
-        """A variable by name."""
+        """Return a variable by name."""
 
     @abstractmethod
     def propagate(
@@ -93,35 +94,47 @@ class Queries(ABC):
         keep: Collection[Name] | None = None,
         parts: Collection[str] = ("marginal", "likelihood"),
         engine: str = "auto",
+        device: str | None = None,
+        precision: str | None = None,
     ) -> Messages:
-        """The messages and marginals of every row of evidence, of some variables and parts."""
+        """Return the messages and marginals of every row of evidence, of some variables and parts."""
 
-    def posterior(self, data: frames.Data, name: Name, *, engine: str = "auto") -> np.ndarray:
-        """The distribution of a variable in each row, the row's own evidence on it included: (rows, states)."""
-        return self.propagate(data, keep=[name], parts=["marginal"], engine=engine).marginal(name)
+    def posterior(self, data: frames.Data, name: Name, *, engine: str = "auto", **options: Any) -> np.ndarray:
+        """Return the posterior of a variable in each row, the row's own evidence on it included: (rows, states).
 
-    def classify(self, data: frames.Data, name: Name, *, engine: str = "auto") -> np.ndarray:
-        """The likeliest label of a variable in each row, given all the others: what is given on it is not used."""
+        The options are `device` and `precision` of `propagate`.
+        """
+        return self.propagate(data, keep=[name], parts=["marginal"], engine=engine, **options).marginal(name)
+
+    def classify(self, data: frames.Data, name: Name, *, engine: str = "auto", **options: Any) -> np.ndarray:
+        """Return the most probable label of a variable in each row given all others; evidence on it is not used.
+
+        The options are `device` and `precision` of `propagate`.
+        """
         name, columns = settings.name_of(name, self.variable), self._columns(data)
         if name in columns:
             given = columns.pop(name)
             if not columns:
                 columns[name] = None if frames.is_bare(given) else [None] * len(given)
-        belief = self.propagate(columns or data, keep=[name], parts=["marginal"], engine=engine).marginal(name)
+        found = self.propagate(columns or data, keep=[name], parts=["marginal"], engine=engine, **options)
+        belief = found.marginal(name)
         return named(self.variable(name).labels, belief.argmax(axis=1))
 
-    def complete(self, data: frames.Data, *, engine: str = "auto") -> Any:
-        """The same table with every unknown or partly known value replaced by its likeliest label."""
+    def complete(self, data: frames.Data, *, engine: str = "auto", **options: Any) -> Any:
+        """Return the table with every missing or uncertain value replaced by its most probable label (imputation).
+
+        The options are `device` and `precision` of `propagate`.
+        """
         self._check_keys(data)
         return completed(
             data,
             self._beside,
             lambda name: self.variable(name).labels,
-            lambda columns, wanted: self.propagate(columns, keep=wanted, parts=["marginal"], engine=engine),
+            lambda columns, wanted: self.propagate(columns, keep=wanted, parts=["marginal"], engine=engine, **options),
         )
 
     def prototype(self, name: Name, state: Label, *, engine: str = "auto") -> dict[str, np.ndarray]:
-        """The distribution of every other observed variable where a variable is in a given state.
+        """Return the distribution of every other observed variable given a state of one (its class profile).
 
         Of a state of a hidden variable that is its Bayesian cluster.
         Where no other variable is observed at an end of the graph, that of the Sources' variables.
@@ -135,7 +148,7 @@ class Queries(ABC):
         return {other: found.marginal(other)[0] for other in others}
 
     def embed(self, data: frames.Data, name: Name, *, engine: str = "auto") -> np.ndarray:
-        """The backward message at a hidden variable: what a row's known values say of it, (rows, states)."""
+        """Return the backward message at a hidden variable, the embedding of each row: (rows, states)."""
         return self.propagate(data, keep=[name], parts=["backward"], engine=engine).backward(name)
 
     def explain(
@@ -148,7 +161,7 @@ class Queries(ABC):
         orders: int = explanation.ORDERS,
         engine: str = "auto",
     ) -> explanation.Explanation:
-        """How much each known value of a row adds to the log-odds of a state of a variable.
+        """Return how much each known value of a row adds to the log-odds of a state of a variable.
 
         What a value adds depends on what is known already; it is the mean over orders in which the values become known,
         each with its reverse. The contributions and the log-odds before anything is known sum to those of the row.
@@ -156,7 +169,7 @@ class Queries(ABC):
         Args:
             row: the values of one row; what is given on the variable itself is not used.
             name: the variable that is decided.
-            state: the state to explain, the likeliest unless given.
+            state: the state to explain, the most probable one unless given.
             values: the same values as people know them, if the row holds codes.
             orders: how many orders.
             engine: see `propagate`.
@@ -186,7 +199,7 @@ class Queries(ABC):
         return frames.columns(data)
 
     def _check_keys(self, data: frames.Data) -> None:
-        """Refuse Variables that are not those of the model; columns are not looked at: some can be read only once."""
+        """Raise an error for Variables that are not those of the model; columns are not read, as some are iterators."""
         for key in data if isinstance(data, Mapping) else ():
             settings.name_of(key, self.variable)
 
@@ -201,7 +214,7 @@ def _only_value(name: Name, column: Any) -> Any:
 
 
 def _is_open(value: Any) -> bool:
-    return bool(value.unknown[0]) if isinstance(value, frames.Coded) else frames.is_unknown(value)
+    return bool(value.unknown[0]) if isinstance(value, frames.Coded) else is_missing_value(value)
 
 
 def _where(value: Any, shown: np.ndarray) -> Any:

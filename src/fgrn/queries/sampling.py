@@ -13,7 +13,7 @@ from ..plan.plan import Plan
 def sampled(
     plan: Plan, values: np.ndarray, rows: int, generator: np.random.Generator, given: Mapping[int, np.ndarray]
 ) -> np.ndarray:
-    """The state of every edge in each of some rows, (rows, edges), drawn along the blocks.
+    """Draw the state of every edge in each of some rows, (rows, edges), along the blocks.
 
     A variable that no block drives is drawn from the uniform distribution.
 
@@ -52,7 +52,7 @@ def sampled(
 
 
 def walked(table: np.ndarray, prior: np.ndarray, rows: int, generator: np.random.Generator) -> np.ndarray:
-    """The states of a Markov chain: the first drawn from a prior, each other from the row of a table."""
+    """Draw the states of a Markov chain: the first from a prior, the others from rows of a transition table."""
     borders = np.cumsum(table, axis=1)
     line = np.cumsum(prior)
     states = np.zeros(rows, dtype=np.int64)
@@ -63,7 +63,7 @@ def walked(table: np.ndarray, prior: np.ndarray, rows: int, generator: np.random
 
 
 def _blocks_in_order(plan: Plan) -> list[tuple[str, int]]:
-    """SISO blocks and Diverters in an order in which what a block reads is there before it."""
+    """Return SISO blocks and Diverters in topological order: after the blocks that drive their inputs."""
     reads: dict[tuple[str, int], list[int]] = {}
     drives: dict[int, tuple[str, int]] = {}
     for block, (source, output) in enumerate(zip(plan.siso_input.tolist(), plan.siso_output.tolist(), strict=True)):
@@ -83,7 +83,7 @@ def _blocks_in_order(plan: Plan) -> list[tuple[str, int]]:
             missing = [drives[e] for e in reads[stack[-1]] if e in drives and drives[e] not in order]
             if missing:
                 if len(stack) > len(reads):
-                    raise FgrnError("The causes of this network go round in a circle, so that no row can be drawn.")
+                    raise FgrnError("The arrows of this network form a cycle, so that no row can be drawn.")
                 stack.extend(missing[:1])
             else:
                 order.setdefault(stack.pop())

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..core.exceptions import Remedy, SchemaError, counted
-from ..core.labels import Label, is_missing_word, is_number, plain_number
+from ..core.labels import Label, is_number, plain_number
 from . import frames
+from .missing import is_missing_value, is_missing_word
 
 REPLACE = ("replace it", "leave it unknown")
 """What to do about a value that cannot be one of a column."""
@@ -36,7 +37,7 @@ class Column:
         edges: the inner edges of bins, one fewer than levels; a value equal to an edge is in the upper bin. Empty for a
             column whose values are the levels themselves.
         centers: one number for each bin, used where a number has to represent the bin.
-        missing: values that mean a missing value, beside None and NaN.
+        missing: values that mean a missing value, besides None and NaN.
         ordered: whether the levels are ordered (ordinal).
         other: the level of all values that are none of the others, if there is one.
         missing_words: whether words such as "?", "NA" and "" mean a missing value too, as in files, unless they are
@@ -118,7 +119,7 @@ class Column:
 
     def is_missing(self, value: Any) -> bool:
         """Return whether a value means a missing value: None, NaN, one of `missing`, or a missing word."""
-        if frames.is_unknown(value) or value in self.missing:
+        if is_missing_value(value) or value in self.missing:
             return True
         return self.missing_words and is_missing_word(value) and value.strip() not in self.levels
 
@@ -230,7 +231,7 @@ def _gaps(edges: Sequence[float]) -> list[float]:
 
 def plain_value(value: Any, name: str) -> Any:
     """Return a value as a label: None if it is missing, and an integer for any number that is whole."""
-    if frames.is_unknown(value):
+    if is_missing_value(value):
         return None
     if isinstance(value, np.generic):
         value = value.item()

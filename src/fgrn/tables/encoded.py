@@ -1,4 +1,4 @@
-"""Tables as codes: the one type for where rows are.
+"""Encoded tables: rows as codes of states, with weights, in memory, on disk or on the workers of a cluster.
 
     EncodedTable     how many rows there are, their weights, on which variables, and where they are kept
       Evidence       rows that this process reads: in memory, or on disk and mapped into memory
@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, Protocol, Self
 
 import numpy as np
@@ -33,6 +34,9 @@ SOFT = -2
 
 ROWS_TO_CHECK = 2**20
 """Rows that are checked at a time, so that this takes next to no memory."""
+
+ROWS_OF_BATCHES = 2
+"""Part of the seed by which rows are put into batches."""
 
 MOST_WEIGHT = 1e100
 """Sums of larger row weights could overflow."""
@@ -108,15 +112,15 @@ class EncodedTable(ABC):
     @property
     @abstractmethod
     def complete(self) -> bool:
-        """Whether every row knows the state of every variable that has a column."""
+        """Whether no value is missing in any column."""
 
     @abstractmethod
     def on(self, variables: Variables) -> Self:
-        """The same rows by the numbers of other variables; a column that is none of them is an error."""
+        """Return the same rows with columns numbered by other variables; a column that is none of them is an error."""
 
     @abstractmethod
     def scaled(self, log_scale: float) -> Self:
-        """The same rows with a term added to the log-likelihood of each."""
+        """Return the same rows with a term added to the log-likelihood of each."""
 
     @abstractmethod
     def estep(self, make: Callable[[Evidence, str], Any]) -> Any:
@@ -146,7 +150,7 @@ class EncodedTable(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Evidence(EncodedTable):
-    """What is known, as arrays that this process reads. Edge e has evidence if `slot[e] >= 0`.
+    """The evidence in rows, as arrays that this process reads; variable e has a column if `slot[e] >= 0`.
 
     codes        (rows, columns): the state, UNKNOWN, or SOFT; column by column, of as few bytes as will do
     soft         (rows, width): distributions, those of edge e from column `soft_offset[e]` on; each sums to one,
@@ -183,7 +187,7 @@ class Evidence(EncodedTable):
         disk: ArrayStore | None = None,
         origins: tuple[tuple[int, str, Sequence[int]], ...] = (),
     ) -> Evidence:
-        """A table of codes about its own columns, (rows, columns)."""
+        """Make a table from codes, (rows, columns), of its own columns."""
         rows, width = codes.shape
         scale = np.broadcast_to(np.zeros(1), rows)
         given = np.zeros(0) if weights is None else weights
@@ -209,7 +213,7 @@ class Evidence(EncodedTable):
 
     @property
     def is_weighted(self) -> bool:
-        """Whether weights were given, and not every row counts once."""
+        """Whether weights were given; if not, every row counts once."""
         return self.row_weights.strides != (0,)
 
     @property
@@ -251,24 +255,42 @@ class Evidence(EncodedTable):
         }
 
     def located(self, error: ImpossibleEvidence, among: str) -> ImpossibleEvidence:
-        """The same error, with the file and row that its first row comes from, if that is known."""
+        """Return the error with the file and row that its first row comes from, if that is known."""
         if not self.origins or not error.rows:
             return error
         row = error.rows[0]
         return error.changed(message=f"{error.message} Row {row:,} {among} is {self.origin_of(row)}.")
 
     def origin_of(self, row: int) -> str:
-        """Where a row comes from, in words."""
+        """Return where a row comes from, in words."""
         first, where, numbers = next(origin for origin in reversed(self.origins) if origin[0] <= row)
         return f"row {int(numbers[row - first]):,} of {where}"
 
     def take(self, rows: slice | np.ndarray) -> Evidence:
-        """Some of the rows, in memory."""
+        """Return some of the rows, in memory."""
         begins = self.begins[rows] if len(self.begins) else self.begins
         codes = self.codes[rows] if isinstance(rows, slice) else np.asfortranarray(self.codes[rows])
         return Evidence(
             codes, self.soft[rows], self.slot, self.soft_offset, self.log_scale[rows], begins,
             columns=self.columns, row_weights=self.row_weights[rows],
+        )  # fmt: skip
+
+    def in_batches(self, size: int, seed: int) -> list[Evidence]:
+        """All rows in batches of at most `size`, nearly equal: drawn at random, on disk as they follow each other."""
+        count = -(-self.rows // size)
+        ends = [self.rows * number // count for number in range(count + 1)]
+        order = None if self.disk is not None else np.random.default_rng((seed, ROWS_OF_BATCHES)).permutation(self.rows)
+        parts = (slice(first, last) for first, last in pairwise(ends))
+        found = (self.take(part if order is None else np.sort(order[part])) for part in parts)
+        return [replace(one, disk=self.disk) for one in found]
+
+    def without(self, column: str) -> Evidence:
+        """The same rows, with nothing known of one column."""
+        place = self.columns.index(column)
+        slot = np.where(self.slot == place, -1, self.slot - (self.slot > place))
+        return replace(
+            self, codes=np.delete(self.codes, place, axis=1), columns=self.columns[:place] + self.columns[place + 1 :],
+            slot=slot, soft_offset=np.where(slot < 0, -1, self.soft_offset),
         )  # fmt: skip
 
     def release(self) -> None:
@@ -281,14 +303,14 @@ class Evidence(EncodedTable):
         return frozenset(int(edge) for edge in np.flatnonzero(self.soft_offset >= 0))
 
     def known(self, edge: int) -> np.ndarray:
-        """Which rows say something about an edge."""
+        """Return which rows have evidence on an edge."""
         if self.slot[edge] < 0:
             return np.zeros(self.rows, dtype=bool)
         known: np.ndarray = self.codes[:, self.slot[edge]] != UNKNOWN
         return known
 
     def is_complete(self, edge: int) -> bool:
-        """Whether every row says something about an edge that has a column."""
+        """Return whether every row has evidence on an edge that has a column."""
         column = self.codes[:, self.slot[edge]]
         parts = (column[first : first + ROWS_TO_CHECK] for first in range(0, self.rows, ROWS_TO_CHECK))
         complete = not any((part == UNKNOWN).any() for part in parts)
@@ -296,7 +318,7 @@ class Evidence(EncodedTable):
         return complete
 
     def weights(self, edge: int, cardinality: int) -> np.ndarray:
-        """The evidence on an edge as a (rows, states) array: ones where nothing is known."""
+        """Return the evidence on an edge as an array (rows, states), ones where it is missing."""
         if self.slot[edge] < 0:
             return np.ones((self.rows, cardinality))
         codes = self.codes[:, self.slot[edge]]
@@ -310,7 +332,7 @@ class Evidence(EncodedTable):
 
 
 def column_of_each(variables: Variables, columns: Iterable[str]) -> np.ndarray:
-    """The number of each variable's column, -1 where it has none; a column that is no variable is an error."""
+    """Return the number of each variable's column, -1 where it has none; a column that is no variable is an error."""
     slot = np.full(len(variables.names), -1)
     for position, name in enumerate(columns):
         if name not in variables.index:
@@ -321,7 +343,7 @@ def column_of_each(variables: Variables, columns: Iterable[str]) -> np.ndarray:
 
 
 def checked_weights(weights: Any, rows: int) -> np.ndarray:
-    """Row weights as float64: one per row, finite, not negative, not all zero; one for each row if none are given."""
+    """Return row weights as float64: one per row, finite, not negative, not all zero; 1 for each row if not given."""
     if weights is None:
         return np.broadcast_to(np.ones(1), rows)
     try:
@@ -342,6 +364,6 @@ def checked_weights(weights: Any, rows: int) -> np.ndarray:
 
 
 def is_weight(values: np.ndarray) -> np.ndarray:
-    """Which numbers are finite and not negative, as the weight of a row is."""
+    """Return which numbers can be the weight of a row: finite and not negative."""
     good: np.ndarray = np.isfinite(values) & (values >= 0)
     return good

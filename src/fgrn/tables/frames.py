@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.exceptions import EvidenceError, counted
 from ..core.settings import by_name, name_of
+from .missing import is_missing_value
 
 UNKNOWN = -1
 """The code of a missing value."""
@@ -68,7 +69,7 @@ class DictionaryColumn:
     @property
     def unknown(self) -> np.ndarray:
         """Which rows have a missing value: (rows,) of bool."""
-        return self.spread([is_unknown(value) for value in self.values], True, bool)
+        return self.spread([is_missing_value(value) for value in self.values], True, bool)
 
     @property
     def found(self) -> list[Any]:
@@ -301,7 +302,9 @@ def states(data: Data) -> dict[str, list[Any]]:
         values = column.found if isinstance(column, DictionaryColumn) else as_list(column)
         if any(is_distribution(value) for value in values):
             raise EvidenceError("it holds distributions, which do not say what its states are called.", column=name)
-        known = [value.item() if isinstance(value, np.generic) else value for value in values if not is_unknown(value)]
+        known = [
+            value.item() if isinstance(value, np.generic) else value for value in values if not is_missing_value(value)
+        ]
         if not known:
             raise EvidenceError(
                 "it has no known value, so its states cannot be found.", column=name, remedies="leave it out"
@@ -332,17 +335,6 @@ class Not:
 def is_distribution(value: object) -> bool:
     """Return whether a value is a sequence of weights or a `Not`, and not a single state."""
     return isinstance(value, (list, tuple, Not)) or (isinstance(value, np.ndarray) and value.ndim == 1)
-
-
-def is_unknown(value: object) -> bool:
-    """Return whether a value is missing: None, NaN, NaT, NA of pandas, or the masked value of NumPy."""
-    if value is None or value is np.ma.masked:
-        return True
-    if isinstance(value, (float, np.floating)):
-        return bool(value != value)
-    if isinstance(value, (np.datetime64, np.timedelta64)):
-        return bool(np.isnat(value))
-    return type(value).__name__ in ("NAType", "NaTType")
 
 
 def checked_name(name: object) -> str:

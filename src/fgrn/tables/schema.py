@@ -27,7 +27,7 @@ from ..core.exceptions import (
     visible,
     warn,
 )
-from ..core.labels import Label, is_missing_word, is_number
+from ..core.labels import Label, is_number
 from . import frames, table_warnings
 from .bins import binned_column
 from .columns import (
@@ -41,8 +41,9 @@ from .columns import (
     numeric,
     plain_value,
 )
-from .distinct import Distinct
+from .distinct_values import Distinct
 from .frames import Coded
+from .missing import is_missing_word
 
 MOST_LEVELS = 50
 """The most distinct words of a column by default: with more it looks like a name or an identifier."""
@@ -92,10 +93,10 @@ class Schema(Mapping[str, Column]):
         Args:
             data: a mapping of columns, any dataframe, or a `Stream` or what can be made one, which is read once with
                 constant memory; weights are then the name of a column.
-            missing: values that mean a missing value, beside None and NaN, in this table and in later ones. None for
+            missing: values that mean a missing value, besides None and NaN, in this table and in later ones. None for
                 words such as "?", "NA" and "", as in files, with a warning; () keeps these as levels.
             bins: the number of bins of a column with many distinct numbers.
-            max_levels: the most levels of a column of words or categories.
+            max_levels: the maximum number of levels of a column of words or categories.
             weights: one weight per row, for the edges of bins.
             categories: the levels of some columns in order; categorical columns of a frame have their own.
             keep_empty: whether a column without any observed value is kept, without levels and with a warning,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import shutil
 from collections import Counter
@@ -21,12 +20,13 @@ from . import frames, table_file
 from .disk import full, unnamed
 from .parquet import RowGroups
 from .spool import Batch, Spool, cut, with_dictionaries, without_dictionaries
+from .stream_source import expanded_path, fragments_of, is_list_of_paths, is_path, is_read_once
 from .table_file import name_in_errors
 from .table_warnings import warn_of_missing_words
 from .text_header import check_unique_names
 from .text_options import TextOptions
 from .text_reader import BadRow, bad_row_error, read_batches
-from .text_source import no_file, open_table
+from .text_source import open_table
 from .text_types import ColumnTypes
 
 BATCH = 2**16
@@ -60,7 +60,7 @@ class Stream:
             dataset; an iterator of frames; a function that returns one, which can be read repeatedly.
         columns: the columns to read; None for all of the first file or frame.
         drop: columns to leave out.
-        rows: the most rows of a batch.
+        rows: the maximum number of rows of a batch.
         cache: the folder for temporary data; None for that of the environment variable TMPDIR, /var/tmp, or the
             system's. It needs two to four bytes for each value, and at most the size of the text files. Its files have
             no name, so none is left behind.
@@ -68,7 +68,7 @@ class Stream:
             rows out and count them in `left_out`.
         format: "csv", "tsv" or "parquet"; None for the one that the extensions of the names indicate.
         missing: words or numbers that mean a missing value in text files; () for none; None for the empty cell, ?, NA,
-            NaN and others (`fgrn.core.labels.MISSING`), with a warning when learning meets them.
+            NaN and others (`fgrn.tables.missing.MISSING`), with a warning when learning meets them.
         header: whether the first line of a text file has the names of the columns; otherwise they are x0, x1, ...
         delimiter: the character between values of text files; None to find it in the first lines.
         encoding: the encoding of text files; None for that of the byte order mark, or UTF-8.
@@ -97,7 +97,7 @@ class Stream:
     ) -> None:
         settings.whole("rows", rows, 1)
         settings.choice("on_bad", on_bad, POLICIES)
-        if not frames.is_source(source) and not _is_list_of_paths(source):
+        if not frames.is_source(source) and not is_list_of_paths(source):
             raise TableFileError(
                 "A stream is made of a path, a glob, a folder, a list of these, a dataset of Arrow, an iterator of "
                 f"frames, or a function that returns one. Got {type(source).__name__} instead."
@@ -126,7 +126,7 @@ class Stream:
     def absolute(self) -> Stream:
         """Return the stream with absolute paths, for other processes."""
         other = copy(self)
-        given = self._source if _is_list_of_paths(self._source) else [self._source]
+        given = self._source if is_list_of_paths(self._source) else [self._source]
         other._source = [str(Path(one).absolute()) for one in given]
         return other
 
@@ -158,7 +158,7 @@ class Stream:
 
     def again(self) -> Stream:
         """Return the stream such that it can be iterated repeatedly: an iterator is copied to disk."""
-        if self._spool is None and _is_once(self._source):
+        if self._spool is None and is_read_once(self._source):
             spool = Spool(self.cache)
             spool.fill(self._read_source())
             self._spool = spool
@@ -227,13 +227,13 @@ class Stream:
     @property
     def is_files(self) -> bool:
         """Whether the source consists of paths, globs or folders."""
-        return _is_path(self._source) or _is_list_of_paths(self._source)
+        return is_path(self._source) or is_list_of_paths(self._source)
 
     @property
     def files(self) -> list[str]:
         """All files of the paths, globs and folders, in order."""
-        given = self._source if _is_list_of_paths(self._source) else [self._source]
-        return [file for one in given for file in _expand_path(os.fspath(one), self.format)]
+        given = self._source if is_list_of_paths(self._source) else [self._source]
+        return [file for one in given for file in expanded_path(os.fspath(one), self.format)]
 
     def _read_source(self) -> Iterator[Batch]:
         """Yield batches from the source, with the chosen columns in order."""
@@ -311,7 +311,7 @@ class Stream:
                 kind = table_file.format_of(file, self.format)
                 yield from self._parquet(file) if kind == "parquet" else self._text_batches(file, kind)
         else:
-            if _is_once(source):
+            if is_read_once(source):
                 if self._used:
                     raise TableFileError(
                         "This iterator has been used up.",
@@ -331,7 +331,7 @@ class Stream:
             yield from cut(Batch(frame, called or f"batch {number}", range(rows)), self.rows)
 
     def _fragments(self, dataset: Any) -> Iterator[Batch]:
-        for fragment in _fragments_of(dataset):
+        for fragment in fragments_of(dataset):
             where, first = repr(fragment.path) if getattr(fragment, "path", "") else "a fragment", 0
             try:
                 for batch in fragment.to_batches(schema=dataset.schema, batch_size=self.rows, batch_readahead=2):
@@ -403,11 +403,6 @@ class Stream:
             yield Batch(batch.table, where, batch.numbers)
 
 
-def is_many(name: str) -> bool:
-    """Return whether a path means several files: a folder, or a glob that is not the name of a file."""
-    return name != "-" and (Path(name).is_dir() or (glob.has_magic(name) and not Path(name).exists()))
-
-
 def stream_of(data: Any, missing: Iterable[Label] | None = None) -> Stream:
     """Return the stream of a source; `missing` and the empty cell are missing values unless it is a stream already."""
     if isinstance(data, Stream):
@@ -419,58 +414,6 @@ def _names_of(frame: Any) -> list[str]:
     if hasattr(frame, "column_names"):
         return list(frame.column_names)
     return list(frame) if isinstance(frame, Mapping) else list(frames.columns(frame))
-
-
-def _expand_path(name: str, kind: str | None) -> list[str]:
-    """Return the files of a path, a folder or a glob, sorted by name."""
-    if name == "-" or (Path(name).exists() and not Path(name).is_dir()):  # a file or a named pipe
-        return [name]
-    if Path(name).is_dir():
-        inside = sorted(
-            str(path) for path in Path(name).rglob("*") if path.is_file() and not path.name.startswith((".", "_"))
-        )
-        files = [one for one in inside if kind is not None or table_file.format_by_name(one) is not None]
-        if not files:
-            raise TableFileError(f"The folder {name!r} has no table in it ({', '.join(table_file.FORMATS)}).")
-        if any("=" in part for file in files for part in Path(file).relative_to(name).parts[:-1]):
-            python = f"pyarrow.dataset.dataset({name!r}, partitioning='hive')"
-            told = "the folders in it are named like values of a column, which is not read."
-            remedy = Remedy("read that, too,", python, partitioning="hive")
-            warn(told, FgrnWarning, file=repr(name), remedies=remedy)
-        return files
-    files = sorted(one for one in glob.glob(name, recursive=True) if Path(one).is_file())  # noqa: PTH207
-    if not files and glob.has_magic(name):
-        raise TableFileError(f"No file is called like {name!r}. Check the folder and the pattern.")
-    if not files:
-        raise no_file(name)
-    return files
-
-
-def _fragments_of(dataset: Any) -> Iterator[Any]:
-    """Yield the fragments of an Arrow dataset; those of a filtered one, which has none, are made from batches."""
-    import pyarrow as pa
-    import pyarrow.dataset as arrow
-
-    try:
-        yield from dataset.get_fragments()
-    except (ValueError, pa.ArrowInvalid):
-        for batch in dataset.to_batches():
-            yield from arrow.dataset(pa.Table.from_batches([batch])).get_fragments()
-
-
-def _is_path(source: Any) -> bool:
-    return isinstance(source, (str, os.PathLike))
-
-
-def _is_list_of_paths(source: Any) -> bool:
-    return isinstance(source, (list, tuple)) and bool(source) and all(map(_is_path, source))
-
-
-def _is_once(source: Any) -> bool:
-    """Return whether a source can be iterated only once."""
-    if _is_path(source) or _is_list_of_paths(source) or hasattr(source, "get_fragments"):
-        return False
-    return not callable(source)
 
 
 def _table_of(batches: list[Any]) -> Any:

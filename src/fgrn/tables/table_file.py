@@ -33,7 +33,7 @@ FORMATS = {
     ".pq": "parquet",
 }
 KINDS = ("csv", "tsv", "parquet")
-MISSING = labels.MISSING
+
 
 INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")
 """The names of unnamed index columns of dataframes in Parquet files."""
@@ -79,7 +79,7 @@ def read(
         path: the path of the file, or "-" for standard input.
         format: "csv", "tsv" or "parquet"; None for the one that the extension of the name indicates.
         missing: words or numbers that mean a missing value in a text file; () for none; None for the empty cell, ?, NA,
-            NaN and others (`fgrn.core.labels.MISSING`), with a `TableWarning` that lists those met.
+            NaN and others (`fgrn.tables.missing.MISSING`), with a `TableWarning` that lists those met.
         header: whether the first line has the names of the columns; otherwise they are x0, x1, ...
         delimiter: the character between values of a text file; None to find it in the first lines.
         encoding: the encoding of a text file; None for that of the byte order mark, or UTF-8.

@@ -7,10 +7,11 @@ from itertools import pairwise
 from typing import Any
 
 from ..core.exceptions import Remedy, SchemaError, TableWarning, counted, shortened, warn
-from ..core.labels import is_missing_word, is_number, is_text
+from ..core.labels import is_number, is_text
 from . import frames
 from .columns import Column, checked_dictionary, row_of
-from .distinct import Distinct
+from .distinct_values import Distinct
+from .missing import is_missing_word
 
 MOST_LISTED = 3
 """The most columns that one warning lists."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..core import settings
 from ..core.exceptions import SchemaError, TableFileError
-from ..core.labels import MISSING
 from .columns import plain_value
+from .missing import MISSING
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ def read_batches(
         where: the name of the file in errors.
         options: how the text is written.
         on_bad: called with every row that cannot be read; if it returns, the row is skipped.
-        rows: the most rows of a batch.
+        rows: the maximum number of rows of a batch.
         in_memory: whether all batches will be held in memory, which limits the size that a gzip file may unpack to;
             a pipe is then read in large blocks.
         block_bytes: the number of bytes to parse at a time, None for PARSED_BYTES; rows and errors do not depend on it.

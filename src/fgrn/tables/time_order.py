@@ -15,6 +15,7 @@ import numpy as np
 from ..core.exceptions import EvidenceError, FgrnWarning, Remedy, counted, warn
 from . import frames
 from .encoded import Evidence
+from .missing import is_missing_value
 
 MOST_INSERTED = 10
 """Missing steps for each row, at most, that are inserted where the step is found out."""
@@ -91,7 +92,7 @@ def _sequence_numbers(sequence: Any, count: int) -> tuple[np.ndarray, tuple[Any,
     numbers: dict[Any, int] = {}
     out = np.empty(count, dtype=np.intp)
     for row, value in enumerate(values):
-        if frames.is_unknown(value):
+        if is_missing_value(value):
             raise EvidenceError("it is not known which sequence this row belongs to.", row=row, value=value)
         if not isinstance(value, Hashable):
             raise EvidenceError(f"{value!r} is no name of a sequence.", row=row, value=value)
@@ -105,7 +106,7 @@ def _moments(time: Any, count: int) -> tuple[np.ndarray, bool]:
     if len(values) != count:
         raise EvidenceError(f"'time' has {counted(len(values), 'value')}, and the table has {count:,} rows.")
     for row, value in enumerate(values):
-        if frames.is_unknown(value):
+        if is_missing_value(value):
             raise EvidenceError("the time of this row is not known.", row=row, value=value)
     array = np.array(values)
     if array.dtype.kind == "O":

@@ -1,4 +1,4 @@
-"""From a Plan to a tree of cliques in levels: what is multiplied where, without any number.
+"""The cliques of a Plan as a rooted tree in levels: its structure, without numbers.
 
 A Diverter is a clique over its (product) space; a variable that ends at no Diverter is a clique of its own. What lies
 between two cliques is a link: a SISO table, or nothing where two Diverters share a variable. A leaf is a SISO whose
@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from ...core.tree_centre import tree_centre
 
 if TYPE_CHECKING:
     from ...plan.plan import Plan
@@ -37,13 +39,13 @@ class CliquePart:
 
     @property
     def key(self) -> bytes:
-        """Equal where two parts lie in their cliques in the same way."""
+        """A key that is equal for parts with the same position and sizes in their cliques."""
         return b"" if self.index is None else self.index.tobytes()
 
 
 @dataclass(frozen=True, eq=False)
 class CliqueLink:
-    """What lies between a clique and its parent: the variable at either end, and the table between, or -1.
+    """The link of a clique to its parent: the variable at either end, and the number of the table between, or -1.
 
     `downward`: whether the table leads from the parent (its input) to the child (its output).
     """
@@ -83,7 +85,7 @@ class CliqueTree:
 
 
 def clique_tree(plan: Plan, soft: frozenset[int]) -> CliqueTree:
-    """The tree of a plan; the output of a SISO that has `soft` evidence is a clique and not a leaf."""
+    """Return the clique tree of a plan; the output of a SISO with `soft` evidence is a clique and not a leaf."""
     ends: dict[int, list[CliquePart]] = defaultdict(list)  # by variable: the Diverters at its ends
     for diverter in range(plan.diverters):
         for leg in plan.legs(diverter):
@@ -115,7 +117,7 @@ def clique_tree(plan: Plan, soft: frozenset[int]) -> CliqueTree:
 
 
 def _leaf_sisos(plan: Plan, ends: dict[int, list[CliquePart]], soft: frozenset[int]) -> set[int]:
-    """The SISO blocks behind whose output there is nothing but hard evidence."""
+    """Return the SISO blocks whose output no block reads, and has hard evidence or none."""
     outputs = plan.siso_output.tolist()
     read = set(plan.siso_input.tolist())
     return {siso for siso, edge in enumerate(outputs) if not ends[edge] and edge not in read and edge not in soft}
@@ -132,16 +134,14 @@ def _rooted(
     for number, (one, other, _) in enumerate(between):
         near[one.clique].append((other.clique, number))
         near[other.clique].append((one.clique, number))
+    cliques = [[there for there, _ in links_of] for links_of in near]
     depth = np.full(len(sizes), -1)
     links: dict[int, CliqueLink] = {}
     roots = []
     for first in range(len(sizes)):
         if depth[first] >= 0:
             continue
-        a, _ = _farthest(near, first)
-        b, from_a = _farthest(near, a)
-        _, from_b = _farthest(near, b)
-        root = min(from_a, key=lambda one: max(from_a[one], from_b[one]))
+        root = tree_centre(cliques, first)
         roots.append(root)
         depth[root] = 0
         reached = [root]
@@ -156,15 +156,3 @@ def _rooted(
                     )
                     reached.append(there)
     return CliqueTree(sizes, depth, links, leaves, home, roots)
-
-
-def _farthest(near: list[list[tuple[int, int]]], first: int) -> tuple[int, dict[int, int]]:
-    """The clique farthest away, and the distance of each that can be reached."""
-    distance = {first: 0}
-    reached = [first]
-    for here in reached:
-        for there, _ in near[here]:
-            if there not in distance:
-                distance[there] = distance[here] + 1
-                reached.append(there)
-    return reached[-1], distance

@@ -1,37 +1,53 @@
-"""The torch engine: rows in blocks of one size, parameters once an epoch, counts handed over once.
+"""The torch engine: rows in blocks of one size, parameters and counts on the device, handed over when asked for.
 
 What it does not do itself is delegated: messages as such and learning cycles (K > 1) to the CPU engine, chains and the
 tracing of states as the registry says, rows in doubt to the reference engine.
+
+Memory on the device, for a block of R rows of a network with C cells in its cliques and M in the messages to parents:
+
+    R * (b * (2 * C + M) + columns + about 10 for each clique) bytes,  b = 8, 4, 4, 2 for the precisions
+
+and BYTES_PER_CELL for each cell of the tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from functools import cached_property
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ...core.exceptions import FgrnError
 from ..protocol import Buffers, Loaded, Prepared, RowCounts, Scanner
 from ..registry import get
+from .block_run import BlockRun
+from .clique_tree import clique_tree
+from .device_rows import RowBlocks, type_on_device
+from .device_vectors import DeviceVector, VectorLayout
 from .layout import DeviceLayout
 from .library import device_of, precision_of, torch
-from .sweeps import DeviceRows, DeviceTables, Sums, Sweep
 
 if TYPE_CHECKING:
     from ...plan.plan import Plan, Program
     from ...plan.schedule import Programs
     from ...tables.encoded import Evidence
+    from ..protocol import Engine
 
 CPU_BYTES = 2**27
 """Of the messages of a block of rows on the processor."""
 
-GPU_SHARE = 0.4
-"""Of the free memory of a GPU that the messages of a block of rows may take."""
+GPU_SHARE = 0.85
+"""Of the free memory of a GPU that tables, counts and the messages of a block of rows may take."""
 
-MOST_ROWS, FEWEST_ROWS = 4096, 16
+BYTES_PER_CELL = 45
+"""Of the tables and counts, at most, while they are updated."""
+
+MOST_ROWS, FEWEST_ROWS = 8192, 16
 """Rows of a block."""
+
+
+Found = TypeVar("Found")
 
 
 class Torch:
@@ -43,7 +59,15 @@ class Torch:
     def __init__(self, device: str | None = None, precision: str | None = None) -> None:
         self.device = device_of(device)
         self.precision = precision_of(precision, self.device)
-        self.fallback = get("cpu")
+        self._plan: Plan | None = None
+        self._vectors: VectorLayout | None = None
+        self._layouts: dict[tuple[bytes, bytes, frozenset[int]], DeviceLayout] = {}
+        self._runs: dict[tuple[DeviceLayout, int, torch.dtype, bool], BlockRun] = {}
+
+    @cached_property
+    def fallback(self) -> Engine:
+        """The engine that does what is not done here."""
+        return get("cpu")
 
     def prepare(
         self,
@@ -63,6 +87,55 @@ class Torch:
         """See `fgrn.engines.Engine`: chains are scanned by the CPU engine."""
         return self.fallback.scanner(begins, states, threads)
 
+    # What several tables of rows, such as batches, share
+
+    def _of(self, plan: Plan) -> None:
+        """Forget what belongs to another plan."""
+        if plan is not self._plan:
+            self._plan, self._vectors = plan, None
+            self._layouts.clear()
+            self._runs.clear()
+
+    def vectors(self, plan: Plan) -> VectorLayout:
+        """Where the tables of a plan are on the device."""
+        self._of(plan)
+        if self._vectors is None:
+            tree = clique_tree(plan, frozenset())
+            self._vectors = VectorLayout(plan, tree, self.device, self.precision.summed)
+        return self._vectors
+
+    def layout(self, plan: Plan, evidence: Evidence) -> DeviceLayout:
+        """Where cliques and links are, given which variables have evidence."""
+        self._of(plan)
+        key = (evidence.slot.tobytes(), evidence.soft_offset.tobytes(), evidence.soft_edges())
+        if key not in self._layouts:
+            self._layouts[key] = DeviceLayout(plan, evidence, self.device)
+        return self._layouts[key]
+
+    def block_run(self, plan: Plan, layout: DeviceLayout, blocks: RowBlocks, complete: bool) -> BlockRun:
+        """Room for blocks of rows, and what runs them; the same for blocks that are alike."""
+        self._of(plan)
+        alike = (layout, blocks.size, blocks.kind, complete)
+        if alike not in self._runs:
+            room = blocks.empty(self.device)
+            self._runs[alike] = BlockRun(layout, self.vectors(plan), self.precision, room, complete)
+        return self._runs[alike]
+
+    @property
+    def reserved(self) -> int:
+        """The memory of the device that PyTorch holds, and nothing uses."""
+        if self.device.type == "cpu":
+            return 0
+        return int(torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device))
+
+    def free(self) -> None:
+        """Give back the memory of the device but that of parameters and counts."""
+        self._runs.clear()
+        if self._vectors is not None:
+            self._vectors.forget()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
 
 class TorchPrepared:
     """Rows laid out for a device."""
@@ -81,18 +154,30 @@ class TorchPrepared:
         self.engine, self.plan, self.programs, self.program = engine, plan, programs, program
         self.evidence = evidence
         self.weights = np.ones(evidence.rows) if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
-        self.layout = DeviceLayout(plan, evidence, engine.device)
-        self.kernel = f"batched products on {engine.device.type}"
+        self.layout = engine.layout(plan, evidence)
+        kind = "GPU" if engine.device.type == "cuda" else "PyTorch"
+        self.kernel = f"{kind} ({_told(engine.device)}, {engine.precision.name})"
         self.rows_at_once = self._rows_that_fit()
+        self._blocks: dict[bool, RowBlocks] = {}
+
+    @property
+    def bytes_per_row(self) -> int:
+        """Of the messages of a row on the device."""
+        layout, precision = self.layout, self.engine.precision
+        cells = 2 * sum(size * count for size, count in layout.sizes.items())
+        cells += sum(states * count for states, count in layout.messages.items())
+        return int(precision.bytes_stored * cells + (precision.summed.itemsize + 2) * sum(layout.sizes.values()))
 
     def _rows_that_fit(self) -> int:
-        """How many rows make a block: their messages, about six for each state of each clique, fit into memory."""
-        size = torch.finfo(self.engine.precision.summed).bits // 8
+        """How many rows make a block: their messages fit into memory, and no block is much larger than the table."""
         room = CPU_BYTES
         if self.engine.device.type == "cuda":
-            room = int(GPU_SHARE * torch.cuda.mem_get_info(self.engine.device)[0])
-        fitting = room // max(1, 6 * size * self.layout.cells)
-        return int(np.clip(fitting, FEWEST_ROWS, min(MOST_ROWS, max(self.evidence.rows, FEWEST_ROWS))))
+            free = torch.cuda.mem_get_info(self.engine.device)[0] + self.engine.reserved
+            room = int(GPU_SHARE * free) - BYTES_PER_CELL * self.plan.layout.size
+        fitting = max(room // max(1, self.bytes_per_row), FEWEST_ROWS)
+        blocks = -(-self.evidence.rows // min(MOST_ROWS, fitting))
+        needed = -(-self.evidence.rows // max(blocks, 1))
+        return int(min(fitting, MOST_ROWS, max(-(-needed // FEWEST_ROWS) * FEWEST_ROWS, FEWEST_ROWS)))
 
     def fallback(self, program: Program | None = None) -> Prepared:
         """The same rows for the engine that does what is not done here."""
@@ -102,39 +187,40 @@ class TorchPrepared:
 
     def rest(self) -> None:
         """See `fgrn.engines.Prepared`."""
-        self.__dict__.pop("_codes", None)
+        self._blocks.clear()
+        self.engine.free()
 
     @cached_property
-    def _codes(self) -> np.ndarray:
-        """The codes, a column in each row; a missing or soft value is the number of states."""
-        states = np.zeros(max(self.evidence.codes.shape[1], 1), dtype=np.int64)
-        for edge in self.evidence.edges():
-            states[self.evidence.slot[edge]] = self.plan.cardinality[edge]
-        kind = np.uint8 if states.max(initial=0) < 256 else np.int32
-        codes = self.evidence.codes
-        return np.where(codes < 0, states[: codes.shape[1]], codes).T.astype(kind, order="C")
+    def complete(self) -> bool:
+        """Whether no value is missing."""
+        return self.evidence.complete
 
-    def blocks(self, weights: np.ndarray) -> Iterator[tuple[slice, DeviceRows]]:
-        """All rows in blocks of one size; the last is filled up with rows without weight."""
-        device, kind = self.engine.device, self.engine.precision.summed
-        size = self.rows_at_once
-        for first in range(0, self.evidence.rows, size):
-            rows = slice(first, min(first + size, self.evidence.rows))
-            lacking = size - (rows.stop - rows.start)
-            codes = np.pad(self._codes[:, rows], ((0, 0), (0, lacking)), mode="edge")
-            soft = np.pad(self.evidence.soft[rows], ((0, lacking), (0, 0)), mode="edge")
-            is_soft = np.pad(self.evidence.codes[rows].T == -2, ((0, 0), (0, lacking)), mode="edge")
-            padded = np.pad(weights[rows], (0, lacking))
-            yield (
-                rows,
-                DeviceRows(
-                    torch.as_tensor(codes, device=device),
-                    torch.as_tensor(soft, device=device).to(kind),
-                    torch.as_tensor(is_soft, device=device),
-                    torch.as_tensor(padded, device=device).to(kind),
-                ),
-            )
-            self.evidence.release()
+    @cached_property
+    def _codes(self) -> torch.dtype:
+        return type_on_device(self.plan, self.evidence)
+
+    def blocks(self, weighted: bool) -> RowBlocks:
+        """All rows in blocks, with their weights or each with the weight 1."""
+        if weighted not in self._blocks:
+            weights = self.weights if weighted else None
+            self._blocks[weighted] = RowBlocks(
+                self.evidence, weights, self._codes, self.engine.precision.summed, self.engine.device,
+                self.rows_at_once,
+            )  # fmt: skip
+        return self._blocks[weighted]
+
+    def shrink(self, error: Exception) -> None:
+        """Halve the blocks of rows, since memory did not suffice; an error if they are small already."""
+        self.rest()
+        if self.rows_at_once <= FEWEST_ROWS:
+            tables = self.plan.layout.size * BYTES_PER_CELL / 2**30
+            raise FgrnError(
+                f"The memory of {_told(self.engine.device)} does not suffice for this network, even for "
+                f"{self.rows_at_once} rows at a time: its tables take about {tables:.1f} GiB there, and the messages "
+                f"of a row {self.bytes_per_row / 2**20:.1f} MiB. Use fewer hidden states, precision='bfloat16', or "
+                "engine='cpu'."
+            ) from error
+        self.rows_at_once = max(FEWEST_ROWS, self.rows_at_once // 2)
 
     def load(self, values: np.ndarray) -> Loaded:
         """See `fgrn.engines.Prepared`."""
@@ -144,87 +230,118 @@ class TorchPrepared:
 class TorchLoaded:
     """Rows and parameters in place."""
 
-    def __init__(self, prepared: TorchPrepared, values: np.ndarray) -> None:
+    def __init__(self, prepared: TorchPrepared, values: Any) -> None:
         self.prepared, self.values = prepared, values
 
-    @cached_property
-    def _tables(self) -> DeviceTables:
-        mine = self.prepared
-        return DeviceTables(mine.layout, self.values, mine.engine.precision)
+    def _with_memory(self, work: Callable[[], Found]) -> Found:
+        """Do something, with smaller blocks if memory does not suffice."""
+        while True:
+            try:
+                return work()
+            except torch.OutOfMemoryError as error:
+                self.prepared.shrink(error)
 
     def propagate(self, parts: Collection[str]) -> Buffers:
         """See `fgrn.engines.Loaded`. Messages as such are left to the fallback; marginals are made here."""
         mine = self.prepared
         if not set(parts) <= {"marginal", "likelihood"}:
-            return mine.fallback().load(self.values).propagate(parts)
-        edges = mine.program.shown.tolist()
-        ones = np.ones(mine.evidence.rows)
-        marginal = np.empty((mine.evidence.rows, int(mine.plan.cardinality[mine.program.shown].sum())))
-        likelihood, doubtful = np.empty(mine.evidence.rows), np.empty(mine.evidence.rows, dtype=bool)
-        for rows, block in mine.blocks(ones):
-            sweep = Sweep(self._tables, block)
-            count = rows.stop - rows.start
-            if edges:
-                found = torch.cat([sweep.marginal(edge) for edge in edges], dim=1)
-                marginal[rows] = found[:count].to(torch.float64).cpu().numpy()
-            likelihood[rows] = sweep.log_likelihood[:count].to(torch.float64).cpu().numpy()
-            doubtful[rows] = sweep.doubtful[:count].cpu().numpy()
+            return mine.fallback().load(np.asarray(self.values)).propagate(parts)
+        marginal, likelihood, doubtful = self._with_memory(self._marginals)
         if doubtful.any():
             where = np.flatnonzero(doubtful)
             decided = (
                 get("reference")
                 .prepare(mine.plan, mine.programs, mine.program, mine.evidence.take(where))
-                .load(self.values)
+                .load(np.asarray(self.values))
                 .propagate(("marginal", "likelihood"))
             )
             marginal[where], likelihood[where] = decided.marginal, decided.log_likelihood
         nothing = np.empty((0, 0))
         return Buffers(nothing, nothing, marginal, nothing, nothing, likelihood)
 
+    def _marginals(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The marginals of all edges that are shown, log-likelihoods, and which rows are in doubt."""
+        mine = self.prepared
+        edges, rows = mine.program.shown.tolist(), mine.evidence.rows
+        marginal = np.empty((rows, int(mine.plan.cardinality[mine.program.shown].sum())))
+        likelihood, doubtful = np.empty(rows), np.empty(rows, dtype=bool)
+        run, vector = self._begun(weighted=False)
+        for first, last, block in mine.blocks(weighted=False):
+            run.run(block, counting=False)
+            sweep, count = run.sweep, last - first
+            if edges:
+                found = torch.cat([sweep.marginal(edge, vector)[:count] for edge in edges], dim=1)
+                marginal[first:last] = found.cpu().numpy()
+            likelihood[first:last] = sweep.log_likelihood[:count].cpu().numpy()
+            doubtful[first:last] = (sweep.lost | sweep.late)[:count].cpu().numpy()
+        return marginal, likelihood, doubtful
+
+    def _begun(self, weighted: bool) -> tuple[BlockRun, DeviceVector]:
+        """What runs the blocks, with the parameters in place."""
+        mine = self.prepared
+        vector = mine.engine.vectors(mine.plan).vector(self.values)
+        run = mine.engine.block_run(mine.plan, mine.layout, mine.blocks(weighted), mine.complete)
+        run.begin(vector, counting=weighted)
+        return run, vector
+
     def round(self, before: Buffers) -> Buffers:
         """See `fgrn.engines.Loaded`: left to the fallback."""
-        return self.prepared.fallback().load(self.values).round(before)
+        return self.prepared.fallback().load(np.asarray(self.values)).round(before)
 
     def recounting(self, hold: bool, expect: bool) -> Callable[[np.ndarray], RowCounts]:
         """See `fgrn.engines.Loaded`: left to the fallback."""
-        return self.prepared.fallback().load(self.values).recounting(hold, expect)
+        return self.prepared.fallback().load(np.asarray(self.values)).recounting(hold, expect)
 
     def counts(self, expect: bool) -> RowCounts:
-        """See `fgrn.engines.Loaded`.
+        """See `fgrn.engines.Loaded`; the counts are a `Vector`, unless another engine has counted some rows.
 
-        Rows that turn out to be in doubt are counted by the reference engine, and the others once more without them.
+        Rows that turn out to be in doubt are counted by the reference engine. Where that shows only when some of their
+        counts were added, the others are counted once more without them.
         """
         mine = self.prepared
         if not expect and mine.layout.tree.links:
-            return mine.fallback().load(self.values).counts(expect)
-        weights = mine.weights
-        doubtful = np.zeros(len(weights), dtype=bool)
+            return mine.fallback().load(np.asarray(self.values)).counts(expect)
+        if not mine.evidence.rows:
+            raise FgrnError("There are no rows to count.")
+        left_out = np.zeros(mine.evidence.rows, dtype=bool)
         while True:
-            sums, found = self._summed(np.where(doubtful, 0.0, weights))
-            if not (found & ~doubtful).any():
+            found, doubtful, late = self._with_memory(partial(self._counted, expect, left_out))
+            if not late.any():
                 break
-            doubtful |= found
-        out = RowCounts(sums.in_layout(expect), float(sums.log_likelihood), np.zeros(0, dtype=np.intp))
+            left_out = left_out | late
+        doubtful |= left_out
         if not doubtful.any():
-            return out
+            return found
         where = np.flatnonzero(doubtful)
         rest = (
             get("reference")
-            .prepare(mine.plan, mine.programs, mine.program, mine.evidence.take(where), weights[where])
-            .load(self.values)
+            .prepare(mine.plan, mine.programs, mine.program, mine.evidence.take(where), mine.weights[where])
+            .load(np.asarray(self.values))
             .counts(expect)
         )
-        return RowCounts(out.values + rest.values, out.log_likelihood + rest.log_likelihood, where[rest.impossible])
+        return RowCounts(found.values + rest.values, found.log_likelihood + rest.log_likelihood, where[rest.impossible])
 
-    def _summed(self, weights: np.ndarray) -> tuple[Sums, np.ndarray]:
-        """The counts of all rows with a weight, and which of these are in doubt."""
+    def _counted(self, expect: bool, left_out: np.ndarray) -> tuple[RowCounts, np.ndarray, np.ndarray]:
+        """The counts of all rows but some, which of them were not counted since they are in doubt, and which were."""
         mine = self.prepared
-        sums, doubtful = Sums(self._tables), []
-        for rows, block in mine.blocks(weights):
-            sweep = Sweep(self._tables, block)
-            sums.add(sweep)
-            doubtful.append(sweep.doubtful[: rows.stop - rows.start])
-        if not doubtful:
-            raise FgrnError("There are no rows to count.")
-        found: np.ndarray = torch.cat(doubtful).cpu().numpy() & (weights > 0)
-        return sums, found
+        run, vector = self._begun(weighted=True)
+        flags = []
+        for first, last, block in mine.blocks(weighted=True):
+            if left_out[first:last].any():
+                kept = np.ones(len(block.weights))
+                kept[: last - first] = ~left_out[first:last]
+                block = block._replace(weights=block.weights * torch.as_tensor(kept).to(block.weights))
+            run.run(block, counting=True)
+            flags.append(torch.stack([run.sweep.lost, run.sweep.late])[:, : last - first])
+        marked = torch.cat(flags, dim=1)
+        lost, late = np.zeros((2, mine.evidence.rows), dtype=bool)
+        likelihood, any_marked = torch.stack([run.sums.log_likelihood, marked.any().double()]).tolist()
+        if any_marked:
+            lost, late = marked.cpu().numpy() & (mine.weights > 0) & ~left_out
+        counts: Any = run.sums.in_vector(vector, expect)
+        return RowCounts(counts, likelihood, np.zeros(0, dtype=np.intp)), lost, late & ~lost
+
+
+def _told(device: torch.device) -> str:
+    """A device in words."""
+    return str(torch.cuda.get_device_name(device)) if device.type == "cuda" else "processor"

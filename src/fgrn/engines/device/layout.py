@@ -1,14 +1,20 @@
-"""Cliques, links and leaves of one depth and shape side by side, so that each step is one operation on tensors."""
+"""Cliques, links and leaves of one depth and shape side by side, so that each step is one operation on tensors.
+
+The cliques of one size lie behind each other, in one tensor for all of them, ordered by the shape of the link to their
+parent and by depth; so do messages to parents over one number of states. Everything of one shape and depth is then a
+slice, and all links of one shape are one too: their counts are a single batched product.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .clique_tree import CliqueLeaf, CliqueLink, CliquePart, CliqueTree, clique_tree
+from .clique_tree import CliqueLeaf, CliqueLink, CliquePart, clique_tree
 from .library import torch
 
 if TYPE_CHECKING:
@@ -34,6 +40,11 @@ class Spread:
             return cls(None, None)
         return cls(torch.as_tensor(part.index, device=device), torch.as_tensor(part.groups, device=device))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the variable is the whole space of the clique."""
+        return self.index is None
+
     def out(self, message: torch.Tensor) -> torch.Tensor:
         """A message over the variable, (..., states), over the space of the clique, (..., joint states)."""
         return message if self.index is None else message[..., self.index]
@@ -44,50 +55,91 @@ class Spread:
 
 
 @dataclass(eq=False)
-class Leaves:
-    """Leaves of one shape, no two at the same clique of a group.
+class LinkStack:
+    """Links of one shape, by depth.
 
-    places   (leaves,): of their cliques in the group
-    columns  (leaves,): of their evidence; None where there is none
-    """
-
-    leaves: list[CliqueLeaf]
-    places: torch.Tensor
-    columns: torch.Tensor | None
-    spread: Spread
-    shape: tuple[int, int]
-
-
-@dataclass(eq=False)
-class Incoming:
-    """Messages of links to cliques of one group, no two to the same one: which links, and the places of the cliques."""
-
-    links: Links
-    which: torch.Tensor
-    places: torch.Tensor
-    spread: Spread
-
-
-@dataclass(eq=False)
-class Links:
-    """Links of one shape from the cliques of a group to their parents.
-
-    places    (links,): of the children in their group
-    tables    (links,): which table; empty where there is none between
-    parents   where the posterior of the parents is: as Incoming, but from group to links
+    links      from the child to its parent
+    cliques    where the children are among the cliques of their size
+    messages   where the messages are among those over `parent_states` states
+    spread     of the link's variable in the child
     """
 
     links: list[CliqueLink]
-    places: torch.Tensor
+    size: int
+    cliques: slice
+    messages: slice
     spread: Spread
-    has_table: bool
-    downward: bool
-    parents: list[tuple[Group, torch.Tensor, torch.Tensor, Spread]] = field(default_factory=list)
+    parent_states: int
+
+    @property
+    def child_states(self) -> int:
+        """Of the variable in the child."""
+        return self.links[0].child.states
+
+    @property
+    def has_table(self) -> bool:
+        """Whether a table lies between the two, and not nothing."""
+        return self.links[0].table >= 0
+
+    @property
+    def downward(self) -> bool:
+        """Whether the tables lead from the parents to the children."""
+        return self.links[0].downward
 
     @property
     def tables(self) -> list[int]:
         """The number of the table of each link."""
         return [link.table for link in self.links]
+
+
+@dataclass(eq=False)
+class LeafStack:
+    """Leaves of one shape at cliques of one size.
+
+    cliques   (leaves,): the places of their cliques
+    columns   (leaves,): of their evidence; empty where there is none
+    begin     of the logarithms of their tables among those of all leaves with evidence
+    """
+
+    leaves: list[CliqueLeaf]
+    size: int
+    cliques: torch.Tensor
+    columns: torch.Tensor
+    spread: Spread
+    states: int
+    values: int
+    begin: int = 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is evidence."""
+        return bool(len(self.columns))
+
+    @property
+    def tables(self) -> list[int]:
+        """The number of the table of each leaf."""
+        return [leaf.table for leaf in self.leaves]
+
+
+@dataclass(eq=False)
+class Incoming:
+    """What comes from some links, or leaves, to different cliques of a group.
+
+    which    (links,): places of the messages among all over so many states, or the leaves in their stack
+    places   (links,): the cliques in the group
+    """
+
+    which: torch.Tensor
+    places: torch.Tensor
+    spread: Spread
+    states: int
+
+
+@dataclass(eq=False)
+class IncomingLeaves(Incoming):
+    """The same from leaves of a stack."""
+
+    stack: LeafStack
 
 
 @dataclass(eq=False)
@@ -103,35 +155,88 @@ class Potential:
     uniform: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """Messages and leaves by clique of a group, as kernels read them: those of clique c from `start[c]` on."""
+
+    message_start: torch.Tensor
+    messages: torch.Tensor
+    leaf_start: torch.Tensor
+    leaf_begin: torch.Tensor
+    leaf_column: torch.Tensor
+    leaf_values: torch.Tensor
+
+
 @dataclass(eq=False)
 class Group:
-    """Cliques of one depth and size."""
+    """Cliques of one depth and size whose links to their parents are of one shape.
 
-    cliques: list[int]
+    cliques    where they are among the cliques of their size
+    stack      of their links; None for roots
+    messages   where their messages to their parents are
+    number     of the first link in its stack
+    incoming   messages of children, each Incoming at most one for each clique
+    leaves     of the leaves, likewise
+    lists      those of `incoming` and `leaves` that are over the whole space, by clique
+    """
+
     size: int
+    cliques: slice
+    stack: LinkStack | None
+    messages: slice
+    in_stack: slice
     potentials: list[Potential] = field(default_factory=list)
-    leaves: list[Leaves] = field(default_factory=list)
     incoming: list[Incoming] = field(default_factory=list)
-    links: list[Links] = field(default_factory=list)
+    leaves: list[IncomingLeaves] = field(default_factory=list)
+    lists: Lists = field(init=False)
+
+    @property
+    def count(self) -> int:
+        """The number of cliques."""
+        return int(self.cliques.stop - self.cliques.start)
 
 
 class DeviceLayout:
-    """All groups by depth, the roots first, and where each variable is."""
+    """All groups by depth, the roots first, and where each variable is.
+
+    sizes      by size: how many cliques there are
+    messages   by number of states: how many messages to parents there are
+    """
 
     def __init__(self, plan: Plan, evidence: Evidence, device: torch.device) -> None:
         self.plan, self.device = plan, device
         self.tree = clique_tree(plan, evidence.soft_edges())
-        self.levels, self._place = _groups_by_depth(self.tree)
         self._spreads: dict[tuple[int, int], Spread] = {}
+        self.sizes: dict[int, int] = defaultdict(int)
+        self.messages: dict[int, int] = defaultdict(int)
+        self.stacks: list[LinkStack] = []
+        self.levels: list[list[Group]] = [[] for _ in range(int(self.tree.depth.max(initial=-1)) + 1)]
+        self._place: dict[int, tuple[Group, int]] = {}
+        self._message: dict[int, int] = {}
+        self._arrange_cliques()
         self.leaf_of = {leaf.edge: leaf for leaf in self.tree.leaves}
         self._add_potentials(evidence)
+        self._add_incoming()
+        self.leaf_stacks: list[LeafStack] = []
+        self.leaf_cells = 0
         self._add_leaves(evidence)
-        self._add_links()
-        self.cells = sum(len(group.cliques) * group.size for level in self.levels for group in level)
+        for level in self.levels:
+            for group in level:
+                group.lists = self._lists(group)
+
+    @property
+    def groups(self) -> Iterable[Group]:
+        """All groups, the roots first."""
+        return (group for level in self.levels for group in level)
 
     def where(self, part: CliquePart) -> tuple[Group, int]:
         """The group of a part's clique, and its place there."""
         return self._place[part.clique]
+
+    def leaf_place(self, leaf: CliqueLeaf) -> tuple[LeafStack, int]:
+        """The stack of a leaf, and its number there."""
+        stack = next(one for one in self.leaf_stacks if leaf in one.leaves)
+        return stack, stack.leaves.index(leaf)
 
     def spread(self, part: CliquePart) -> Spread:
         """How a part lies in its clique, on the device; one for all parts that are alike."""
@@ -139,6 +244,46 @@ class DeviceLayout:
         if key not in self._spreads:
             self._spreads[key] = Spread.of(part, self.device)
         return self._spreads[key]
+
+    def _arrange_cliques(self) -> None:
+        tree = self.tree
+        alike: dict[tuple[object, ...], list[int]] = defaultdict(list)
+        for clique in sorted(range(len(tree.sizes)), key=lambda one: tree.depth[one]):
+            link = tree.links.get(clique)
+            key: tuple[object, ...] = (int(tree.sizes[clique]),)
+            if link is not None:
+                key += (link.child.key, link.child.states, link.parent.states, link.table >= 0, link.downward)
+            alike[key].append(clique)
+        for cliques in alike.values():
+            self._arrange_alike(cliques)
+
+    def _arrange_alike(self, cliques: list[int]) -> None:
+        """Cliques whose links are of one shape, or roots of one size."""
+        tree, size = self.tree, int(self.tree.sizes[cliques[0]])
+        links = [tree.links[clique] for clique in cliques if clique in tree.links]
+        first, stack = self.sizes[size], None
+        self.sizes[size] += len(cliques)
+        first_message = 0
+        if links:
+            states = links[0].parent.states
+            first_message = self.messages[states]
+            self.messages[states] += len(links)
+            stack = LinkStack(
+                links, size, slice(first, first + len(links)), slice(first_message, first_message + len(links)),
+                self.spread(links[0].child), states,
+            )  # fmt: skip
+            self.stacks.append(stack)
+        depths = tree.depth[cliques]
+        for depth in np.unique(depths).tolist():
+            begin, end = np.searchsorted(depths, [depth, depth + 1]).tolist()
+            group = Group(
+                size, slice(first + begin, first + end), stack, slice(first_message + begin, first_message + end),
+                slice(begin, end),
+            )  # fmt: skip
+            self.levels[depth].append(group)
+            for number in range(begin, end):
+                self._place[cliques[number]] = (group, number - begin)
+                self._message[cliques[number]] = first_message + number
 
     def _add_potentials(self, evidence: Evidence) -> None:
         plan = self.plan
@@ -152,68 +297,81 @@ class DeviceLayout:
                 found = Potential(place, part, self.spread(part), source, slot, soft, uniform)
                 group.potentials.append(found)
 
-    def _add_leaves(self, evidence: Evidence) -> None:
-        rounds: dict[tuple[Group, int, bytes, tuple[int, int], bool], list[CliqueLeaf]] = defaultdict(list)
-        seen: dict[tuple[int, bytes, tuple[int, int], bool], int] = defaultdict(int)
-        for leaf in self.tree.leaves:
-            group, _ = self.where(leaf.part)
-            shape = self.plan.layout.table_shapes[leaf.table]
-            key = (leaf.part.key, shape, evidence.slot[leaf.edge] >= 0)
-            number = seen[(leaf.part.clique, *key)]
-            seen[(leaf.part.clique, *key)] += 1
-            rounds[(group, number, *key)].append(leaf)
-        for (_, _, _, shape, known), leaves in rounds.items():
-            group, _ = self.where(leaves[0].part)
-            columns = self._numbers(int(evidence.slot[leaf.edge]) for leaf in leaves) if known else None
-            places = self._numbers(self.where(leaf.part)[1] for leaf in leaves)
-            group.leaves.append(Leaves(leaves, places, columns, self.spread(leaves[0].part), shape))
-
-    def _add_links(self) -> None:
-        alike: dict[tuple[Group, bytes, tuple[int, int], bool, bool], list[CliqueLink]] = defaultdict(list)
-        for link in self.tree.links.values():
-            group, _ = self.where(link.child)
-            shape = (link.child.states, link.parent.states)
-            alike[(group, link.child.key, shape, link.table >= 0, link.downward)].append(link)
-        for (_, _, _, has_table, downward), links in alike.items():
-            group, _ = self.where(links[0].child)
-            places = self._numbers(self.where(link.child)[1] for link in links)
-            found = Links(links, places, self.spread(links[0].child), has_table, downward)
-            group.links.append(found)
-            self._add_incoming(found)
-
-    def _add_incoming(self, links: Links) -> None:
-        rounds: dict[tuple[Group, bytes, int], list[int]] = defaultdict(list)
-        parents: dict[tuple[Group, bytes], list[int]] = defaultdict(list)
+    def _add_incoming(self) -> None:
+        rounds: dict[tuple[Group, bytes, int, int], list[int]] = defaultdict(list)
         seen: dict[tuple[int, bytes], int] = defaultdict(int)
-        for number, link in enumerate(links.links):
+        for child, link in self.tree.links.items():
             group, _ = self.where(link.parent)
             once = (link.parent.clique, link.parent.key)
-            rounds[(group, link.parent.key, seen[once])].append(number)
-            parents[(group, link.parent.key)].append(number)
+            rounds[(group, link.parent.key, link.parent.states, seen[once])].append(child)
             seen[once] += 1
-        for numbers in rounds.values():
-            first = links.links[numbers[0]].parent
-            places = self._numbers(self.where(links.links[number].parent)[1] for number in numbers)
-            incoming = Incoming(links, self._numbers(numbers), places, self.spread(first))
-            self.where(first)[0].incoming.append(incoming)
-        for numbers in parents.values():
-            first = links.links[numbers[0]].parent
-            places = self._numbers(self.where(links.links[number].parent)[1] for number in numbers)
-            links.parents.append((self.where(first)[0], self._numbers(numbers), places, self.spread(first)))
+        for (group, _, states, _), children in rounds.items():
+            parents = [self.tree.links[child].parent for child in children]
+            group.incoming.append(
+                Incoming(
+                    self._numbers(self._message[child] for child in children),
+                    self._numbers(self.where(parent)[1] for parent in parents),
+                    self.spread(parents[0]),
+                    states,
+                )
+            )
 
-    def _numbers(self, numbers: object) -> torch.Tensor:
-        return torch.tensor(list(numbers), dtype=torch.long, device=self.device)  # type: ignore[call-overload]
+    def _add_leaves(self, evidence: Evidence) -> None:
+        alike: dict[tuple[object, ...], list[CliqueLeaf]] = defaultdict(list)
+        for leaf in sorted(self.tree.leaves, key=lambda one: self.tree.depth[one.part.clique]):
+            group, _ = self.where(leaf.part)
+            shape = self.plan.layout.table_shapes[leaf.table]
+            alike[(group.size, leaf.part.key, shape, evidence.slot[leaf.edge] >= 0)].append(leaf)
+        for (size, _, _, known), leaves in alike.items():
+            states, values = self.plan.layout.table_shapes[leaves[0].table]
+            homes = [self.where(leaf.part) for leaf in leaves]
+            stack = LeafStack(
+                leaves, int(str(size)), self._numbers(group.cliques.start + place for group, place in homes),
+                self._numbers(int(evidence.slot[leaf.edge]) for leaf in leaves if known),
+                self.spread(leaves[0].part), states, values, self.leaf_cells,
+            )  # fmt: skip
+            self.leaf_stacks.append(stack)
+            if known:
+                self.leaf_cells += len(leaves) * (values + 1) * states
+                self._add_leaf_rounds(stack, homes)
 
+    def _add_leaf_rounds(self, stack: LeafStack, homes: list[tuple[Group, int]]) -> None:
+        rounds: dict[tuple[Group, int], list[int]] = defaultdict(list)
+        seen: dict[tuple[Group, int], int] = defaultdict(int)
+        for number, home in enumerate(homes):
+            rounds[(home[0], seen[home])].append(number)
+            seen[home] += 1
+        for (group, _), numbers in rounds.items():
+            places = self._numbers(homes[number][1] for number in numbers)
+            group.leaves.append(IncomingLeaves(self._numbers(numbers), places, stack.spread, stack.states, stack))
 
-def _groups_by_depth(tree: CliqueTree) -> tuple[list[list[Group]], dict[int, tuple[Group, int]]]:
-    """Groups of cliques by depth, and the group and place of each clique."""
-    levels: list[list[Group]] = []
-    place: dict[int, tuple[Group, int]] = {}
-    for depth in range(int(tree.depth.max(initial=-1)) + 1):
-        by_size: dict[int, list[int]] = defaultdict(list)
-        for clique in np.flatnonzero(tree.depth == depth).tolist():
-            by_size[int(tree.sizes[clique])].append(clique)
-        level = [Group(cliques, size) for size, cliques in by_size.items()]
-        levels.append(level)
-        place |= {clique: (group, number) for group in level for number, clique in enumerate(group.cliques)}
-    return levels, place
+    def _lists(self, group: Group) -> Lists:
+        messages: list[list[int]] = [[] for _ in range(group.count)]
+        leaves: list[list[tuple[int, int, int]]] = [[] for _ in range(group.count)]
+        for incoming in group.incoming:
+            if incoming.spread.is_whole:
+                for which, place in zip(incoming.which.tolist(), incoming.places.tolist(), strict=True):
+                    messages[place].append(which)
+        for known in group.leaves:
+            if known.spread.is_whole:
+                stack = known.stack
+                columns, cells = stack.columns.tolist(), (stack.values + 1) * stack.states
+                for which, place in zip(known.which.tolist(), known.places.tolist(), strict=True):
+                    leaves[place].append((stack.begin + which * cells, columns[which], stack.values))
+        every = [leaf for some in leaves for leaf in some]
+        return Lists(
+            self._counted(messages), self._small(one for some in messages for one in some),
+            self._counted(leaves), self._numbers(leaf[0] for leaf in every),
+            self._small(leaf[1] for leaf in every), self._small(leaf[2] for leaf in every),
+        )  # fmt: skip
+
+    def _counted(
+        self, lists: Iterable[list[object]] | list[list[int]] | list[list[tuple[int, int, int]]]
+    ) -> torch.Tensor:
+        return self._small(np.cumsum([0, *map(len, lists)]).tolist())
+
+    def _small(self, numbers: Iterable[int]) -> torch.Tensor:
+        return torch.tensor(list(numbers), dtype=torch.int32, device=self.device)
+
+    def _numbers(self, numbers: Iterable[int]) -> torch.Tensor:
+        return torch.tensor(list(numbers), dtype=torch.long, device=self.device)

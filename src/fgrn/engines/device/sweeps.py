@@ -1,6 +1,7 @@
-"""The two sweeps of a block of rows on a device, and its expected counts.
+"""Both sweeps over a block of rows, and its expected counts: products in the log domain, one level after the other.
 
-Upwards, a clique adds the logarithms of all that comes in, and takes out its largest entry:
+Upwards, each clique multiplies what its leaves, its potentials and its children say of its states, as a sum of
+logarithms; the largest is taken out, so that nothing underflows however many children there are:
 
     u = exp(potentials + leaves + log of the messages of its children - largest)
     message to the parent = u summed to the variable of the link, times the table
@@ -9,68 +10,34 @@ Downwards, the posterior of the parent without that message goes the other way:
 
     q = posterior of the parent / message,   posterior = u * (q times the table)
 
-Where a message is zero, all that it is multiplied with is zero too, and q may be zero there. A row in which u and the
-rest have next to nothing in common, or a message has become too small, is marked as doubtful: states may have been lost
-to underflow, and the reference engine has the last word on it.
+and the counts of a table are its cells times the product of q and u, summed over rows. Where a message is zero, all
+that it is multiplied with is zero too, and q may be zero there. A row in which u and the rest have next to nothing in
+common, or a message has become too small, is marked as doubtful: states may have been lost to underflow, and the
+reference engine has the last word on it.
+
+All tensors are made once for a number of rows and used again, so that a GPU can replay all of it as one graph. Where
+`kernels` are given (see `kernels`), they do what is elementwise over whole spaces of cliques; everything else, and
+all of it without them, is done by operations of PyTorch.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 
-from .layout import DeviceLayout, Group, Leaves, Links, Potential
+from .device_vectors import DeviceVector, VectorLayout
+from .layout import DeviceLayout, Group, Incoming, IncomingLeaves, LeafStack, LinkStack, Potential
 from .library import Precision, torch
-
-if TYPE_CHECKING:
-    from ...plan.plan import Plan
-
-
-Key = TypeVar("Key")
-
-
-class DeviceTables:
-    """The parameters on the device: tables of links and leaves, stacked as the layout has them."""
-
-    def __init__(self, layout: DeviceLayout, values: np.ndarray, precision: Precision) -> None:
-        self.layout, self.precision = layout, precision
-        kind = precision.summed
-        flat = torch.as_tensor(np.array(values, dtype=np.float64), device=layout.device).to(kind)
-        plan = layout.plan
-        self.links: dict[Links, torch.Tensor] = {}
-        self.leaves: dict[Leaves, torch.Tensor] = {}
-        self.sources: dict[int, torch.Tensor] = {}
-        for level in layout.levels:
-            for group in level:
-                for links in group.links:
-                    if links.has_table:
-                        self.links[links] = torch.stack([_table(plan, flat, one) for one in links.tables])
-                for leaves in group.leaves:
-                    stacked = torch.stack([_table(plan, flat, leaf.table) for leaf in leaves.leaves])
-                    self.leaves[leaves] = stacked.transpose(1, 2).contiguous()  # (leaves, values, states)
-        for source, edge in enumerate(plan.source_edge.tolist()):
-            start = int(plan.source_at[source])
-            self.sources[source] = flat[start : start + int(plan.cardinality[edge])]
-
-    def log_columns(self, leaves: Leaves) -> torch.Tensor:
-        """The logarithms of the tables of leaves, (leaves, values + 1, states): zeros for a missing value."""
-        columns = self.leaves[leaves].log()
-        return torch.cat([columns, torch.zeros_like(columns[:, :1])], dim=1)
-
-
-def _table(plan: Plan, flat: torch.Tensor, number: int) -> torch.Tensor:
-    rows, columns = plan.layout.table_shapes[number]
-    start = int(plan.layout.table_offsets[number])
-    return flat[start : start + rows * columns].view(rows, columns)
 
 
 class DeviceRows(NamedTuple):
     """Some rows on the device.
 
-    codes     (columns, rows): the state, or one more than the last where it is missing (or soft)
+    codes     (columns, rows): the state; any other number where it is missing (or soft)
     soft      (rows, width): distributions as the Evidence has them, or empty
-    is_soft   (columns, rows): where a value is one
+    is_soft   (columns, rows): where a value is one; empty if there are none
     weights   (rows,)
     """
 
@@ -79,206 +46,366 @@ class DeviceRows(NamedTuple):
     is_soft: torch.Tensor
     weights: torch.Tensor
 
+    def fill(self, other: DeviceRows) -> None:
+        """Copy other rows here."""
+        for mine, theirs in zip(self, other, strict=True):
+            if mine.numel():
+                mine.copy_(theirs, non_blocking=True)
+
+
+class DeviceTables:
+    """The parameters as the sweeps read them: tables of links as messages are stored, logarithms of those of leaves."""
+
+    def __init__(self, layout: DeviceLayout, vectors: VectorLayout, precision: Precision) -> None:
+        self.layout, self.vectors, self.precision = layout, vectors, precision
+        device, kind = layout.device, precision.summed
+        self.links: dict[LinkStack, torch.Tensor] = {}
+        for stack in layout.stacks:
+            if stack.has_table:
+                shape = layout.plan.layout.table_shapes[stack.tables[0]]
+                self.links[stack] = torch.empty((len(stack.links), *shape), dtype=precision.stored, device=device)
+        self.leaf_logs = torch.zeros(layout.leaf_cells, dtype=kind, device=device)
+        self.leaves: dict[LeafStack, torch.Tensor] = {}
+        for leaves in layout.leaf_stacks:
+            if leaves.is_known:
+                room = (len(leaves.leaves), leaves.values + 1, leaves.states)
+                self.leaves[leaves] = self.leaf_logs[leaves.begin : leaves.begin + int(np.prod(room))].view(room)
+        self.sources = {
+            source: torch.empty(int(layout.plan.cardinality[edge]), dtype=kind, device=device)
+            for source, edge in enumerate(layout.plan.source_edge.tolist())
+        }
+        self._loaded: DeviceVector | None = None
+
+    def load(self, vector: DeviceVector) -> None:
+        """Put parameters in place, if they are not there."""
+        if vector is self._loaded:
+            return
+        self._loaded = vector
+        for stack, links in self.links.items():
+            links.copy_(self.vectors.taken(vector.blocks, stack.tables, turned=False))
+        for leaves, logs in self.leaves.items():
+            torch.log(self.vectors.taken(vector.blocks, leaves.tables, turned=True), out=logs[:, :-1])
+        for source, prior in self.sources.items():
+            prior.copy_(self.prior(vector, source).log())
+
+    def prior(self, vector: DeviceVector, source: int) -> torch.Tensor:
+        """What a Source sends: a prior, or a table of one row."""
+        item = _item_at(self.vectors, int(self.layout.plan.source_at[source]))
+        return self.vectors.taken(vector.blocks, [item], turned=False).reshape(-1)
+
+
+def _item_at(vectors: VectorLayout, start: int) -> int:
+    return int(np.flatnonzero(vectors.starts == start)[-1])
+
 
 class Sweep:
-    """The messages of one block of rows; made by `Sweep(tables, block)`, which runs both sweeps."""
+    """Room for the messages of a block of rows, and the steps that make them; `complete`: no value is missing."""
 
-    def __init__(self, tables: DeviceTables, block: DeviceRows) -> None:
-        self.tables, self.block = tables, block
+    def __init__(
+        self, tables: DeviceTables, block: DeviceRows, complete: bool, kernels: ModuleType | None = None
+    ) -> None:
+        self.tables, self.block, self.complete, self.kernels = tables, block, complete, kernels
         self.layout, self.precision = tables.layout, tables.precision
         self.rows = block.weights.shape[0]
-        self.up: dict[Group, torch.Tensor] = {}  # by group, (cliques, rows, joint states)
-        self.posterior: dict[Group, torch.Tensor] = {}
-        self.sent: dict[Links, torch.Tensor] = {}  # by links: over the child's variable, before the table
-        self.message: dict[Links, torch.Tensor] = {}  # the same after it
-        self.rest: dict[Links, torch.Tensor] = {}  # q
-        kind, device = self.precision.summed, block.weights.device
-        self.log_likelihood = torch.zeros(self.rows, dtype=kind, device=device)
-        self.doubtful = torch.zeros(self.rows, dtype=torch.bool, device=device)
+        layout, stored, summed = self.layout, self.precision.stored, self.precision.summed
+        self.up = {size: self._room(count, size, stored) for size, count in layout.sizes.items()}
+        self.posterior = {size: self._room(count, size, stored) for size, count in layout.sizes.items()}
+        self.message = {states: self._room(count, states, stored) for states, count in layout.messages.items()}
+        self.largest = {size: self._room(count, None, summed) for size, count in layout.sizes.items()}
+        self.doubt_up = {size: self._room(count, None, torch.uint8) for size, count in layout.sizes.items()}
+        self.doubt_down = {size: self._room(count, None, torch.uint8) for size, count in layout.sizes.items()}
+        self.sent = {
+            stack: self._room(len(stack.links), stack.child_states, stored)
+            for stack in layout.stacks
+            if not stack.spread.is_whole
+        }
+        self.weights = torch.zeros_like(block.weights)
+        self.log_likelihood = torch.zeros(self.rows, dtype=summed, device=layout.device)
+        self.lost = torch.zeros(self.rows, dtype=torch.bool, device=layout.device)
+        self.late = torch.zeros(self.rows, dtype=torch.bool, device=layout.device)
+
+    def _room(self, count: int, states: int | None, kind: torch.dtype) -> torch.Tensor:
+        shape = (count, self.rows) if states is None else (count, self.rows, states)
+        return torch.zeros(shape, dtype=kind, device=self.layout.device)
+
+    def run(self) -> None:
+        """Make all messages and posteriors of the rows in place.
+
+        Rows that are `lost` on the way up have no weight on the way down; those that are doubtful only there are
+        marked as `late`.
+        """
         for level in reversed(self.layout.levels):
             for group in level:
-                self._upwards(group)
+                self._combine(group)
+                if group.stack is not None:
+                    self._send(group, group.stack)
+        lost = _any(self.doubt_up, self.lost)
+        self.lost.copy_(lost)
+        self.weights.copy_(torch.where(lost, torch.zeros_like(self.weights), self.block.weights))
         for level in self.layout.levels:
             for group in level:
-                self._downwards(group)
-        self.doubtful |= ~torch.isfinite(self.log_likelihood)
+                self._finish(group)
+        self.late.copy_(_any(self.doubt_down, self.late))
+        total = torch.zeros_like(self.log_likelihood)
+        for largest in self.largest.values():
+            total = total + largest.sum(0)
+        self.lost |= ~torch.isfinite(total)
+        self.log_likelihood.copy_(torch.where(self.lost, torch.zeros_like(total), total))
 
-    def _upwards(self, group: Group) -> None:
-        kind = self.precision.summed
-        shape = (len(group.cliques), self.rows, group.size)
-        total = torch.zeros(shape, dtype=kind, device=self.block.weights.device)
-        for potential in group.potentials:
-            total[potential.place] += potential.spread.out(self._potential(potential))
+    # Upwards
+
+    def _combine(self, group: Group) -> None:
+        """U of the cliques of a group."""
+        known = self._odd_logs(group)
+        if self.kernels is not None and self.kernels.fits(group.size):
+            self.kernels.combine(self, group, known)
+            return
+        if known is None:
+            known = self._logs(group)
+        doubt = self.doubt_up[group.size][group.cliques]
+        doubt.zero_()
         for leaves in group.leaves:
-            if leaves.columns is not None:
-                codes = self.block.codes[leaves.columns].long()
-                which = torch.arange(len(leaves.leaves), device=codes.device)[:, None]
-                total[leaves.places] += leaves.spread.out(self.tables.log_columns(leaves)[which, codes])
+            if leaves.spread.is_whole:
+                known[leaves.places] += self._leaf_logs(leaves.stack, leaves.which)
         for incoming in group.incoming:
-            message = self.message[incoming.links][incoming.which].to(kind)
-            total[incoming.places] += incoming.spread.out(message.log())
-        largest = total.amax(-1)
+            if incoming.spread.is_whole:
+                self._add_messages(known, doubt, incoming)
+        largest = known.amax(-1)
         lost = torch.isneginf(largest)
+        doubt |= lost
         largest = torch.where(lost, torch.zeros_like(largest), largest)
-        self.log_likelihood += largest.sum(0)
-        self.doubtful |= lost.any(0)
-        self.up[group] = torch.exp(total - largest[..., None]).to(self.precision.stored)
-        for links in group.links:
-            self._send(group, links)
+        self.largest[group.size][group.cliques] = largest
+        self.up[group.size][group.cliques] = torch.exp(known - largest[..., None]).to(self.precision.stored)
 
-    def _send(self, group: Group, links: Links) -> None:
-        """The messages from a group to the parents of its cliques."""
-        sent = links.spread.summed(self.up[group][links.places])
-        message = sent
-        if links.has_table:
-            table = self.tables.links[links].to(self.precision.stored)
-            message = torch.matmul(sent, table.transpose(1, 2) if links.downward else table)
+    def _logs(self, group: Group) -> torch.Tensor:
+        shape = (group.count, self.rows, group.size)
+        return torch.zeros(shape, dtype=self.precision.summed, device=self.layout.device)
+
+    def _odd_logs(self, group: Group) -> torch.Tensor | None:
+        """The logarithms of potentials, and of what comes to a part of the space; None if there is nothing of it."""
+        parts = [one for one in (*group.incoming, *group.leaves) if not one.spread.is_whole]
+        if not group.potentials and not parts:
+            return None
+        known = self._logs(group)
+        for potential in group.potentials:
+            known[potential.place] += potential.spread.out(self._potential(potential))
+        odd_doubt = torch.zeros((group.count, self.rows), dtype=torch.uint8, device=self.layout.device)
+        for incoming in parts:
+            if isinstance(incoming, IncomingLeaves):
+                logs = self._leaf_logs(incoming.stack, incoming.which)
+                known[incoming.places] += incoming.spread.out(logs)
+            else:
+                self._add_messages(known, odd_doubt, incoming)
+        # a doubtful row may be given up as lost: all its states are then impossible
+        return torch.where(odd_doubt.bool()[..., None], torch.full_like(known, -np.inf), known) if parts else known
+
+    def _add_messages(self, known: torch.Tensor, doubt: torch.Tensor, incoming: Incoming) -> None:
+        message = self.message[incoming.states][incoming.which].to(self.precision.summed)
         small = message.amax(-1) < self.precision.faint
-        self.doubtful |= small.any(0)
-        self.sent[links] = sent
-        self.message[links] = torch.where(small[..., None], torch.ones_like(message), message)
+        doubt[incoming.places] |= small.to(torch.uint8)
+        message = torch.where(small[..., None], torch.ones_like(message), message)
+        known[incoming.places] += incoming.spread.out(message.log())
+
+    def _leaf_logs(self, stack: LeafStack, which: torch.Tensor) -> torch.Tensor:
+        """The logarithms of the columns of tables that the rows know, (leaves, rows, states)."""
+        return self.tables.leaves[stack][which[:, None], self._values(stack, which)]
+
+    def _values(self, stack: LeafStack, which: torch.Tensor | slice = slice(None)) -> torch.Tensor:
+        """The values of leaves, (leaves, rows); a missing one is the number of values."""
+        codes = self.block.codes[stack.columns[which]].long()
+        return torch.where((codes < 0) | (codes >= stack.values), stack.values, codes)
+
+    def _send(self, group: Group, stack: LinkStack) -> None:
+        """The messages from a group to the parents of its cliques."""
+        sent = self.up[group.size][group.cliques]
+        if not stack.spread.is_whole:
+            sent = stack.spread.summed(sent.to(self.precision.summed)).to(self.precision.stored)
+            self.sent[stack][group.in_stack] = sent
+        message = self.message[stack.parent_states][group.messages]
+        if stack.has_table:
+            table = self.tables.links[stack][group.in_stack]
+            torch.bmm(sent, table.transpose(1, 2) if stack.downward else table, out=message)
+        else:
+            message.copy_(sent)
 
     def _potential(self, potential: Potential) -> torch.Tensor:
         """The logarithm of what is known of one variable, (rows, states) or (states,)."""
         states, kind = potential.part.states, self.precision.summed
-        device = self.block.weights.device
+        device = self.layout.device
         total = torch.zeros(states, dtype=kind, device=device)
         if potential.source >= 0:
-            total = total + self.tables.sources[potential.source].log()
+            total = total + self.tables.sources[potential.source]
         if potential.uniform:
             total = total - float(np.log(states))
         if potential.column >= 0:
+            codes = self.block.codes[potential.column].long()
+            codes = torch.where((codes < 0) | (codes >= states), states, codes)
             known = torch.eye(states, dtype=kind, device=device).log()
-            known = torch.cat([known, torch.zeros_like(known[:1])])[self.block.codes[potential.column].long()]
+            known = torch.cat([known, torch.zeros_like(known[:1])])[codes]
             if potential.soft >= 0:
                 soft = self.block.soft[:, potential.soft : potential.soft + states].to(kind).log()
                 known = torch.where(self.block.is_soft[potential.column][:, None], soft, known)
             total = total + known
         return total
 
-    def _downwards(self, group: Group) -> None:
-        up = self.up[group].to(self.precision.summed)
-        weights = self.block.weights.to(self.precision.summed)
-        if not group.links:  # roots
-            total = up.sum(-1)
-            self.log_likelihood += torch.where(total > 0, total, torch.ones_like(total)).log().sum(0)
-            self.posterior[group] = up / torch.where(total > 0, total, torch.ones_like(total))[..., None]
-            self.posterior[group] *= weights[:, None]
-            return
-        posterior = torch.zeros_like(up)
-        for links in group.links:
-            message = self.message[links].to(self.precision.summed)
-            rest = torch.empty_like(message)
-            for parent, which, places, spread in links.parents:
-                rest[which] = spread.summed(self.posterior[parent][places])
-            rest = torch.where(message > 0, rest / message, torch.zeros_like(rest)).to(self.precision.stored)
-            self.rest[links] = rest
-            passed = rest
-            if links.has_table:
-                table = self.tables.links[links].to(self.precision.stored)
-                passed = torch.matmul(rest, table if links.downward else table.transpose(1, 2))
-            passed = passed.to(self.precision.summed)
-            product = up[links.places] * links.spread.out(passed)
-            total = product.sum(-1)
-            self.doubtful |= ((total <= self.precision.faint * passed.amax(-1)) & (weights > 0)).any(0)
-            total = torch.where(total > 0, total, torch.ones_like(total))
-            posterior[links.places] = product / total[..., None] * weights[:, None]
-        self.posterior[group] = posterior
+    # Downwards
 
-    def marginal(self, edge: int) -> torch.Tensor:
+    def _finish(self, group: Group) -> None:
+        """The posteriors of the cliques of a group, and what goes from them to their children."""
+        stack = group.stack
+        posterior = self.posterior[group.size][group.cliques]
+        if stack is not None:
+            passed = self.message[stack.parent_states][group.messages]  # q, made by the parents
+            if stack.has_table:
+                table = self.tables.links[stack][group.in_stack]
+                way = table if stack.downward else table.transpose(1, 2)
+                passed = torch.bmm(passed, way, out=posterior) if stack.spread.is_whole else torch.bmm(passed, way)
+            if passed is not posterior:
+                posterior.copy_(stack.spread.out(passed))
+        if self.kernels is not None and self.kernels.fits(group.size):
+            self.kernels.finish(self, group)
+            odd = [one for one in group.incoming if not one.spread.is_whole]
+        else:
+            self._normalise(group, posterior)
+            odd = group.incoming
+        for incoming in odd:
+            message = self.message[incoming.states][incoming.which].to(self.precision.summed)
+            rest = incoming.spread.summed(posterior[incoming.places].to(self.precision.summed))
+            rest = torch.where(message > 0, rest / message, torch.zeros_like(rest))
+            self.message[incoming.states][incoming.which] = rest.to(self.precision.stored)
+
+    def _normalise(self, group: Group, posterior: torch.Tensor) -> None:
+        """Posteriors of cliques from u and what came down, with the weights of the rows."""
+        up = self.up[group.size][group.cliques].to(self.precision.summed)
+        product = up
+        if group.stack is not None:
+            passed = posterior.to(self.precision.summed)
+            product = up * passed
+        total = product.sum(-1)
+        doubt = torch.zeros_like(total, dtype=torch.bool)
+        if group.stack is not None:
+            doubt = (total <= self.precision.faint * passed.amax(-1)) & (self.weights > 0)
+        else:
+            logs = torch.where(total > 0, total, torch.ones_like(total)).log()
+            self.largest[group.size][group.cliques] += logs
+        self.doubt_down[group.size][group.cliques] = doubt.to(torch.uint8)
+        factor = torch.where(total > 0, self.weights / total, torch.zeros_like(total))
+        posterior.copy_(product * factor[..., None])
+
+    # What is asked of them
+
+    def marginal(self, edge: int, vector: DeviceVector) -> torch.Tensor:
         """The posterior of a variable, (rows, states)."""
+        kind = self.precision.summed
         if edge not in self.layout.leaf_of:
             part = self.layout.tree.home[edge]
             group, place = self.layout.where(part)
-            return self.layout.spread(part).summed(self.posterior[group][place])
+            return self.layout.spread(part).summed(self.posterior[group.size][group.cliques.start + place].to(kind))
         leaf = self.layout.leaf_of[edge]
-        group, place = self.layout.where(leaf.part)
-        leaves = next(one for one in group.leaves if leaf in one.leaves)
-        number = leaves.leaves.index(leaf)
-        columns = self.tables.leaves[leaves][number]
-        expected = leaves.spread.summed(self.posterior[group][place]) @ columns.T
-        if leaves.columns is None:
+        stack, number = self.layout.leaf_place(leaf)
+        posterior = stack.spread.summed(self.posterior[stack.size][int(stack.cliques[number])].to(kind))
+        table = self.tables.vectors.taken(vector.blocks, [leaf.table], turned=False)[0]
+        expected = posterior @ table
+        if not stack.is_known:
             return expected
-        codes = self.block.codes[leaves.columns[number]].long()
-        known = torch.eye(len(columns) + 1, dtype=columns.dtype, device=columns.device)[codes][:, :-1]
-        return torch.where((codes == len(columns))[:, None], expected, known)
+        values = self._values(stack, slice(number, number + 1))[0]
+        known = torch.eye(stack.values + 1, dtype=kind, device=values.device)[values][:, :-1]
+        return torch.where((values == stack.values)[:, None], expected, known)
+
+
+def _any(doubts: dict[int, torch.Tensor], like: torch.Tensor) -> torch.Tensor:
+    """Whether anything is in doubt, by row."""
+    out = torch.zeros_like(like)
+    for doubt in doubts.values():
+        out = out | (doubt.amax(0) > 0)
+    return out
 
 
 class Sums:
-    """Expected counts in the shape of the layout, added over blocks of rows, in float64."""
+    """Expected counts of a sweep, added over blocks of rows, in float64, as the layout has them."""
 
-    def __init__(self, tables: DeviceTables) -> None:
-        self.tables = tables
-        self.links: dict[Links, torch.Tensor] = {}
-        self.leaves: dict[Leaves, torch.Tensor] = {}
-        self.sources: dict[int, torch.Tensor] = {}
-        self.log_likelihood = torch.zeros((), dtype=torch.float64, device=tables.layout.device)
+    def __init__(self, sweep: Sweep) -> None:
+        self.sweep, layout = sweep, sweep.layout
+        self.layout, self.tables = layout, sweep.tables
+        self.links = {stack: self._room(links.shape) for stack, links in self.tables.links.items()}
+        self.leaves = {
+            stack: self._room((len(stack.leaves), stack.values + 1, stack.states)) for stack in layout.leaf_stacks
+        }
+        self.sources = {source: self._room(prior.shape) for source, prior in self.tables.sources.items()}
+        self.log_likelihood = self._room(())
 
-    def add(self, sweep: Sweep) -> None:
-        """Add the counts of a block."""
-        layout = self.tables.layout
-        for level in layout.levels:
-            for group in level:
-                for links in group.links:
-                    if links.has_table:
-                        ends = sweep.rest[links], sweep.sent[links]
-                        into, back = ends if links.downward else ends[::-1]
-                        _added(self.links, links, _product(into.transpose(1, 2), back))
-                for leaves in group.leaves:
-                    posterior = leaves.spread.summed(sweep.posterior[group][leaves.places])
-                    _added(self.leaves, leaves, _sums_by_value(leaves, posterior, sweep.block.codes))
-        for source, edge in enumerate(layout.plan.source_edge.tolist()):
-            _added(self.sources, source, sweep.marginal(edge).sum(0))
-        weights = sweep.block.weights.to(torch.float64)
-        finite = torch.where(weights > 0, sweep.log_likelihood.to(torch.float64), torch.zeros_like(weights))
-        self.log_likelihood += (weights * finite).sum()
+    def _room(self, shape: tuple[int, ...]) -> torch.Tensor:
+        return torch.zeros(shape, dtype=torch.float64, device=self.layout.device)
 
-    def in_layout(self, expect: bool) -> np.ndarray:
-        """All counts as one vector in the layout of the plan."""
-        plan, tables = self.tables.layout.plan, self.tables
-        out = np.zeros(plan.layout.size)
-        for level in tables.layout.levels:
-            for group in level:
-                for links in group.links:
-                    if links.has_table:
-                        counts = (self.links[links] * tables.links[links].to(torch.float64)).cpu().numpy()
-                        for number, table in enumerate(links.tables):
-                            plan.layout.table(out, table)[...] += counts[number]
-                for leaves in group.leaves:
-                    found, columns = self.leaves[leaves], tables.leaves[leaves].to(torch.float64)
-                    counts = found[:, :-1] + (found[:, -1:] * columns if expect else 0.0)
-                    for number, leaf in enumerate(leaves.leaves):
-                        plan.layout.table(out, leaf.table)[...] += counts[number].T.cpu().numpy()
-        for source in range(len(plan.source_edge)):
-            plan.source_values(out, source)[...] += self.sources[source].cpu().numpy()
-        return out
+    @property
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        """All sums."""
+        return (*self.links.values(), *self.leaves.values(), *self.sources.values(), self.log_likelihood)
 
+    def clear(self) -> None:
+        """Begin anew."""
+        for counts in self.tensors:
+            counts.zero_()
 
-def _added(totals: dict[Key, torch.Tensor], key: Key, counts: torch.Tensor) -> None:
-    wide = counts.to(torch.float64)
-    totals[key] = totals[key] + wide if key in totals else wide
+    def add(self) -> None:
+        """Add the counts of the block that was swept last."""
+        sweep = self.sweep
+        for stack, totals in self.links.items():
+            rest = sweep.message[stack.parent_states][stack.messages]
+            sent = sweep.up[stack.size][stack.cliques] if stack.spread.is_whole else sweep.sent[stack]
+            into, back = (rest, sent) if stack.downward else (sent, rest)
+            totals += _product(into.transpose(1, 2), back)
+        for leaves, totals in self.leaves.items():
+            if sweep.kernels is None or not sweep.kernels.add_by_value(sweep, leaves, totals):
+                self._add_by_value(leaves, totals)
+        for source, edge in enumerate(self.layout.plan.source_edge.tolist()):
+            part = self.layout.tree.home[edge]
+            group, place = self.layout.where(part)
+            posterior = sweep.posterior[group.size][group.cliques.start + place]
+            totals = self.sources[source]
+            totals += self.layout.spread(part).summed(posterior.sum(0, dtype=sweep.precision.summed))
+        self.log_likelihood += (sweep.weights.to(torch.float64) * sweep.log_likelihood).sum()
+
+    def _add_by_value(self, stack: LeafStack, totals: torch.Tensor) -> None:
+        """Add the posteriors of leaves by the value of each row, (leaves, values + 1, states); missing values last."""
+        sweep = self.sweep
+        posterior = sweep.posterior[stack.size][stack.cliques].to(sweep.precision.summed)
+        posterior = stack.spread.summed(posterior)
+        if not stack.is_known:
+            totals[:, -1] += posterior.sum(1)
+            return
+        values = sweep._values(stack)
+        if posterior.device.type == "cpu":
+            out = torch.zeros(totals.shape, dtype=posterior.dtype)
+            places = (values + (stack.values + 1) * torch.arange(len(values))[:, None]).ravel()
+            out.view(-1, stack.states).index_add_(0, places, posterior.reshape(-1, stack.states))
+            totals += out
+            return
+        for number in range(len(values)):  # a product with one-hot codes: adding in any order would change bits
+            one_hot = torch.nn.functional.one_hot(values[number], stack.values + 1).to(posterior.dtype)
+            totals[number] += one_hot.T @ posterior[number]
+
+    def in_vector(self, vector: DeviceVector, expect: bool) -> DeviceVector:
+        """All counts, given the parameters they were counted with."""
+        vectors = self.tables.vectors
+        out: list[torch.Tensor | None] = [None] * len(vectors.blocks)
+        for stack, counts in self.links.items():
+            tables = vectors.taken(vector.blocks, stack.tables, turned=False)
+            vectors.add(out, stack.tables, (counts * tables).to(vectors.kind), turned=False)
+        for leaves, counts in self.leaves.items():
+            tables = vectors.taken(vector.blocks, leaves.tables, turned=True)
+            found = counts[:, :-1] + counts[:, -1:] * tables if expect else counts[:, :-1]
+            vectors.add(out, leaves.tables, found.to(vectors.kind), turned=True)
+        for source, counts in self.sources.items():
+            item = _item_at(vectors, int(self.layout.plan.source_at[source]))
+            vectors.add(out, [item], counts.view(1, *vectors.shapes[item]).to(vectors.kind), turned=False)
+        return DeviceVector(vectors, [vectors.zeros(n) if one is None else one for n, one in enumerate(out)])
 
 
 def _product(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """A batched product of stored messages, summed over rows in the wider type."""
-    if one.dtype == torch.bfloat16:
-        one, other = one.float(), other.float()
-    return torch.matmul(one, other)
-
-
-def _sums_by_value(leaves: Leaves, posterior: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
-    """The posteriors of leaves added by the value of each row, (leaves, values + 1, states); missing values last."""
-    count, _, states = posterior.shape
-    values = leaves.shape[1] + 1
-    out = torch.zeros((count, values, states), dtype=posterior.dtype, device=posterior.device)
-    if leaves.columns is None:
-        out[:, -1] = posterior.sum(1)
-        return out
-    mine = codes[leaves.columns].long()
-    if posterior.device.type == "cpu":
-        places = (mine + values * torch.arange(count)[:, None]).ravel()
-        return out.view(-1, states).index_add_(0, places, posterior.reshape(-1, states)).view_as(out)
-    for number in range(count):  # a product with one-hot codes: adding in any order would not give the same bits
-        one_hot = torch.nn.functional.one_hot(mine[number], values).to(posterior.dtype)
-        out[number] = one_hot.T @ posterior[number]
-    return out
+    if one.dtype != torch.bfloat16:
+        return torch.bmm(one, other)
+    if one.device.type == "cuda":
+        return torch.bmm(one, other, out_dtype=torch.float32)
+    return torch.bmm(one.float(), other.float())

@@ -1,15 +1,15 @@
 """Numba kernels of the CPU engine: they read a tape (see `tape`) and work on a block of rows at a time.
 
-Here are those that Python calls, each in the file of what it is for. They are made of what is in `basics`, `gathers`,
-`products`, `sisos`, and in LLVM's words in `vectors` and `llvm`; `cache` keeps them on disk. No other place imports
-numba. Arrays that are handed over together are named tuples, see `arguments`.
+Exported are the kernels that Python calls, one file for each kind of network. They are made of `basics`, `gathers`,
+`products`, `sisos`, and of LLVM code in `vectors` and `llvm`; `cache` keeps them on disk. No other place imports
+numba. Arrays that are passed together are named tuples, see `arguments`.
 
-Kernels release the GIL. None is compiled with `parallel`: threads are the engine's, which adds counts in the order of
-the rows. Nor with `fastmath`: sums are free to change their order in `vectors`, and nothing else is.
+Kernels release the GIL. None is compiled with `parallel`: the engine has threads of its own, and adds counts in the
+order of the rows. None is compiled with `fastmath`: only the sums in `vectors` may be reordered.
 
-Places and lengths on the tape are unsigned: numba lets a signed index count from the end, and the test for that in
-every access keeps a loop from being vectorised. Workspaces are flat: a row is a place in them, not a view. `NONE`
-stands where there is nothing.
+Offsets and lengths on the tape are unsigned: numba lets a signed index count from the end, and the test for that in
+every access keeps a loop from being vectorised. Workspaces are flat: a row is an offset into them, not a view. `NONE`
+means "no offset".
 """
 
 from __future__ import annotations

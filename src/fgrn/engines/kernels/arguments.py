@@ -1,4 +1,4 @@
-"""Arrays that kernels take together: one named tuple for each group, so that a call says what it hands over."""
+"""Arguments of kernels: one named tuple for each group of arrays that are passed together."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 
 
 class Packing(NamedTuple):
-    """Where packs, their leaves and the Sources of their Diverters are: see `packing`.
+    """Offsets of packs, their leaves and the Sources of their Diverters: see `packing`.
 
-    A record is a row of numbers; NONE, the largest, stands where there is nothing.
+    A record is a row of integers; NONE, the largest integer, means "no offset".
 
     packs     start of its joint table, cells of a row, states of the Diverter, leaves, where its shifts begin, codes,
               whether it has a code of nothing known, where the posterior of its Diverter begins
@@ -34,7 +34,7 @@ class Packing(NamedTuple):
 
 
 class StarRows(NamedTuple):
-    """What is known in a block of rows of a star.
+    """The evidence in a block of rows of a star.
 
     entries, bounds   of gathered leaves, see `packs.Known`
     codes, soft       evidence on the hidden variable; both are empty if there is none
@@ -58,7 +58,7 @@ class StarTables(NamedTuple):
 
 
 class StarWork(NamedTuple):
-    """Where the products of some rows of a star are made.
+    """Scratch arrays for the products of some rows of a star.
 
     products, norms, taken   of each row: the product, its sum, and a logarithm that was taken out of it
     mantissa, exponent       a product in which each state has an exponent of its own
@@ -72,7 +72,7 @@ class StarWork(NamedTuple):
 
 
 class Tapes(NamedTuple):
-    """What to run: the tape of messages, that of posteriors and counts, and where what is shown lies (see `show`)."""
+    """What to run: the tape of messages, the tape of posteriors and counts, offsets of shown messages (see `show`)."""
 
     sweep: np.ndarray
     counting: np.ndarray
@@ -106,7 +106,7 @@ class KnownRows(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Workspaces of a block of rows, flat, `width` to a row: messages read and written, the same one in sweeps.
+    """Workspaces of a block of rows, flat, `width` numbers per row: messages read and written (one array in sweeps).
 
     known_in, known_out    (rows, known width): whether evidence lies behind a message
     mantissa, exponent     products in which each state has an exponent of its own
@@ -126,7 +126,7 @@ class Work(NamedTuple):
 
 
 class Lanes(NamedTuple):
-    """Workspaces of rows side by side: messages, what is known, their smallest numbers, a product over a clique."""
+    """Workspaces of rows side by side: messages, whether evidence is behind them, their minima, a clique's product."""
 
     lanes: np.uint64
     messages: np.ndarray
@@ -139,10 +139,10 @@ class Lanes(NamedTuple):
 
 
 class RowBooks(NamedTuple):
-    """What is noted of each row.
+    """Per row: its likelihood so far, and whether underflow may have lost a state.
 
     scale, rest   the likelihood so far is exp(scale) * rest
-    margin        how far a state that was lost is from what is left
+    margin        log ratio between what is left and a state that underflow may have lost
     doubtful      rows for the fallback
     """
 
@@ -153,7 +153,7 @@ class RowBooks(NamedTuple):
 
 
 class ShownMessages(NamedTuple):
-    """Where messages that are shown are put, `width` to a row, and what is known of `edges`."""
+    """Output arrays for shown messages, `width` numbers per row, and for whether evidence lies behind `edges`."""
 
     width: np.uint64
     edges: int
@@ -165,7 +165,7 @@ class ShownMessages(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Where expected counts are added: those of packs, of posteriors, of tables inside. Nothing without weights."""
+    """Arrays that expected counts are added to: of packs, of posteriors, of inner tables; all empty without weights."""
 
     weights: np.ndarray
     expect: bool
@@ -175,7 +175,7 @@ class Totals(NamedTuple):
 
 
 class ChainTables(NamedTuple):
-    """The parameters of a chain: the prior of its hidden variable, and the table from row to row, and transposed."""
+    """The parameters of a chain: the prior of its hidden variable, its transition table, and that table transposed."""
 
     prior: np.ndarray
     table: np.ndarray
@@ -183,7 +183,7 @@ class ChainTables(NamedTuple):
 
 
 class ChainRows(NamedTuple):
-    """Rows that follow each other: what each says of its hidden variable, where sequences begin, and weights."""
+    """Rows of sequences: the message of each row to its hidden variable, where sequences begin, and weights."""
 
     local: np.ndarray
     begins: np.ndarray
@@ -191,7 +191,7 @@ class ChainRows(NamedTuple):
 
 
 class HeldMessages(NamedTuple):
-    """Messages of all tables, flat, and what is known: into each SISO, back to it, the beliefs of Sources."""
+    """Held messages, flat: into each SISO, back to it, beliefs of Sources, and whether evidence lies behind them."""
 
     into: np.ndarray
     back: np.ndarray

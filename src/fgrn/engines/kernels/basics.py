@@ -1,4 +1,4 @@
-"""What every kernel is made of: how they are compiled, the numbers they know, and the books of what got lost."""
+"""Building blocks of all kernels: compilation options, codes of operations, evidence, and tracking of underflow."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ LEG_LENGTH, TARGET_LENGTH, ONWARD_LENGTH, BELIEF_LENGTH = 6, 9, 5, 3
 
 check_numba(numba.__version__)
 
-# Division by zero gives infinity, as in NumPy, rather than an exception nobody could handle in a loop over rows. No
-# kernel makes an array: without the runtime for that nobody counts references, which would take half of the time.
+# Division by zero gives infinity, as in NumPy, rather than an exception, which a loop over rows cannot handle. Kernels
+# never allocate an array: so the runtime that counts references, which would take half of the time, is left out.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 
 def kernel(function: Any) -> Any:
-    """Compile what Python calls, and keep it on disk; see `cache`."""
+    """Decorate a function that Python calls: compile it, and keep the compiled code on disk (see `cache`)."""
     found = njit(**OPTIONS)(function)
     found._cache = KernelCache(function)
     return found
 
 
-# Called from kernels only: without the wrappers Python would need, and cached as a part of those.
+# Functions called from kernels only: compiled without wrappers for Python, and cached as a part of the kernels.
 inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)
-# What is called for every row: a call, with all the parts of all the arrays, would cost more than the work.
+# Functions called for every row: inlined, since passing all the arrays would cost more than the work.
 inlined = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True, **OPTIONS)
 
-# What one kernel or one of these calls, once: compiled as a part of it, not by itself and again there.
+# Functions called in one place only: compiled as a part of their caller, not by themselves and again there.
 once = njit(inline="always", **OPTIONS)
 
 NONE, ZERO, ONE = np.uint64(2**64 - 1), np.uint64(0), np.uint64(1)
@@ -51,8 +51,8 @@ NONE, ZERO, ONE = np.uint64(2**64 - 1), np.uint64(0), np.uint64(1)
 LIFT, DROP, SMALL = 2.0**500, 2.0**-500, 2.0**-400
 LOG_TWO = np.log(2.0)
 LOG_LIFT = 500 * LOG_TWO
-# What is below the first of these, in a message that sums to one, counts as lost, as a product or two may make it
-# vanish: its share is below exp(-FULL_MARGIN). What was lost may not come nearer than exp(-LEAST_MARGIN) to the rest.
+# A state below the first of these, in a message that sums to one, counts as lost, since a product or two may underflow:
+# its share is below exp(-FULL_MARGIN). A lost state must stay below exp(-LEAST_MARGIN) of the rest.
 SMALLEST, FULL_MARGIN, LEAST_MARGIN = 2.0**-500, 346.0, 46.0
 # A product of leaves is left as it is while its sum is above FAINT, which saves a logarithm and a division: no factor
 # is above 1, so what got below SMALLEST_PRODUCT, or vanished, has less than exp(-FULL_MARGIN) of it.
@@ -63,7 +63,7 @@ LOST = 2.0**-800
 
 @inlined
 def normalise(x, at, count):
-    """Divide by the sum, which is returned: 0 for a message that vanished, or nearly so."""
+    """Divide a message by its sum, which is returned; 0 if the message underflowed, or nearly so."""
     norm = summed(x, at, count)
     if norm < LOST:  # bits of the smallest may be gone
         return 0.0
@@ -73,13 +73,13 @@ def normalise(x, at, count):
 
 @inlined
 def is_known(codes, row, column):
-    """Whether a column of evidence says something in a row."""
+    """Return whether a column has evidence in a row."""
     return column != NONE and codes[row, column] != -1
 
 
 @inlined
 def apply_evidence(x, at, count, codes, soft, row, column, soft_at):
-    """Multiply by the evidence in a column, which must be known in this row."""
+    """Multiply a message by the evidence in a column, which must not be missing in this row."""
     code = codes[row, column]
     if code >= 0:
         kept = x[at + np.uint64(code)]
@@ -92,7 +92,7 @@ def apply_evidence(x, at, count, codes, soft, row, column, soft_at):
 
 @inlined
 def into_reader(x, at, count, scratch, codes, soft, row, column, soft_at):
-    """Copy a forward message to the scratch, times the evidence on its edge, for the block that reads it."""
+    """Write a forward message times the evidence on its edge to the scratch, for the block that reads it."""
     copied(x, at, scratch, ZERO, count)
     if is_known(codes, row, column):
         apply_evidence(scratch, ZERO, count, codes, soft, row, column, soft_at)
@@ -100,7 +100,7 @@ def into_reader(x, at, count, scratch, codes, soft, row, column, soft_at):
 
 @inlined
 def through(table, other, start, n, m, x, first, out, target):
-    """Make out = x @ table, (n, m), of which `other` has the transposed: along the longer side, zeros in x skipped."""
+    """Compute out = x @ table, (n, m), along its longer side, skipping zeros of x; `other` is the transposed table."""
     if m < n:
         for j in range(m):
             out[target + j] = dot(x, first, other, start + j * n, n)
@@ -113,7 +113,7 @@ def through(table, other, start, n, m, x, first, out, target):
 
 @inlined
 def settle_backward(x, at, count, known, codes, soft, row, column, soft_at):
-    """Put evidence on a backward message (of ones, if not `known`) and normalise it; returns its norm."""
+    """Multiply a backward message (ones, if not `known`) by evidence and normalise it; returns its norm."""
     if is_known(codes, row, column):
         if not known:
             set_all(x, at, 1.0, count)
@@ -126,16 +126,16 @@ def settle_backward(x, at, count, known, codes, soft, row, column, soft_at):
 
 @inlined
 def is_faint(x, at, count):
-    """Whether a message holds a state so small that a product may make it vanish."""
+    """Return whether a message has a positive state so small that a product may underflow."""
     return least_positive(x, at, count) < SMALLEST
 
 
 @inlined
 def note(row, norm, lost, margin, doubtful):
-    """Keep the books of what was lost in a row.
+    """Record the norm of a message of a row: track whether underflow may have lost a state that matters.
 
     A lost state has at most exp(-FULL_MARGIN) of the mass of the message it was lost from. Every norm below one may
-    bring it nearer to what is left; a row in which it could come near is doubtful. So is one that vanished.
+    bring it nearer to what is left; a row in which it could come near is doubtful. So is a row whose message is zero.
     """
     if norm == 0.0:
         doubtful[row] = True
@@ -150,7 +150,7 @@ def note(row, norm, lost, margin, doubtful):
 
 @inlined
 def account(row, norm, scale, rest):
-    """Multiply the likelihood of a row, exp(scale) * rest, by a norm: a logarithm only now and then."""
+    """Multiply the likelihood of a row, exp(scale) * rest, by a norm, taking a logarithm only now and then."""
     rest[row] *= norm
     if rest[row] < FAINT or rest[row] > 1.0 / FAINT:
         scale[row] += np.log(rest[row]) if rest[row] > 0.0 else 0.0  # a row that vanished is doubtful
@@ -159,6 +159,6 @@ def account(row, norm, scale, rest):
 
 @inner
 def check(row, norm, margin, doubtful):
-    """As `note`, for a product that nothing else is made from: the books stay as they are."""
+    """Mark a row as doubtful as `note` does, for a product from which no message is computed: nothing is tracked."""
     if norm < LOST or (margin[row] < np.inf and margin[row] + np.log(norm) < LEAST_MARGIN):
         doubtful[row] = True

@@ -1,4 +1,4 @@
-"""Scans along rows that follow each other."""
+"""The forward-backward scan along sequences of rows, for hidden Markov models and other chains."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .vectors import copied, crossed, dot, increased, multiplied, scaled, set_al
 
 @kernel
 def scan(rows, states, tables, sequences, out, here, ahead):
-    """Along sequences of rows, to and fro; see `Scan`. What follows an impossible row, of norm 0, is not looked at.
+    """Run forward-backward along sequences of rows (see `Scan`); rows after an impossible one, of norm 0, are skipped.
 
-    What is handed on from row to row is not normalised, which would take longer than all the rest, but kept in bounds.
+    Messages from row to row are not normalised, which would take longer than all the rest, but kept within bounds.
     """
     prior, table, transposed = tables.prior, tables.table, tables.transposed
     local, begins, weights = sequences.local, sequences.begins, sequences.weights

@@ -1,7 +1,7 @@
-"""Junction trees: many rows at a time, side by side, so that one step of the tape does for all of them.
+"""Junction trees of small cliques: each step of the tape is run on many rows, whose messages lie side by side.
 
-A message lies state by state, each with all rows of a block (its lanes) next to each other. Nothing careful is done
-here: a row in which a product might lose a state is doubtful, and done again one by one. Records are as in `products`.
+A message is an array (states, lanes): for each state, the numbers of all rows of a block (its lanes). Underflow is only
+detected here: a row in which it might matter is doubtful, and computed again by itself. Records are as in `products`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .vectors import copied, dot, increased, set_all, times
 
 @inner
 def wide_boundary(tape, at, first, rows, lanes, codes, soft, work, known, least):
-    """The evidence on a variable in every lane; nothing at all is written where no lane knows it."""
+    """Write the evidence on a variable in every lane; nothing is written if it is missing in all lanes."""
     place, count, flag, column, soft_at = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
     some = False
     for r in range(rows):
@@ -65,7 +65,7 @@ def wide_boundary(tape, at, first, rows, lanes, codes, soft, work, known, least)
 
 @inlined
 def wide_product(tape, leg_at, legs, without, size, run, lanes, values, maps, work, known, x):
-    """The product of all legs but one, over the space of a Diverter, in every lane."""
+    """Multiply the messages of all legs of a Diverter but one, over its product space, in every lane."""
     runs = size // run
     fresh = True
     for leg in range(legs):
@@ -108,7 +108,7 @@ def wide_sums(x, size, run, lanes, maps, index, out, place, count):
 
 @inlined
 def wide_norms(x, at, count, lanes, norms):
-    """The sums of all states, in every lane."""
+    """Compute the sum over all states, in every lane."""
     set_all(norms, ZERO, 0.0, lanes)
     for s in range(count):
         increased(norms, ZERO, 1.0, x, (at + s) * lanes, lanes)
@@ -116,7 +116,7 @@ def wide_norms(x, at, count, lanes, norms):
 
 @inlined
 def wide_scaled(x, at, count, lanes, norms):
-    """Divide by the norms, which are inverted."""
+    """Divide a message by its norm, in every lane; the norms are replaced by their inverses."""
     for r in range(lanes):
         norms[r] = 1.0 / norms[r] if norms[r] > 0.0 else 0.0
     for s in range(count):
@@ -137,7 +137,7 @@ def wide_account(first, rows, norms, scale, rest):
 def wide_divert(
     tape, at, first, rows, lanes, values, maps, work, known, least, scale, rest, doubtful, x, norms, bounds
 ):
-    """The one message of a Diverter towards the root."""
+    """Compute the message of a Diverter towards the root, in every lane."""
     size, run, legs = tape[at], tape[at + 1], np.int64(tape[at + 2])
     leg_at = at + 4
     target = leg_at + legs * LEG_LENGTH
@@ -178,7 +178,7 @@ def wide_divert(
 def wide_posterior(
     tape, at, first, rows, lanes, values, maps, work, known, scale, rest, doubtful, x, norms, out_width, marginal
 ):
-    """The posterior of a Diverter, and what is made of it; see `products.posterior_of`."""
+    """Compute the posterior of a Diverter and the messages that follow from it; see `products.posterior_of`."""
     store, size, run, role, legs = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], np.int64(tape[at + 4])
     onwards, beliefs, leg_at = np.int64(tape[at + 5]), np.int64(tape[at + 6]), at + 7
     onward_at = leg_at + legs * LEG_LENGTH
@@ -220,7 +220,7 @@ def wide_posterior(
 
 @inner
 def wide_scatter(tape, at, lanes, work, sure, posteriors):
-    """Add the posterior of a Diverter in all lanes to its total."""
+    """Add the posteriors of a Diverter in all lanes to its expected counts."""
     place, size, total = tape[at], tape[at + 1], tape[at + 2]
     for c in range(size):
         posteriors[total + c] += dot(work, (place + c) * lanes, sure, ZERO, lanes)

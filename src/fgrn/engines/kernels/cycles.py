@@ -1,4 +1,4 @@
-"""Expected counts from messages that are held: the paper's cycles."""
+"""Expected counts from held messages: the paper's cycles 2 to K."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .vectors import dot, increased, set_all
 
 @kernel
 def recount(sisos, sources, rows, width, transposed, messages, weights, expect, doubtful, norms, cells, x):
-    """Expected counts from messages that are held; see `cycles`. A doubtful row adds nothing.
+    """Add expected counts from held messages (see `engines.cycles`); a doubtful row adds nothing.
 
-    What is added for a SISO is f b^T / norm, transposed, which meets the table when all rows are in.
+    For a SISO f b^T / norm is added, transposed; the sum over rows is multiplied by the table at the end.
     """
     into, back, belief, known = messages.into, messages.back, messages.belief, messages.known
     for r in range(rows):

@@ -1,4 +1,4 @@
-"""Gathered leaves: products of rows of joint tables, and what is added to their counterparts among the counts."""
+"""Observed leaves: products of gathered rows of joint tables, and posteriors added to the counts of those rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .vectors import copied, gathered, increased, least, scattered, set_all, sum
 
 @inlined
 def shift_of(shifts, first, entries, begin, end):
-    """The exponent of what was taken out of the rows of joint tables."""
+    """Return the sum of the exponents that were taken out of the rows of joint tables."""
     total = 0
     for entry in range(begin, end):
         total += shifts[first + np.uint64(entries[entry])]
@@ -20,7 +20,7 @@ def shift_of(shifts, first, entries, begin, end):
 
 @inner
 def gathered_carefully(joint, start, stride, size, entries, begin, end, mantissa, exponent, out, at):
-    """The same product by states with exponents of their own, times what is in `out`; see `levelled`."""
+    """Multiply `out` by gathered rows of joint tables, with an exponent per state; see `levelled`."""
     ones(mantissa, exponent, ZERO, size)
     times_carefully(mantissa, exponent, ZERO, out, at, entries, NONE, size, size)
     for entry in range(begin, end):
@@ -31,7 +31,7 @@ def gathered_carefully(joint, start, stride, size, entries, begin, end, mantissa
 
 @inner
 def lost_a_state(joint, start, stride, size, entries, begin, end, p, deep):
-    """Whether the product lost a state that no factor forbids, or nearly so."""
+    """Return whether the product underflowed in a state that no factor excludes, or nearly so."""
     for i in range(size):
         if p[i] < SMALLEST_PRODUCT:
             forbidden = False
@@ -48,7 +48,7 @@ def leaves(
     tape, at, first, rows, width, deep, joint, shifts, entries, bounds, out, known_out, scale, margin, doubtful,
     mantissa, exponent, p,
 ):  # fmt: skip
-    """The product of all packs of a Diverter: a gather and a product each."""
+    """Multiply the joint-table rows of all packs of a Diverter: one gather and one product each."""
     size, known, number = tape[at + 1], tape[at + 2], tape[at + 3]
     start, stride, shift_at = tape[at + 4], tape[at + 5], tape[at + 6]
     for r in range(rows):
@@ -76,7 +76,7 @@ def leaves(
 
 @inlined
 def hidden_evidence(x, at, base, size, stride, codes, soft, row):
-    """Make the base times the evidence on the hidden variable."""
+    """Write the product of the priors times the evidence on the hidden variable of a star."""
     if codes[row] >= 0:
         set_all(x, at, 0.0, stride)
         x[at + np.uint64(codes[row])] = base[codes[row]]
@@ -88,9 +88,9 @@ def hidden_evidence(x, at, base, size, stride, codes, soft, row):
 
 @inlined
 def star_products(first, rows, known, tables, work):
-    """Make the products of the base and of all that is known, for a block of rows, and their sums.
+    """Compute, for a block of rows of a star, the product of priors and all evidence, and its sum.
 
-    The sum is 0 for a product that vanished, or may have; `taken` is a logarithm taken out of it.
+    The sum is 0 where the product underflowed, or may have; `taken` is the logarithm of what was divided out.
     """
     entries, bounds, codes, soft = known.entries, known.bounds, known.codes, known.soft
     size, stride, base, joint = tables.size, tables.stride, tables.base, tables.joint
@@ -118,7 +118,7 @@ def star_products(first, rows, known, tables, work):
 
 @inner
 def scatter(tape, at, first, rows, width, entries, bounds, work, weights, joint_counts, posteriors, p):
-    """Add the posterior of a Diverter to its total, and to the row of each pack's code.
+    """Add the posterior of a Diverter to its expected counts, and to the row of each pack's code.
 
     A pack of which nothing is known has no entry: what it would add is the total less what the others added.
     """

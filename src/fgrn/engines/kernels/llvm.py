@@ -1,4 +1,4 @@
-"""Pieces of code in LLVM's words that the loops in `vectors` are made of."""
+"""LLVM code of which the loops in `vectors` are made: loads, stores, sums and loops over vectors of the processor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Values = tuple[Any, ...]
 
 
 def spread(builder: Any, number: Any, width: int) -> Any:
-    """A vector of one number."""
+    """Return a vector with one number in all places."""
     everywhere = ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width)
     vector = ir.Constant(ir.VectorType(DOUBLE, width), ir.Undefined)
     vector = builder.insert_element(vector, number, ir.Constant(ir.IntType(32), 0))
@@ -30,14 +30,14 @@ def spread(builder: Any, number: Any, width: int) -> Any:
 
 
 def sum_of(builder: Any, vector: Any, width: int) -> Any:
-    """The sum of a vector, in any order."""
+    """Return the sum of a vector, in any order."""
     kind = ir.FunctionType(DOUBLE, [DOUBLE, vector.type])
     add = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fadd.v{width}f64")
     return builder.call(add, [ir.Constant(DOUBLE, 0.0), vector], fastmath=("reassoc",))
 
 
 def sum_of_all(builder: Any, vectors: Values, widths: tuple[int, ...]) -> Any:
-    """The sum of vectors, the widest first: each is halved until the next can be added."""
+    """Return the sum of vectors, the widest first: each is halved until the next can be added."""
     running, width = vectors[0], widths[0]
     for vector, narrower in zip(vectors[1:], widths[1:], strict=True):
         while width > narrower:
@@ -50,14 +50,14 @@ def sum_of_all(builder: Any, vectors: Values, widths: tuple[int, ...]) -> Any:
 
 
 def smallest(builder: Any, vector: Any, width: int) -> Any:
-    """The smallest number in a vector."""
+    """Return the smallest number in a vector."""
     kind = ir.FunctionType(DOUBLE, [vector.type])
     least = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fmin.v{width}f64")
     return builder.call(least, [vector], fastmath=("nnan",))
 
 
 def pointer(context: Any, builder: Any, signature: Any, arguments: Any, position: int) -> Any:
-    """Where the data of an array begin that is one of the arguments."""
+    """Return the pointer to the data of an array argument."""
     return context.make_array(signature.args[position])(context, builder, arguments[position]).data
 
 
@@ -66,22 +66,22 @@ def _vector(builder: Any, data: Any, index: Any, width: int) -> Any:
 
 
 def load(builder: Any, data: Any, index: Any, width: int) -> Any:
-    """A vector from a place in an array."""
+    """Load a vector from an offset in an array."""
     return builder.load(_vector(builder, data, index, width), align=DOUBLE_BYTES)
 
 
 def store(builder: Any, value: Any, data: Any, index: Any, width: int) -> None:
-    """Put a vector at a place in an array."""
+    """Store a vector at an offset in an array."""
     builder.store(value, _vector(builder, data, index, width), align=DOUBLE_BYTES)
 
 
 def load_all(builder: Any, data: Any, index: Any, widths: tuple[int, ...]) -> Values:
-    """Vectors that lie one behind the other."""
+    """Load consecutive vectors."""
     return tuple(load(builder, data, place, width) for place, width in _behind(builder, index, widths))
 
 
 def store_all(builder: Any, values: Values, data: Any, index: Any, widths: tuple[int, ...]) -> None:
-    """Put vectors one behind the other."""
+    """Store consecutive vectors."""
     for value, (place, width) in zip(values, _behind(builder, index, widths), strict=True):
         store(builder, value, data, place, width)
 
@@ -93,7 +93,7 @@ def _behind(builder: Any, index: Any, widths: tuple[int, ...]) -> list[tuple[Any
 
 
 def pieces(builder: Any, length: Any, pieces: tuple[Any, ...], body: Callable[[Any, Any], None]) -> None:
-    """Run the body on pieces of a row, of one vector or several: as many as there are of each, the widest first."""
+    """Run the body on consecutive pieces of a row, of several vectors or one, the widest first."""
     place = cgutils.alloca_once_value(builder, ir.Constant(length.type, 0))
     for piece in pieces:
         width = piece if isinstance(piece, int) else sum(piece)
@@ -120,7 +120,7 @@ def each_entry(
     body: Callable[[Any, Values], Values],
     values: Values,
 ) -> Values:
-    """Run the body on the cell of every entry, handing values on from one to the next; returns the last."""
+    """Run the body on the cell of every entry, passing values from one to the next; returns the last."""
 
     def one(number: Any, running: Values) -> Values:
         entry = builder.zext(builder.load(builder.gep(entries, [number])), stride.type)
@@ -130,7 +130,7 @@ def each_entry(
 
 
 def each_number(builder: Any, begin: Any, end: Any, body: Callable[[Any, Values], Values], values: Values) -> Values:
-    """Run the body on every number, handing values on from one to the next; returns the last."""
+    """Run the body on every integer of a range, passing values from one to the next; returns the last."""
     before = builder.block
     loop, done = (builder.append_basic_block(name) for name in ("each", "each_done"))
     builder.cbranch(builder.icmp_unsigned("<", begin, end), loop, done)

@@ -1,4 +1,4 @@
-"""Packed leaves: codes of packs, joint tables from those of the leaves, counts of the leaves from those of the packs.
+"""Packed leaves: codes of packs, joint tables computed from tables of leaves, and counts of leaves from those of packs.
 
 The latter two are done once an epoch, on whole arrays. Their records are as `arguments.Packing` describes them.
 """
@@ -18,7 +18,7 @@ ROUNDING = 2.0**-52
 
 @kernel
 def pack(codes, first, rows, packs, leaves, work, entries, ends, before):
-    """Write the entry of each row in each pack of which it knows something, and where its entries end.
+    """Write, for each row, an entry for each pack with at least one known value, and where the entries of the row end.
 
     `codes` has a column of evidence in each row. `packs` has (first row, code of nothing, number of leaves) for each,
     `leaves` (column, codes, code of the unknown) one pack after the other; `work` has room for the codes of a block of
@@ -49,7 +49,7 @@ def pack(codes, first, rows, packs, leaves, work, entries, ends, before):
 
 @inner
 def leaf_columns(values, table, states, stride, known, codes, columns, exponents):
-    """Copy the columns of a leaf's table, one a code, each times the power of two that brings its largest near 1.
+    """Copy the columns of a leaf's table, one per code, each times the power of two that brings its largest near 1.
 
     A code beyond the `known` states is that of a missing value: a column of ones. Returns the smallest positive cell.
     """
@@ -79,7 +79,7 @@ def leaf_columns(values, table, states, stride, known, codes, columns, exponents
 
 @kernel
 def joint_tables(packing, values, maps, joint, shifts, base, columns, exponents):
-    """Make the joint tables of all packs and, of a star, the product of its priors; returns the depth of the deepest.
+    """Compute the joint tables of all packs and, of a star, the product of its priors; returns the largest depth.
 
     The depth of a pack is by how many bits its smallest cell may differ from its largest.
     """
@@ -140,7 +140,7 @@ def folded(source, at, outer, inner_rows, stride, work, left, right):
 
 @inner
 def add_leaf(counts, at, stride, states, table, known, codes, values, expect, out):
-    """Add the counts of a leaf's codes to its table; missing values, if expected, as the old table has them."""
+    """Add the counts of a leaf's codes to its table; missing values, if `expect`, in proportion to the old table."""
     for s in range(states):
         for y in range(known):
             out[table + s * known + y] += counts[at + y * stride + s]

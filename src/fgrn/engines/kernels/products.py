@@ -1,4 +1,4 @@
-"""Diverters: products of messages, in plain numbers while they will do, and with an exponent per state where not."""
+"""Diverters: products of messages, in plain numbers where these do not underflow, else with an exponent per state."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from .vectors import copied, least, least_positive, set_all, summed, times
 
 @inner
 def ones(mantissa, exponent, own, size):
-    """Begin a running product."""
+    """Set a running product to one in every state."""
     for i in range(size):
         mantissa[own + i] = 1.0
         exponent[own + i] = 0
@@ -48,13 +48,13 @@ def ones(mantissa, exponent, own, size):
 
 @inlined
 def place_of(state, maps, index, size, run):
-    """The state of a leg for a joint state, by its index vector."""
+    """Return the state of a leg in a joint state, by its index vector."""
     return maps[index + state // run] + maps[index + size // run + state % run]
 
 
 @inlined
 def times_spread(x, own, size, run, y, place, maps, index):
-    """Multiply a product, from `own` on, by a message that its index vector spreads over the product space."""
+    """Multiply a product at offset `own` by a message, spread over the product space by its index vector."""
     runs = size // run
     for k in range(runs):
         at, first = own + k * run, place + maps[index + k]
@@ -64,7 +64,7 @@ def times_spread(x, own, size, run, y, place, maps, index):
 
 @inner
 def times_carefully(mantissa, exponent, own, x, at, maps, index, size, run):
-    """Multiply the running product, from `own` on, by a message (spread over the product space by its index vector)."""
+    """Multiply a product with an exponent per state, at offset `own`, by a message spread over the product space."""
     for i in range(size):
         value = x[at + (i if index == NONE else place_of(np.uint64(i), maps, index, size, run))]
         before = mantissa[own + i]
@@ -80,10 +80,10 @@ def times_carefully(mantissa, exponent, own, x, at, maps, index, size, run):
 
 @inner
 def levelled(mantissa, exponent, own, size, out, at):
-    """The product as plain numbers of which the largest is 1.
+    """Convert a product with an exponent per state to plain numbers of which the largest is 1.
 
-    Returns the logarithm of what was taken out, and whether a state was lost because it is smaller than the largest by
-    more than a plain number can say. All zero, and -inf, if the product vanished.
+    Returns the logarithm of the factor divided out, and whether a positive state became zero because it is too small
+    beside the largest. All zero, and -inf, if the product is zero.
     """
     top = 0
     found = False
@@ -117,7 +117,7 @@ def levelled(mantissa, exponent, own, size, out, at):
 def times_leg_carefully(
     mantissa, exponent, own, size, run, tape, leg, r, row, base, values, maps, codes, soft, read, known_in, scratch
 ):
-    """Multiply the running product by what comes in on a leg; an unknown one is skipped."""
+    """Multiply a product with an exponent per state by the message of a leg; one without evidence is skipped."""
     kind, place, known, index = tape[leg], tape[leg + 1], tape[leg + 2], tape[leg + 3]
     if kind == LEG_PRIOR:
         times_carefully(mantissa, exponent, own, values, place, maps, index, size, run)
@@ -135,7 +135,7 @@ def times_leg_carefully(
 
 @inlined
 def leg_is_known(tape, leg, r, row, codes, known_in):
-    """Whether evidence lies behind what comes in on a leg."""
+    """Return whether evidence lies behind the incoming message of a leg."""
     kind, known = tape[leg], tape[leg + 2]
     if kind == LEG_FORWARD:
         return known_in[r, known] or is_known(codes, row, tape[leg + 4])
@@ -146,7 +146,7 @@ def leg_is_known(tape, leg, r, row, codes, known_in):
 
 @inlined
 def times_leg(x, own, size, run, tape, leg, r, row, base, values, maps, codes, soft, read, known_in, scratch):
-    """Multiply a plain product, from `own` on, by what comes in on a leg; an unknown one is skipped."""
+    """Multiply a plain product at offset `own` by the incoming message of a leg; one without evidence is skipped."""
     kind, place, index = tape[leg], tape[leg + 1], tape[leg + 3]
     if kind == LEG_BACKWARD:
         if not known_in[r, tape[leg + 2]]:
@@ -172,7 +172,7 @@ def times_leg(x, own, size, run, tape, leg, r, row, base, values, maps, codes, s
 
 @inlined
 def least_of_leg(size, run, tape, leg, r, base, values, maps, read, known_in):
-    """What a product is multiplied by, at least, on a leg that does not forbid a state: 0 if that is not known."""
+    """Return a lower bound of the positive numbers in the incoming message of a leg; 0 if none is known."""
     kind, place, index = tape[leg], tape[leg + 1], tape[leg + 3]
     if kind == LEG_BACKWARD and not known_in[r, tape[leg + 2]]:
         return 1.0
@@ -186,7 +186,7 @@ def least_of_leg(size, run, tape, leg, r, base, values, maps, read, known_in):
 
 @inner
 def leg_forbids(state, size, run, tape, leg, r, row, base, values, maps, codes, soft, read, known_in):
-    """Whether what comes in on a leg is zero in a state of the space."""
+    """Return whether the incoming message of a leg is zero in a joint state."""
     kind, place, index = tape[leg], tape[leg + 1], tape[leg + 3]
     own = state if index == NONE else place_of(state, maps, index, size, run)
     if kind == LEG_BACKWARD:
@@ -205,10 +205,10 @@ def leg_forbids(state, size, run, tape, leg, r, row, base, values, maps, codes, 
 def plain_products(
     tape, leg_at, legs, targets, size, run, r, row, base, values, maps, codes, soft, read, known_in, x, scratch
 ):
-    """The product of all legs but that of target k, in the k-th piece of `x`, for all targets of a Diverter.
+    """Compute, for each target k of a Diverter, the product of all other legs, in the k-th piece of `x`.
 
-    Products from the left and from the right are joined at each target; the running one has the piece behind the last.
-    False if one of them lost a state: then plain numbers will not do.
+    Products from the left and from the right are multiplied at each target; the running one is the piece after the
+    last. Returns False if a product may have underflowed: then `careful_products` has to do it.
     """
     target_at = leg_at + legs * LEG_LENGTH
     running = np.uint64(targets) * size
@@ -260,7 +260,7 @@ def careful_products(
     tape, leg_at, legs, targets, size, run, r, row, base, values, maps, codes, soft, read, known_in, mantissa, exponent,
     scratch,
 ):  # fmt: skip
-    """The same, each state with an exponent of its own."""
+    """Compute the products of all other legs as `plain_products` does, with an exponent per state."""
     target_at = leg_at + legs * LEG_LENGTH
     running = np.uint64(targets) * size
     for way in range(2):
@@ -289,7 +289,7 @@ def divert(
     tape, at, first, rows, width, values, maps, codes, soft, read, write, known_in, known_out, scale, rest, margin,
     doubtful, mantissa, exponent, scratch,
 ):  # fmt: skip
-    """The outgoing messages of a Diverter."""
+    """Compute the outgoing messages of a Diverter."""
     size, run, legs, targets = tape[at], tape[at + 1], np.int64(tape[at + 2]), np.int64(tape[at + 3])
     leg_at = at + 4
     for r in range(rows):
@@ -340,7 +340,7 @@ def summed_parts(x, own, size, run, maps, index, out, place, count):
 
 @inlined
 def write_target(tape, target, r, row, base, size, run, others, level, own, maps, codes, soft, write, known_out):
-    """Write the product of the other legs on a target leg, summed over the product space; returns the norm."""
+    """Write the outgoing message of a leg: the product of the others, summed over the space; returns its norm."""
     place, count, known, into = base + tape[target + 1], tape[target + 2], tape[target + 3], tape[target + 4]
     index, column, soft_at = tape[target + 5], tape[target + 6], tape[target + 7]
     if others or not into:
@@ -359,7 +359,7 @@ def write_target(tape, target, r, row, base, size, run, others, level, own, maps
 def product_of_all(
     tape, leg_at, legs, size, run, r, row, base, values, maps, codes, soft, read, known_in, mantissa, exponent, scratch
 ):
-    """The product of everything that comes in to a Diverter; returns the logarithm of what was taken out of it."""
+    """Multiply all incoming messages of a Diverter; returns the logarithm of the factor divided out."""
     set_all(mantissa, ZERO, 1.0, size)
     for leg in range(legs):
         times_leg(
@@ -382,7 +382,7 @@ def posterior_of(
     tape, at, first, rows, width, values, maps, codes, soft, work, known, scale, rest, margin, doubtful, mantissa,
     exponent, scratch, out_width, marginal,
 ):  # fmt: skip
-    """The product of everything that comes in to a Diverter, and what is made of it; see `tape`.
+    """Compute the posterior of a Diverter, and the outgoing messages that follow from it; see `tape`.
 
     Its norm is the likelihood where the Diverter is a root. The message on an edge that leads on from it is what the
     posterior says of the edge, divided by what came in there: exact wherever that is not zero, and where it is zero the
@@ -424,7 +424,7 @@ def posterior_of(
 
 @inlined
 def spread_out(x, size, run, maps, index, out, place, count):
-    """What a posterior says of a leg."""
+    """Sum the posterior of a Diverter to the states of a leg."""
     if index == NONE:
         copied(x, ZERO, out, place, count)
     else:

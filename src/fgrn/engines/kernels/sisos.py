@@ -1,4 +1,4 @@
-"""Sources, SISO blocks and the edges of the graph: messages through a table, and their expected counts."""
+"""Sources and SISO blocks: messages through a table, evidence at the ends of the graph, and expected counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .vectors import copied, dot, increased, set_all
 
 @inner
 def constant(tape, at, first, rows, width, values, write, known_out, scale, rest, margin, doubtful):
-    """A forward message that is the same in every row: a prior, a factor, or uniform."""
+    """Write a forward message that is the same in every row: a prior, a factor, or uniform."""
     place, count, known, start, factor = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
     for r in range(rows):
         known_out[r, known] = factor != ZERO
@@ -41,7 +41,7 @@ def constant(tape, at, first, rows, width, values, write, known_out, scale, rest
 
 @inner
 def boundary(tape, at, first, rows, width, codes, soft, write, known_out, margin, doubtful):
-    """The backward message of a variable that no block reads: the evidence on it."""
+    """Write the backward message of a variable that no block reads: the evidence on it."""
     place, count, known, column, soft_at = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
     for r in range(rows):
         row = first + r
@@ -56,7 +56,7 @@ def siso_forward(
     tape, at, first, rows, width, values, transposed, codes, soft, read, write, known_in, known_out, scale, rest,
     margin, doubtful, scratch,
 ):  # fmt: skip
-    """The message through a table, from input to output."""
+    """Compute the forward message of a SISO, from input to output through its table."""
     source, n, target, m, table = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
     known_source, known_target = tape[at + 5], tape[at + 6]
     column, soft_at, inward = tape[at + 7], tape[at + 8], tape[at + 9]
@@ -76,7 +76,7 @@ def siso_backward(
     tape, at, first, rows, width, values, transposed, codes, soft, read, write, known_in, known_out, scale, rest,
     margin, doubtful,
 ):  # fmt: skip
-    """The message through a table, from output to input."""
+    """Compute the backward message of a SISO, from output to input through its table."""
     target, n, source, m, table = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
     known_source, known_target = tape[at + 5], tape[at + 6]
     column, soft_at, inward = tape[at + 7], tape[at + 8], tape[at + 9]
@@ -94,7 +94,7 @@ def siso_backward(
 
 @inner
 def meet(tape, at, first, rows, width, read, known_in, scale, rest, margin, doubtful):
-    """The likelihood at a root: forward times backward on one of its edges."""
+    """Compute the likelihood of a row at a root: the sum of forward times backward on one of its edges."""
     forward, backward, count, known = tape[at], tape[at + 1], tape[at + 2], tape[at + 3]
     for r in range(rows):
         if known_in[r, known]:
@@ -106,7 +106,7 @@ def meet(tape, at, first, rows, width, read, known_in, scale, rest, margin, doub
 
 @inner
 def joint_norm(tape, at, first, rows, width, values, codes, soft, work, margin, doubtful, scratch):
-    """The norm f @ table @ b of a SISO, with the evidence on its input."""
+    """Compute the norm f @ table @ b of a SISO, with the evidence on its input."""
     source, n, column, soft_at = tape[at], tape[at + 1], tape[at + 2], tape[at + 3]
     output, m, table, norm = tape[at + 4], tape[at + 5], tape[at + 6], tape[at + 7]
     for r in range(rows):
@@ -122,7 +122,7 @@ def joint_norm(tape, at, first, rows, width, values, codes, soft, work, margin, 
 
 @inner
 def joint_add(tape, at, first, rows, width, codes, soft, work, known, weights, expect, scratch, inner_counts):
-    """Add f b^T / norm of a SISO, which meets the table when all rows are in."""
+    """Add f b^T / norm of a SISO to its counts; the sum over rows is multiplied by the table at the end."""
     source, n, column, soft_at = tape[at], tape[at + 1], tape[at + 2], tape[at + 3]
     output, m, table, norm, known_output = tape[at + 4], tape[at + 5], tape[at + 6], tape[at + 7], tape[at + 8]
     for r in range(rows):
@@ -140,7 +140,7 @@ def joint_add(tape, at, first, rows, width, codes, soft, work, known, weights, e
 
 @inner
 def lone_source(tape, at, rows, width, work, weights, inner_counts):
-    """Add the belief of a Source's variable that goes to no Diverter."""
+    """Add the marginal of the variable of a Source that is connected to no Diverter."""
     count, prior = tape[at + 2], tape[at + 3]
     for r in range(rows):
         if weights[r] != 0.0:

@@ -1,4 +1,4 @@
-"""Stars: networks of which one Diverter with its Sources and leaves is everything. One pass over the rows."""
+"""Stars (one Diverter, its Sources and its observed leaves, such as LVM and naive Bayes): one pass over the rows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .vectors import copied, projected, scaled, scattered, set_all
 
 @kernel
 def star_messages(total, known, tables, work, columns, states, scale, rest, doubtful, out):
-    """The message on one leg of a star, or that behind its table (if `states` is not 0), normalised, for all rows.
+    """Compute the normalised message on one leg of a star, or after its table if `states` is not 0, for all rows.
 
-    `columns` are those of the table, each as long as a row of a joint table. Without room in `scale` the likelihood is
-    not asked for. Returns how many rows are doubtful.
+    `columns` are those of the table, each as long as a row of a joint table. The likelihood is not computed if `scale`
+    is empty. Returns how many rows are doubtful.
     """
     size, stride, p, block, found = tables.size, tables.stride, work.products, len(work.norms), 0
     for first in range(0, total, block):
@@ -45,11 +45,11 @@ def star_messages(total, known, tables, work, columns, states, scale, rest, doub
 
 @kernel
 def star(total, known, tables, work, weights, doubtful, joint_counts):
-    """Expected counts where one Diverter with its Sources and leaves is everything: one pass, nothing kept.
+    """Add the expected counts of the rows of a star, in one pass in which no message is stored.
 
-    A doubtful row adds nothing. Returns the log-likelihood of all rows, and how many are doubtful. The first lacks what
-    was taken out of the rows of the joint tables: their counts tell how often. Rows of weight 1 are multiplied up, with
-    a logarithm now and then.
+    A doubtful row adds nothing. Returns the log-likelihood of all rows without the exponents taken out of the joint
+    tables (`unpacked` adds them), and how many rows are doubtful. The likelihoods of rows of weight 1 are multiplied,
+    with a logarithm now and then.
     """
     likelihood, product, found = 0.0, 1.0, 0
     stride, p, norms, taken, block = tables.stride, work.products, work.norms, work.taken, len(work.norms)

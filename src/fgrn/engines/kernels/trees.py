@@ -1,4 +1,4 @@
-"""Networks in general: tapes of messages and counts, run on blocks of rows that stay in the cache."""
+"""All other networks: tapes of messages and counts, run on blocks of rows that stay in the processor's cache."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def sweep_block(tape, first, rows, tables, evidence, work, books):
 
 @once
 def show(places, first, rows, work, books, shown):
-    """Copy out what is shown, and make marginals; `places` has (forward, backward, target, count) for each edge."""
+    """Copy the shown messages, and compute marginals; `places` has (forward, backward, target, count) per edge."""
     forward, backward, marginal, edges = shown.forward, shown.backward, shown.marginal, shown.edges
     for r in range(rows):
         base, out_base = np.uint64(r) * work.width, np.uint64(first + r) * shown.width
@@ -90,7 +90,7 @@ def show(places, first, rows, work, books, shown):
 def count_block(tape, first, rows, tables, evidence, work, books, out_width, marginal, totals):
     """Run a tape of posteriors and counts on rows whose messages are in the workspaces.
 
-    What can vanish is computed before anything is added, so that a doubtful row adds nothing.
+    What may underflow is computed before anything is added, so that a doubtful row adds nothing.
     """
     values, maps, codes, soft = tables.values, tables.maps, evidence.codes, evidence.soft
     width, messages, known, sure, scratch = work.width, work.write, work.known_out, work.sure, work.scratch
@@ -128,9 +128,9 @@ def count_block(tape, first, rows, tables, evidence, work, books, out_width, mar
 
 @kernel
 def tree(tapes, total, block, tables, evidence, work, books, shown, totals):
-    """Run the tapes on all rows, in blocks that stay in the cache: messages that are shown, or expected counts.
+    """Run the tapes on all rows, in blocks that stay in the cache, for shown messages or for expected counts.
 
-    One kernel for all that is not a star, since every other one would compile the sweeps again.
+    One kernel for everything that is not a star, since a second one would compile the sweeps again.
     """
     for first in range(0, total, block):
         rows = min(block, total - first)

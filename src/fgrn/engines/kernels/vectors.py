@@ -1,4 +1,4 @@
-"""Loops over the states of messages, in LLVM's own words.
+"""Loops over the states of messages as LLVM code: gather and multiply, scatter and add, products with tables, sums.
 
 The same loops written in Python are vectorised too, but each of them begins with tests whether its arrays overlap, and
 messages are short: the tests cost more than the work. These know that their arrays either are one, at one place, or
@@ -39,7 +39,7 @@ from .llvm import (
 
 @intrinsic
 def gathered(typing_context, x, first, joint, start, stride, entries, begin, end, out, at):
-    """Make out = x * joint[row of entry] * ..., for entries `begin` to `end`; returns the sum of out."""
+    """Compute out = x * joint[row of entry] * ..., for entries `begin` to `end`; returns the sum of out."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         x, joint, entries, out = (pointer(context, builder, signature, arguments, k) for k in (0, 2, 5, 8))
@@ -90,7 +90,7 @@ def scattered(typing_context, x, at, factor, counts, start, stride, entries, beg
 
 @intrinsic
 def projected(typing_context, x, at, y, start, stride):
-    """Sum x * y over a row of a joint table: as `dot`, with one horizontal sum for the whole of a short row."""
+    """Return the sum of x * y over a row of a joint table: `dot`, with one horizontal sum for a short row."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         x, y = (pointer(context, builder, signature, arguments, k) for k in (0, 2))
@@ -111,7 +111,7 @@ def projected(typing_context, x, at, y, start, stride):
 
 @intrinsic
 def multiplied(typing_context, x, first, n, table, start, m, out, target):
-    """Make out = x @ table, (n, m), a piece of the result in registers while all of x passes by."""
+    """Compute out = x @ table, (n, m), keeping a piece of the result in registers while all of x is read."""
 
     def body(builder: Any, x: Any, table: Any, out: Any, n: Any, m: Any) -> None:
         two = ir.Constant(n.type, 2)
@@ -145,7 +145,7 @@ def multiplied(typing_context, x, first, n, table, start, m, out, target):
 
 @intrinsic
 def crossed(typing_context, out, factor, x, first, n, y, start, m):
-    """Make out += factor * x y^T, (n, m), from the beginning of `out`."""
+    """Compute out += factor * x y^T, (n, m), from the beginning of `out`."""
 
     def body(builder: Any, out: Any, x: Any, y: Any, factor: Any, n: Any, m: Any) -> None:
         def piece(at: Any, width: int) -> None:
@@ -254,13 +254,13 @@ def dot(typing_context, x, at, y, start, count):
 
 @intrinsic
 def least(typing_context, x, at, count):
-    """Find the smallest of x; 1 if all are larger."""
+    """Return the smallest of x; 1 if all are larger."""
     return types.float64(x, at, count), _all_states("least", lambda builder, x, y: x, False, x=(0, 1), count=2)
 
 
 @intrinsic
 def least_positive(typing_context, x, at, count):
-    """Find the smallest of x that is not zero; 1 if all are larger."""
+    """Return the smallest of x that is not zero; 1 if all are larger."""
 
     def positive(builder: Any, x: Any, y: Any) -> Any:
         zeros, ones = (ir.Constant(x.type, [value] * x.type.count) for value in (0.0, 1.0))
@@ -276,7 +276,7 @@ Place = tuple[int, int | None]
 def _all_states(
     name: str, made: Callable[[Any, Any, Any], Any], add: bool, x: Place, count: int, y: Place | None = None
 ) -> Callable[..., Any]:
-    """Code for the sum, or the smallest up to 1, of what is `made` of each state of x and that of y."""
+    """Return code for the sum, or the minimum and 1, of a function `made` of the states of x and y."""
 
     def body(builder: Any, x: Any, *others: Any) -> None:
         y, count = (others[0] if len(others) > 1 else None), others[-1]
@@ -306,7 +306,7 @@ def _each_state(
     y: Place | None = None,
     factor: int | None = None,
 ) -> Callable[..., Any]:
-    """Code that replaces each state of x by what `change` makes of it, of that of y, and of a factor."""
+    """Return code that replaces each state of x by a function `change` of it, the state of y and a factor."""
 
     def body(builder: Any, x: Any, *others: Any) -> None:
         rest = list(others)
@@ -329,7 +329,7 @@ def _each_state(
 def _function(
     name: str, arrays: tuple[Place, ...], numbers: tuple[int, ...], body: Callable[..., None], result: Any = VOID
 ) -> Callable[..., Any]:
-    """Code for a call of a function of pointers and numbers, which a module has once, however often it is called.
+    """Return code that calls a function of pointers and numbers, which a module defines once.
 
     In line, the same loops a hundred times over would take LLVM a dozen seconds.
     """

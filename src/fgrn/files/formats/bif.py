@@ -23,7 +23,7 @@ from ...core.exceptions import NetworkFileError
 from ..container import short_repr
 from .builder import RESCALE, Builder, legible
 from .names import check_directed, check_representable, is_plain, joined_property, numbers_text, split_property
-from .rows import TableRows, code_of_label
+from .table_rows import TableRows, code_of_label
 from .tokens import SLASHES, STARS
 
 if TYPE_CHECKING:

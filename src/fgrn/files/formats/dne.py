@@ -24,7 +24,7 @@ from itertools import pairwise
 
 from ...bayes.document import Document
 from ..container import short_repr
-from .blocks import BraceBlock, members, parse_blocks
+from .brace_blocks import BraceBlock, members, parse_blocks
 from .builder import RESCALE, Builder
 from .tokens import Span, Token, Tokens
 

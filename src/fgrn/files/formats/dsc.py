@@ -16,7 +16,7 @@ import re
 from ...bayes.document import Document
 from ..container import short_repr
 from .builder import RESCALE, Builder
-from .rows import TableRows
+from .table_rows import TableRows
 from .tokens import SLASHES, STARS, Span, Token, Tokens
 
 _NETWORK_KINDS = ("belief", "diagnostic", "trouble")

@@ -1,1 +1,1 @@
-"""Learning on the workers of a cluster (Dask): rows stay there, Counts come back."""
+"""Learning on a cluster (Dask): rows stay on the workers, expected counts are sent back."""

@@ -1,4 +1,4 @@
-"""Learning on a cluster: rows stay on the workers of dask.distributed, tables go there, and Counts come back added up.
+"""Learning on a cluster: rows stay on the workers of dask.distributed, tables are sent there, sums of counts come back.
 
     part of the table  -->  Piece: its codes, on the disk of a worker  -->  PieceEStep: the E-step over it
                                                                               |  tables, once an epoch
@@ -36,15 +36,15 @@ from ...core.exceptions import (
     warn,
 )
 from ...core.progress import ProgressReporter
-from ...flow.counts import CountingMethod, Counts
 from ...tables import frames
-from ...tables.distinct import Distinct
+from ...tables.distinct_values import Distinct
 from ...tables.encoded import EncodedTable, Place, Variables, column_of_each
 from ...tables.parquet import parts_of, row_groups_of
 from ...tables.stream import Stream, StreamPart, stream_of
 from ...tables.table_file import name_in_errors
 from ..encoding import BySchema, Coding, CodingFor, check_rows
 from . import pieces
+from .remote_estep import RemoteEStep
 
 FAN_IN = 16
 """How many Counts are added up at once."""
@@ -446,33 +446,3 @@ class RemoteTable(EncodedTable):
             "weights": digest(weights),
             "pieces": digest(rows),
         }
-
-
-@dataclass(frozen=True, eq=False)
-class RemoteEStep:
-    """The E-step over rows on the workers of a cluster: see `em.EStep`."""
-
-    cluster: Cluster
-    esteps: list[Any]
-    called: tuple[str, ...]
-    rows: int
-
-    @property
-    def method(self) -> CountingMethod:
-        """See `EStep`. Each worker goes about it by the rows it has."""
-        return CountingMethod(f"(on {len(self.esteps):,} pieces of the table at workers) any", self.rows, self.rows)
-
-    def count(self, values: np.ndarray) -> Counts:
-        """See `EStep`."""
-        return self._total(pieces.count_piece, values)
-
-    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """See `EStep`."""
-        return lambda tables: self._total(pieces.recount_piece, values, tables)
-
-    def _total(self, work: Callable[..., Counts], *tables: np.ndarray) -> Counts:
-        with self.cluster.asked():
-            parts = self.cluster.mapped(work, self.esteps, *map(self.cluster.shared, tables))
-            sums = self.cluster.together(pieces.add_counts, parts)
-            total: Counts = self.cluster.result(sums, parts, self.called, "counted")
-            return total

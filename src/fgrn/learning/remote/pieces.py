@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from ...core.exceptions import FgrnError
 from ...flow.counts import Counts
 from ...flow.em import EStep
 from ...tables.disk import Disk
-from ...tables.distinct import Distinct
+from ...tables.distinct_values import Distinct
 from ...tables.encoded import Evidence, Variables
 from ...tables.stream import Stream, StreamPart
 from ..encoding import BySchema, Coding, distinct_values, encode_stream
@@ -30,7 +31,7 @@ EStepOver = Callable[[Evidence, str], EStep]
 
 
 class Facts(NamedTuple):
-    """What the process that leads learning knows of a piece."""
+    """The facts about a piece that the client needs."""
 
     rows: int
     weight: float
@@ -62,7 +63,7 @@ def _moved_piece(
     origins: Any,
     facts: Facts,
 ) -> Piece:
-    """A piece that has been moved, on the disk of the worker it has come to."""
+    """Return a piece that was moved, on the disk of its new worker."""
     from .cluster import worker_folder
 
     disk = Disk(worker_folder())
@@ -71,7 +72,7 @@ def _moved_piece(
 
 
 class PieceEStep:
-    """The E-step over a piece, which is made again where it is moved to."""
+    """The E-step over a piece, which is prepared again on another worker when it is moved."""
 
     def __init__(self, piece: Piece, make: EStepOver, variables: Variables, log_scale: float) -> None:
         self._given = piece, make, variables, log_scale
@@ -86,7 +87,7 @@ class PieceEStep:
 
 @contextmanager
 def _naming(part: StreamPart) -> Iterator[None]:
-    """Around work on a part: errors name the part."""
+    """Add the name of the part to errors that are raised in the context."""
     try:
         yield
         return
@@ -96,7 +97,7 @@ def _naming(part: StreamPart) -> Iterator[None]:
 
 
 def distinct_in_part(part: StreamPart, stream: Stream, weights: str | None) -> dict[str, Distinct]:
-    """The different values of all columns of a part."""
+    """Return the distinct values of all columns of a part."""
     with _naming(part):
         found = distinct_values(stream.part(part), weights)
     for one in found.values():
@@ -105,7 +106,7 @@ def distinct_in_part(part: StreamPart, stream: Stream, weights: str | None) -> d
 
 
 def joined(*summaries: dict[str, Distinct]) -> dict[str, Distinct]:
-    """The different values of several parts, joined in their order."""
+    """Return the distinct values of several parts, joined in their order."""
     found: dict[str, Distinct] = {}
     for summary in summaries:
         for name, one in summary.items():
@@ -114,7 +115,7 @@ def joined(*summaries: dict[str, Distinct]) -> dict[str, Distinct]:
 
 
 def piece(part: StreamPart, stream: Stream, weights: str | None, coding: Coding, without_zero: bool) -> Piece:
-    """The codes of a part."""
+    """Return the codes of a part."""
     if isinstance(coding.code, BySchema):  # it counts what is no level, and other threads have the same one
         coding = coding._replace(code=coding.code.fresh())
     rows = stream.part(part)
@@ -125,12 +126,12 @@ def piece(part: StreamPart, stream: Stream, weights: str | None, coding: Coding,
 
 
 def facts(piece: Piece) -> Facts:
-    """What the process that leads learning knows of a piece."""
+    """Return the facts about a piece that the client needs."""
     return piece.facts
 
 
 def digests(piece: Piece) -> tuple[int, str, str]:
-    """How many rows a piece has, and digests of their values and weights."""
+    """Return the number of rows of a piece, and digests of their values and weights."""
     table = piece.table
     found = (table.rows, digest(table.codes), digest(table.row_weights if table.is_weighted else None))
     table.release()
@@ -138,15 +139,16 @@ def digests(piece: Piece) -> tuple[int, str, str]:
 
 
 def count_piece(mine: PieceEStep, values: np.ndarray) -> Counts:
-    """The expected counts of a piece under these parameters."""
-    return mine.estep.count(values)
+    """Return the expected counts of a piece under these parameters."""
+    found = mine.estep.count(values)
+    return replace(found, values=np.asarray(found.values))  # not what an engine keeps in its place
 
 
 def recount_piece(mine: PieceEStep, began_with: np.ndarray, tables: np.ndarray) -> Counts:
-    """The same with other tables, and the messages that an epoch began with."""
+    """Return the expected counts of a piece with new tables and the messages that an epoch began with."""
     return mine.estep.cycles(began_with)(tables)
 
 
 def add_counts(first: Counts, *others: Counts) -> Counts:
-    """The sum of several, in their order."""
+    """Return the sum of several counts, in their order."""
     return reduce(Counts.joined, others[1:], first + others[0]) if others else first

@@ -13,7 +13,8 @@ import numpy as np
 from ..core import printing
 from ..core.exceptions import FgrnError, FgrnWarning, ManyLevelsWarning, SchemaError, counted, shortened, visible
 from ..tables import frames, table_file
-from ..tables.stream import is_many
+from ..tables.missing import is_missing_value
+from ..tables.stream_source import is_many
 from ..tables.table_warnings import names_are_values, words_among_numbers
 from . import common
 from .signals import stoppable
@@ -124,10 +125,10 @@ def _counts(values: Any) -> dict[Any, int]:
     apart = frames.dictionary_encoded(values)
     if not isinstance(apart, frames.DictionaryColumn):  # no values of a table, but they can be counted by their text
         apart = frames.dictionary_encoded(
-            [None if frames.is_unknown(value) else str(value) for value in frames.as_list(values)]
+            [None if is_missing_value(value) else str(value) for value in frames.as_list(values)]
         )
     pairs = zip(apart.values, apart.counts.tolist(), strict=True)
-    return {value: count for value, count in pairs if count and not frames.is_unknown(value)}
+    return {value: count for value, count in pairs if count and not is_missing_value(value)}
 
 
 def _is_measured(value: Any) -> bool:
@@ -202,7 +203,7 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int | None, sm
     from ..estimators import LatentClassModel
 
     common.check_picture(picture)
-    tried = None if sizes is None else [common.whole(part, "--sizes") for part in sizes.split(",")]
+    tried = None if sizes is None else [common.state_count_of(part, "--sizes") for part in sizes.split(",")]
     table: Any
     weight: Any = weights
     if streamed or is_many(data):

@@ -1,4 +1,4 @@
-"""Factors that come in to one Diverter, multiplied once for all rows."""
+"""Products of the factors that are connected to one Diverter, computed once for all rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SMALLEST = 2.0**-960
 
 @dataclass(frozen=True)
 class Product:
-    """The product of the factors that come in to a Diverter, made once for all rows.
+    """The product of the factors that are connected to a Diverter, computed once for all rows.
 
     It lies behind the parameters, from `at` on, with its smallest positive number before it.
     """
@@ -28,13 +28,13 @@ class Product:
 
 
 class Multiplied:
-    """The products of the parameters that were asked for last: questions to one model come one after the other."""
+    """A cache of the products for the last parameters: several queries to one model have the same ones."""
 
     def __init__(self) -> None:
         self._last: tuple[np.ndarray, tuple[np.ndarray, bool]] | None = None
 
     def of(self, plan: Plan, products: Sequence[Product], values: np.ndarray) -> tuple[np.ndarray, bool]:
-        """See `with_products`; `values` are never written to."""
+        """Return `with_products(...)`, from the cache if `values` are those of the last call (they never change)."""
         last = self._last  # another thread may put another one there
         if last is None or last[0] is not values:
             self._last = last = (values, with_products(plan, products, values))
@@ -42,7 +42,7 @@ class Multiplied:
 
 
 def with_products(plan: Plan, products: Sequence[Product], values: np.ndarray) -> tuple[np.ndarray, bool]:
-    """The parameters with the products behind them, and whether one of those is too small to be trusted."""
+    """Return the parameters with the products appended, and whether one of these is too small to be trusted."""
     last = products[-1]
     out = np.empty(last.at + int(plan.diverter_size[last.diverter]))
     out[: plan.layout.size] = values[: plan.layout.size]
@@ -64,7 +64,7 @@ def with_products(plan: Plan, products: Sequence[Product], values: np.ndarray) -
 
 
 def _smallest(plan: Plan, product: Product, values: np.ndarray) -> float:
-    """The smallest number of a product that is not zero, found in the log domain."""
+    """Return the smallest positive number of a product, found in the log domain."""
     total = np.zeros(int(plan.diverter_size[product.diverter]))
     with np.errstate(divide="ignore"):
         for source, leg in product.sources:

@@ -18,18 +18,18 @@ class Packed:
     def __init__(self) -> None:
         self.places: dict[str, list[Any]] = {}
         self._parts: list[bytes] = []
-        self._size = 0
+        self.size = 0
 
     def add(self, name: str, values: Any) -> None:
         """Append an array: floats as float64, whole numbers as int32 or int16, booleans as bytes."""
         array = np.asarray(values)
         kind = KINDS[array.dtype.str[1:]]
-        self._parts.append(b"\0" * (-self._size % 8))  # a typed array of the browser begins at a multiple of its size
-        self._size += len(self._parts[-1])
+        self._parts.append(b"\0" * (-self.size % 8))  # a typed array of the browser begins at a multiple of its size
+        self.size += len(self._parts[-1])
         data = np.ascontiguousarray(array, dtype=kind).tobytes()
-        self.places[name] = [kind[1:], self._size, array.size]
+        self.places[name] = [kind[1:], self.size, array.size]
         self._parts.append(data)
-        self._size += len(data)
+        self.size += len(data)
 
     def bytes(self) -> bytes:
         """The buffer."""

@@ -1,4 +1,4 @@
-"""Blocks of rows, one after the other or on several threads, and their results summed or put together in order."""
+"""Work on blocks of rows, by one thread or several; the results are summed or concatenated in the order of the rows."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ BLOCKS_PER_THREAD = 4
 
 
 def thread_count() -> int:
-    """The processors this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def blocks_of_rows(rows: int, size: int) -> list[slice]:
-    """The rows in blocks of at most `size`, nearly equal; where they begin does not depend on the number of threads."""
+    """Split rows into blocks of at most `size`, nearly equal and the same for any number of threads."""
     count = -(-rows // size)
     if count > 1:  # as many for each of 2 or 4 threads
         count = -(-count // 4) * 4
@@ -35,9 +35,9 @@ def blocks_of_rows(rows: int, size: int) -> list[slice]:
 
 
 def in_order(threads: int | None, work: Callable[[Any], Any], blocks: Sequence[Any]) -> Iterator[Any]:
-    """The results of the work on each block, in order, made by several threads; None for one on every processor.
+    """Yield the result of `work` for each block, in order, computed by `threads` threads (None: one per processor).
 
-    Who asks works too, while nothing can be handed over. If blocks fail, the error is that of the first of them: blocks
+    The calling thread works too while it waits. If blocks fail, the error is that of the first of them: blocks
     are taken in order, so it is the same on any number of threads.
     """
     threads = min(thread_count() if threads is None else threads, len(blocks))
@@ -60,7 +60,7 @@ def sum_of_blocks(
     blocks: list[slice],
     after: Callable[[np.ndarray], None] = lambda _: None,
 ) -> RowCounts | None:
-    """The sum of the counts of all blocks, in their order; None of no blocks. It is in the arrays of the first.
+    """Return the sum of the counts of all blocks, in their order, in the arrays of the first; None without blocks.
 
     `after` is called with the arrays of every other block once they have been added.
     """
@@ -87,9 +87,9 @@ def put_together(
     shape: tuple[int, int, int],
     parts: Collection[str],
 ) -> Buffers:
-    """The messages of all blocks, of which `parts` are wanted; the shape is that of all rows: rows, states, edges.
+    """Return the messages of all blocks as one; `parts` are wanted, `shape` is (rows, states, edges) of all rows.
 
-    The work is given room for what is wanted, by the names of `Buffers`, and may put it there; what it returns is
+    `work` is given arrays for what is wanted, by the names of `Buffers`, and may write into them; what it returns is
     copied if it is elsewhere.
     """
     rows, states, edges = shape
@@ -120,7 +120,7 @@ def put_together(
 
 
 def _marked(rows: int, impossible: list[np.ndarray]) -> np.ndarray:
-    """0 for every row but the impossible ones; no room is taken while there are none."""
+    """Return 0 for each row, -inf for impossible ones; takes no memory while there are none."""
     found = np.concatenate([np.zeros(0, dtype=np.intp), *impossible])
     out = np.zeros(rows) if len(found) else np.broadcast_to(0.0, rows)
     if len(found):
@@ -129,7 +129,7 @@ def _marked(rows: int, impossible: list[np.ndarray]) -> np.ndarray:
 
 
 class _Helpers:
-    """Threads that wait for work: to wake one takes a fifth of the time that it takes to start one."""
+    """A pool of threads that wait for work: waking one takes a fifth of the time of starting one."""
 
     _pool: ThreadPoolExecutor | None = None
 
@@ -141,7 +141,7 @@ class _Helpers:
 
     @classmethod
     def forget(cls) -> None:
-        """Begin anew: a process that was forked has none of the threads."""
+        """Drop the pool: a forked process has none of the threads."""
         cls._pool = None
 
 
@@ -155,7 +155,7 @@ class _Outcome(NamedTuple):
 
 
 class _Queue:
-    """Blocks to be worked on, and results to be handed over, of which only so many may wait."""
+    """Blocks still to be worked on, and a bounded number of results that wait for the caller."""
 
     def __init__(self, work: Callable[[Any], Any], blocks: Sequence[Any], ahead: int) -> None:
         self.work, self.blocks, self.ahead = work, blocks, ahead
@@ -165,7 +165,7 @@ class _Queue:
         self.changed = Condition()
 
     def _take(self) -> int | None:
-        """The next block, if there is one and its result may wait."""
+        """Return the next block, or None if there is none or too many results are waiting."""
         if self.taken < min(self.last, self.handed + self.ahead):
             self.taken += 1
             return self.taken - 1
@@ -183,7 +183,7 @@ class _Queue:
             self.changed.notify_all()
 
     def help(self) -> None:
-        """Work until nothing is left."""
+        """Work on blocks until none is left."""
         while True:
             with self.changed:
                 while (number := self._take()) is None:
@@ -193,7 +193,7 @@ class _Queue:
             self._run(number)
 
     def result(self, number: int) -> Any:
-        """The result for a block, working until it is there."""
+        """Return the result of a block, working on others until it is there."""
         while True:
             with self.changed:
                 mine = None
@@ -210,7 +210,7 @@ class _Queue:
         return outcome.value
 
     def stop(self) -> None:
-        """Let nobody take another block."""
+        """Stop: no thread takes another block."""
         with self.changed:
             self.last = 0
             self.changed.notify_all()

@@ -1,0 +1,74 @@
+"""Everything that is made once for blocks of one size: room on the device, and on a GPU a graph of all its steps."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cached_property
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from .layout import DeviceLayout
+from .library import Precision, products, torch
+from .sweeps import DeviceRows, DeviceTables, Sums, Sweep
+
+if TYPE_CHECKING:
+    from .device_vectors import DeviceVector, VectorLayout
+
+
+def kernels_for(precision: Precision, device: torch.device) -> ModuleType | None:
+    """The kernels of a GPU, if these are for this device and precision, and Triton is there."""
+    if device.type != "cuda" or precision.summed != torch.float32:
+        return None
+    try:
+        return importlib.import_module("fgrn.engines.device.kernels")
+    except ImportError:
+        return None
+
+
+class BlockRun:
+    """Sweeps and counts of blocks of rows, one after the other, in the same place.
+
+    `room` is where the rows of a block are put; `complete`: none of their values is missing.
+    """
+
+    def __init__(
+        self, layout: DeviceLayout, vectors: VectorLayout, precision: Precision, room: DeviceRows, complete: bool
+    ) -> None:
+        self.layout, self.precision, self.rows = layout, precision, room
+        self.tables = DeviceTables(layout, vectors, precision)
+        self.sweep = Sweep(self.tables, room, complete, kernels_for(precision, layout.device))
+        self._graphs: dict[bool, torch.cuda.CUDAGraph] = {}
+        if layout.device.type == "cuda":
+            self._run(counting=True)  # compiles, and fails now if memory does not suffice
+            torch.cuda.synchronize(layout.device)
+
+    @cached_property
+    def sums(self) -> Sums:
+        """The counts of blocks so far."""
+        return Sums(self.sweep)
+
+    def begin(self, vector: DeviceVector, counting: bool) -> None:
+        """Put parameters in place; `counting`: and begin to count anew."""
+        self.tables.load(vector)
+        if self.layout.device.type == "cuda" and counting not in self._graphs:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self._run(counting)
+            self._graphs[counting] = graph
+        if counting:
+            self.sums.clear()
+
+    def run(self, rows: DeviceRows, counting: bool) -> None:
+        """Sweep a block; `counting`: and add its counts to `sums`."""
+        if rows is not self.rows:
+            self.rows.fill(rows)
+        if counting in self._graphs:
+            self._graphs[counting].replay()
+        else:
+            self._run(counting)
+
+    def _run(self, counting: bool) -> None:
+        with products(self.precision):
+            self.sweep.run()
+            if counting:
+                self.sums.add()

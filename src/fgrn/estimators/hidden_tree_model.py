@@ -1,0 +1,264 @@
+"""The hidden Chow-Liu tree as a model of any wide table: density, imputation and new rows."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import DensityMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from ..bayes.hidden_trees import counts_of_prior, hidden_tree
+from ..core.progress import LearningProgress
+from ..graph.blocks import SISO
+from ..graph.network import Network
+from ..tables import frames, outputs
+from ..tables.encoded import EncodedTable
+from ..tables.schema import BINS, MOST_LEVELS, Schema
+from ._base import LatentEstimator
+from .latent import LatentTransformer
+
+STATES_PER_LEVEL, FEWEST_STATES, MOST_STATES, ALL_STATES = 4, 8, 128, 64
+"""Unless given, hidden states for each level of a column, their bounds, and states of all trees."""
+
+ROWS_OF_A_STATE = 25
+"""Unless given, there are no more hidden states in all than one for so many rows."""
+
+FEWEST_KEPT_BACK = 20
+"""Where a fraction of the rows is fewer than these, none are kept back."""
+
+
+class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
+    """A hidden Chow-Liu tree, or a mixture of several: one hidden variable for each column, joined as a tree.
+
+    It describes wide tables, such as the pixels of images, in which neighbours depend on each other (Liu and Van den
+    Broeck, 2021). Learnt by mini-batch EM; some rows are kept back to tell when to stop.
+
+    Args:
+        n_hidden: the states of each hidden variable in each tree, or "auto": four times the levels of a column in the
+            mean, from 8 to 128, and fewer in small tables.
+        n_trees: how many trees are mixed, or "auto": as many as have 64 states in all, and fewer in small tables. They
+            join the columns alike, and differ in their tables.
+        n_epochs: the most epochs of EM.
+        batch_size: rows between two updates of the tables, or "auto": a 32nd of the rows, from 50 to 2,000; None for
+            all rows at once.
+        step: the part that a batch has in the counts that tables are made of: the first, and the last, to which it
+            falls over all epochs.
+        smoothing: the strength of the prior. At 1 each hidden state has a row more for every 8 levels of its column,
+            with the levels as they are in the whole table, and half a row more between hidden variables.
+        validation: the fraction of the rows that is kept back, a table of other rows, or None.
+        patience: learning ends after so many epochs in which the rows kept back did not become more probable.
+        penalty: what an edge of the tree must gain, see `hidden_tree`.
+        n_bins: bins of a column with many different numbers.
+        max_levels: the most levels of a column of words or categories.
+        missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
+            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
+        schema: what the columns mean, if that is not to be found in the table.
+        unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
+            an "error".
+        effective_size: for `partial_fit`, how many rows of today those before stand for, at most, where what is learnt
+            changes with time; None if it does not.
+        engine: "auto", or the name of an engine.
+        device: where the engine runs, if it has a choice.
+        precision: of the numbers of the engine, if it has a choice.
+        random_state: for the random start, the batches and the rows kept back.
+        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
+        verbose: whether to show progress.
+
+    Attributes:
+        network_: the Network; the hidden variable of column "a" is called "S:a".
+        schema_: what the columns mean.
+        history_: what happened in learning; `history_.validation` has the rows kept back.
+        n_hidden_: the states of each hidden variable in each tree.
+        n_trees_: the number of trees.
+        root_: the column whose hidden variable is the root of the tree.
+        arcs_: the pairs (parent, child) of columns whose hidden variables are joined.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LatentEstimator._parameter_constraints,
+        "n_hidden": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_trees": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+        "step": [Interval(Real, 0, 1, closed="right"), tuple, list],
+        "validation": [Interval(Real, 0, 1, closed="neither"), "array-like", None],
+        "patience": [Interval(Integral, 1, None, closed="left"), None],
+        "penalty": [Interval(Real, 0, None, closed="left"), StrOptions({"aic", "bic"}), None],
+        "device": [str, None],
+        "precision": [str, None],
+    }  # fmt: skip
+    for _name in ("cycles", "n_init", "tol"):  # it has none of these
+        del _parameter_constraints[_name]
+
+    cycles, n_init, tol = 1, 1, 0.0
+    n_hidden_: int
+    n_trees_: int
+
+    def __init__(
+        self,
+        n_hidden: int | str = "auto",
+        *,
+        n_trees: int | str = "auto",
+        n_epochs: int = 20,
+        batch_size: int | str | None = "auto",
+        step: Any = (0.55, 0.03),
+        smoothing: float = 1.0,
+        validation: Any = 0.1,
+        patience: int | None = 5,
+        penalty: float | str | None = None,
+        n_bins: int = BINS,
+        max_levels: int = MOST_LEVELS,
+        missing_values: Any = None,
+        schema: Schema | None = None,
+        unseen: str = "unknown",
+        effective_size: float | None = None,
+        engine: str = "auto",
+        device: str | None = None,
+        precision: str | None = None,
+        random_state: Any = None,
+        checkpoint: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_hidden = n_hidden
+        self.n_trees = n_trees
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.step = step
+        self.smoothing = smoothing
+        self.validation = validation
+        self.patience = patience
+        self.penalty = penalty
+        self.n_bins = n_bins
+        self.max_levels = max_levels
+        self.missing_values = missing_values
+        self.schema = schema
+        self.unseen = unseen
+        self.effective_size = effective_size
+        self.engine = engine
+        self.device = device
+        self.precision = precision
+        self.random_state = random_state
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+
+    score = LatentTransformer.score  # that of DensityMixin has no answer
+
+    @property
+    def root_(self) -> str:
+        """The column whose hidden variable is the root of the tree."""
+        check_is_fitted(self, "network_")
+        return self._hidden()[0].split(":", 1)[1]
+
+    @property
+    def arcs_(self) -> list[tuple[str, str]]:
+        """The pairs (parent, child) of columns whose hidden variables are joined."""
+        check_is_fitted(self, "network_")
+        column = {f"{self._prefix()}:{name}": name for name in self.schema_.states}
+        blocks = (block for block in self.network_.blocks if isinstance(block, SISO) and block.output.name in column)
+        return [(column[block.input.name.split("->")[0]], column[block.output.name]) for block in blocks]
+
+    # Learning
+
+    def _train(self, table: EncodedTable) -> None:
+        rows, seed = table.here(), self._seed()
+        self.n_hidden_, self.n_trees_ = self._sizes(table.rows)
+        self.network_ = hidden_tree(
+            rows, self.n_hidden_, penalty=self.penalty, trees=self.n_trees_, states=self.schema_.states, seed=seed,
+            name=self._prefix(),
+        )  # fmt: skip
+        options = {**self._options(), "seed": seed, "smoothing": self._smoothing_of(table)}
+        with options["watch"]:
+            self.history_ = self.network_.learn(table, **options)
+
+    def _sizes(self, rows: int) -> tuple[int, int]:
+        """The states of hidden variables in each tree, and the number of trees."""
+        levels = np.mean([len(levels) for levels in self.schema_.states.values()])
+        states, most = int(np.clip(STATES_PER_LEVEL * levels, FEWEST_STATES, MOST_STATES)), rows // ROWS_OF_A_STATE
+        states = max(1, min(states, most)) if self.n_hidden == "auto" else int(self.n_hidden)
+        trees = min(ALL_STATES, most) // states
+        return states, max(1, trees) if self.n_trees == "auto" else int(self.n_trees)
+
+    def _options(self, what: str = "") -> dict[str, Any]:
+        size = self.batch_size
+        if size == "auto":
+            size = int(np.clip(self.n_rows_ // 32, 50, 2000))
+        validation = self.validation
+        if isinstance(validation, Real):
+            validation = None if float(validation) * self.n_rows_ < FEWEST_KEPT_BACK else float(validation)
+        elif validation is not None:
+            validation = self._encoded(self._coded_for_learning(validation), None)
+        return {
+            "epochs": self.n_epochs,
+            "batch_size": size,
+            "step": None if size is None else self.step,
+            "validation": validation,
+            "patience": None if validation is None else self.patience,
+            "engine": self.engine,
+            "checkpoint": self._journal,
+            "watch": LearningProgress.of(self.verbose, self.n_epochs, 1, what, self._stopped),
+            **self._where(),
+        }
+
+    def _where(self) -> dict[str, Any]:
+        """Where the engine runs, and with which numbers, if these were given."""
+        given = {"device": self.device, "precision": self.precision}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _coded_for_learning(self, X: Any) -> Any:
+        """The codes of rows to keep back, by the columns of the rows to learn from."""
+        return self.schema_.codes(self._columns(X, reset=False), self.unseen)
+
+    def _smoothing_of(self, table: EncodedTable) -> Any:
+        return counts_of_prior(self.network_, table.here(), self.smoothing) if self.smoothing else 0.0
+
+    def _smoothing(self) -> Any:
+        """For rows that come in batches: as many counts in each cell as at the beginning, in the mean."""
+        return self.network_.trained[0]["smoothing"] if self.network_.trained else 0.0
+
+    # Names
+
+    def _prefix(self) -> str:
+        """What the names of hidden variables begin with, as no column does."""
+        wanted = "S"
+        while any(name.startswith((f"{wanted}:", f"{wanted}->")) for name in self._names()):
+            wanted += "_"
+        return wanted
+
+    def _hidden(self) -> list[str]:
+        return list(self.network_._spec.layout.prior_names)
+
+    def _network(self, n_hidden: Any) -> Network:
+        return self.network_
+
+    # What it knows
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The embedding of each row: what all its values say of the hidden variable at the root of the tree.
+
+        Args:
+            X: the table.
+        """
+        return self.embed(X)
+
+    def sample(self, n_samples: int = 1, given: Any = None) -> Any:
+        """New rows, in the kind of table the model was learnt from.
+
+        With a number as `random_state` every call gives the same rows; for others each time, give it a
+        `numpy.random.RandomState`, or None. A column of which nothing was known stays empty.
+
+        Args:
+            n_samples: how many; with `given`, how many for each of its rows, one after the other.
+            given: rows with missing values, which are drawn given the values that are known.
+        """
+        check_is_fitted(self)
+        evidence = {} if given is None else self._coded(given)
+        names = list(self.schema_.states)
+        drawn = self.network_.sample(n_samples, evidence or None, seed=self._seed(), names=names)
+        rows = n_samples * frames.row_count(evidence) if evidence else n_samples
+        values = {
+            name: [column.value(v) for v in drawn[name].tolist()] if column.levels else [None] * rows
+            for name, column in self.schema_.items()
+        }
+        return outputs.table_like(self._kind, values)

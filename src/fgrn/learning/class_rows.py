@@ -1,0 +1,108 @@
+"""Rows that are kept back: which rows of a table a classifier is learnt from, and which it is asked about, in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ..flow.equal_rows import merged
+from ..tables.encoded import Evidence
+
+MOST_ROWS = 20_000
+"""Rows that classifiers are compared on; of larger tables so many are drawn, of each class by its share."""
+
+LEAST_ROWS = 5
+"""Rows of a class for each of its hidden states: a class with fewer has fewer states."""
+
+LEAST_TO_PART = 10
+"""Rows of known class from which on some are kept back."""
+
+
+@dataclass(frozen=True)
+class PartedRows:
+    """The different rows of a table with their weights, and in which parts each is kept back.
+
+    Equal rows with the class are one, with their weight: copies of a row are the same as a row of that weight, and the
+    order of the rows does not matter.
+
+    table       the rows
+    target      the column that is the class
+    kept_back   (parts, rows): the share of the weight of each row that is kept back in a part
+    count       how many rows have a known class, copies included
+    """
+
+    table: Evidence
+    target: str
+    kept_back: np.ndarray
+    count: float
+
+    @classmethod
+    def of(cls, table: Evidence, target: str, seed: int) -> PartedRows:
+        """The rows of a table, dealt out to the parts class by class."""
+        different, copies = _different_rows(table)
+        order = np.random.default_rng([seed, 1]).permutation(different.rows)
+        different, copies = different.take(order), copies[order]
+        classes = different.codes[:, different.columns.index(target)]
+        total = copies[classes >= 0].sum()
+        kept = np.ones(different.rows, dtype=bool)
+        parts = 5 if total <= 2_000 else 3 if total <= 6_000 else 4
+        shares = np.zeros((parts if total <= 6_000 else 1, different.rows))
+        for label in np.unique(classes[classes >= 0]):
+            rows = np.flatnonzero(classes == label)
+            ends = np.cumsum(copies[rows])
+            kept[rows] = (ends - copies[rows]) * total < MOST_ROWS * ends[-1]
+            for part in range(len(shares)):
+                inside = _multiples(ends, parts, part) - _multiples(ends - copies[rows], parts, part)
+                shares[part, rows] = inside / copies[rows]
+        if total > MOST_ROWS:
+            kept &= (classes >= 0) | (np.arange(different.rows) < 2 * MOST_ROWS)
+        return cls(different.take(np.flatnonzero(kept)), target, shares[:, kept], float(total))
+
+    @cached_property
+    def classes(self) -> np.ndarray:
+        """The class of each row, -1 where it is unknown."""
+        found: np.ndarray = self.table.codes[:, self.table.columns.index(self.target)]
+        return found
+
+    def parts(self) -> Iterator[tuple[Evidence, Evidence]]:
+        """For each part the rows to learn from, and those kept back."""
+        for shares in self.kept_back:
+            back = shares * self.table.row_weights
+            yield self._some(self.table.row_weights - back), self._some(back)
+
+    def _some(self, weights: np.ndarray) -> Evidence:
+        rows = np.flatnonzero(weights > 1e-12 * self.table.row_weights)
+        return replace(self.table.take(rows), row_weights=weights[rows])
+
+    def states(self, size: int, classes: int) -> list[int]:
+        """How many hidden states each class gets, `size` at most: no more than its rows can tell apart."""
+        counts = np.bincount(self.classes[self.classes >= 0], minlength=classes)
+        return [max(1, min(size, int(count) // LEAST_ROWS)) for count in counts]
+
+    @property
+    def can_be_parted(self) -> bool:
+        """Whether there is something to be told, and rows enough to tell it from."""
+        known = self.classes[self.classes >= 0]
+        return len(np.unique(known)) > 1 and self.count >= LEAST_TO_PART
+
+
+def _multiples(ends: np.ndarray, parts: int, part: int) -> np.ndarray:
+    """How many of the numbers below each end leave this remainder."""
+    return np.maximum(0, np.ceil((ends - part) / parts))
+
+
+def _different_rows(table: Evidence) -> tuple[Evidence, np.ndarray]:
+    """The different rows with their weights, in an order of their values, and how many copies of each there are.
+
+    Weights that are whole numbers are copies; others (of surveys) are not.
+    """
+    some = table.take(slice(None, None, 1 if table.in_memory else max(1, table.rows // (4 * MOST_ROWS))))
+    some = some.take(np.flatnonzero(some.row_weights > 0))
+    different = merged(some, always=True) or some
+    if (some.row_weights == np.round(some.row_weights)).all():
+        return different, different.row_weights
+    single = replace(some, row_weights=np.ones(some.rows))
+    return different, (merged(single, always=True) or single).row_weights

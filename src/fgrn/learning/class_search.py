@@ -1,0 +1,323 @@
+"""The choice of a classifier: structures, hidden states and refined tables, compared by the log-loss of the class.
+
+Every candidate is learnt from some of the rows and asked for the class of the others, in turn. Within a structure sizes
+grow as long as that pays; each begins with EM, which makes the rows likely, and goes on with tables that tell the class
+(see `learning.conditional`), the strength of the penalty being lowered as long as that pays.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..core.progress import ReadingProgress
+from ..tables.encoded import Evidence
+from .class_rows import PartedRows
+from .conditional import Conditional, Penalty
+from .criteria import ClassCandidate, ClassSelection
+
+MOST_WORK = 1.2e10
+"""What choosing may cost unless seconds are given: CALL + rows * cells, summed over all E-steps, which is about 6 s of
+CPU time. So the choice always ends at the same candidate."""
+
+CALL = 4e5
+"""What an E-step costs however few rows there are."""
+
+STRENGTHS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+"""Of the penalty: from the second on they are tried until one is worse than the one before; the first, if the second is
+the best of them."""
+
+ITERATIONS = 30
+"""Of refining tables by one penalty."""
+
+EPOCHS, TOLERANCE = 60, 1e-5
+"""Of learning a candidate: the most epochs, and the gain per row at which it, and refining it, has converged."""
+
+USUAL_EPOCHS = 15
+"""Of learning a candidate, to foresee what it costs."""
+
+REFINED_ROWS = 200_000
+"""Rows that the tables of the chosen model are refined on, at most."""
+
+FAINTEST = 1e-9
+"""A smaller probability of the class that came true counts as this one."""
+
+CLEARLY_WORSE = 3.0
+"""A candidate whose log-loss on the first rows is larger than that of another by so many standard errors of the
+difference is not tried on the others."""
+
+
+class Family(Protocol):
+    """Classifiers of one structure, in all sizes, as they are compared here; M is a model of it."""
+
+    @property
+    def structure(self) -> str:
+        """What the structure is called."""
+
+    @property
+    def refine(self) -> bool:
+        """Whether tables may be refined for the class."""
+
+    @property
+    def ordered(self) -> Sequence[str]:
+        """The columns whose levels have an order."""
+
+    def untaught(self, size: int, rows: Evidence) -> Any:
+        """A model of so many hidden states a class (or of all), made for rows, whose tables are still to be learnt."""
+
+    def teach(self, model: Any, rows: Evidence, epochs: int, tolerance: float) -> int:
+        """Learn the tables of a model by EM; returns the epochs that were needed."""
+
+    def size_of(self, model: Any) -> tuple[int, int, int]:
+        """The states of the hidden variable, the free parameters, and the cells that a row visits in an E-step."""
+
+    def conditional(self, model: Any, rows: Evidence) -> Conditional:
+        """The conditional likelihood of the class in some rows."""
+
+    def with_tables(self, model: Any, values: np.ndarray) -> Any:
+        """A copy of a model with other tables."""
+
+    def chances(self, model: Any, rows: Evidence) -> np.ndarray:
+        """(rows, classes): the distribution of the class in each row, given its other columns."""
+
+
+@dataclass
+class Budget:
+    """What choosing may cost: seconds, or an amount of work that does not depend on the clock.
+
+    seconds   after which no candidate is begun; None for the limit of work
+    stopped   asked whether to end at once
+    """
+
+    seconds: float | None
+    stopped: Callable[[], bool]
+    spent: float = 0.0
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def used(self) -> float:
+        """The share of the budget that is spent."""
+        return self.spent / MOST_WORK if self.seconds is None else (time.monotonic() - self.begun) / self.seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is spent, or somebody asked to end."""
+        return self.stopped() or not self.allows(0.0)
+
+    def allows(self, work: float) -> bool:
+        """Whether so much more work is within the budget; how long it takes is foreseen from the work until now."""
+        foreseen = work / self.spent if self.seconds is not None and self.spent else work / MOST_WORK
+        return self.used * (1 + foreseen) <= 1 if self.seconds is not None else self.used + foreseen <= 1
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """How the tables of a size are refined for the class: not at all, if `towards` is empty."""
+
+    structure: str
+    size: int
+    towards: str = ""
+    strength: float = 0.0
+
+
+@dataclass
+class _Progress:
+    """How far a structure has come: sizes in a row that did not help, and the share of the budget it has had."""
+
+    family: Family
+    failed: int = 0
+    used: float = 0.0
+
+
+@dataclass
+class ClassSearch:
+    """Tries candidates, one after the other, and notes how each tells the class of rows that were kept back.
+
+    rows       what they are tried on
+    families   the structures, in the order in which they are tried
+    budget     what this may cost
+    told       who is told what is tried
+    tried      the candidates so far
+    """
+
+    rows: PartedRows
+    families: Sequence[Family]
+    budget: Budget
+    told: ReadingProgress
+    tried: list[ClassCandidate] = field(default_factory=list)
+    _losses: list[np.ndarray] = field(default_factory=list)
+    _begun: list[Refinement] = field(default_factory=list)
+
+    @property
+    def best(self) -> ClassCandidate:
+        """The candidate of the least log-loss; the first of equal ones."""
+        return ClassSelection(tuple(self.tried)).best
+
+    @property
+    def best_family(self) -> Family:
+        """The structure of the best candidate."""
+        return next(family for family in self.families if family.structure == self.best.structure)
+
+    def penalties(self, found: ClassCandidate) -> list[Penalty]:
+        """By which a candidate was refined, one after the other; none if it was not."""
+        if not found.towards:
+            return []
+        key = (found.structure, found.size, found.towards)
+        strengths = [one.strength for one in self._begun if (one.structure, one.size, one.towards) == key]
+        until = strengths[: strengths.index(found.strength) + 1]
+        return [Penalty(strength, found.towards, self.best_family.ordered) for strength in until]
+
+    def search(self, sizes: Iterable[int], patient: bool = True) -> None:
+        """Try all sizes of all structures, each with all that may refine it; if `patient` while that pays.
+
+        The structures take turns, from size to size. One of them ends when two sizes in a row did not tell the class
+        better than those before, or it has had its share of the budget.
+        """
+        begun = [_Progress(family) for family in self.families]
+        with self.told:
+            for size, progress in ((size, progress) for size in sizes for progress in begun):
+                if patient and (progress.failed > 1 or progress.used > 1 / len(begun)):
+                    continue
+                before, used = self._least(progress.family), self.budget.used
+                tried = self._try_size(progress.family, size, patient)
+                better = self._least(progress.family) < before
+                progress.failed = 0 if better else progress.failed + 1 if tried else 2
+                progress.used += self.budget.used - used
+                if self.budget.stopped() or (patient and self.budget.is_over):
+                    break
+
+    def _least(self, family: Family) -> float:
+        """The least log-loss of a structure so far."""
+        return min((one.log_loss for one in self.tried if one.structure == family.structure), default=np.inf)
+
+    def _try_size(self, family: Family, size: int, patient: bool) -> bool:
+        """Try a size with all that may refine it; False if the budget does not allow it, or it is the same as another.
+
+        It is where no class has rows enough for more states, or a tree has no edges.
+        """
+        parts = list(self.rows.parts())
+        first = _Trial(self, family, size, parts[0])
+        cost = len(parts) * first.work
+        if any((one.n_hidden, one.n_parameters) == (first.states, first.parameters) for one in self.tried):
+            return False
+        if patient and self.tried and not self.budget.allows(USUAL_EPOCHS * cost):
+            return False
+        trials = [first, *(_Trial(self, family, size, part) for part in parts[1:])]
+        strength_from = self._first_strength
+        self._judge(trials, Refinement(family.structure, size), always=not patient)
+        for towards in (["independence"] if size == 1 else ["independence", "fit"]) * family.refine:
+            losses: list[float] = []
+            for strength in STRENGTHS[strength_from:]:
+                if self.budget.is_over or not self.budget.allows(ITERATIONS * cost):
+                    return True
+                losses.append(self._judge(trials, Refinement(family.structure, size, towards, strength)))
+                if losses[-1] > min(losses):
+                    break
+            if strength_from and losses[0] == min(losses) and self.budget.allows(ITERATIONS * cost):
+                stronger = STRENGTHS[strength_from - 1]
+                self._judge(trials, Refinement(family.structure, size, towards, stronger))
+        return True
+
+    @property
+    def _first_strength(self) -> int:
+        """Where to begin among the strengths: one before that of the best candidate so far."""
+        best = self.best.strength if self.tried else 0.0
+        return max(1, STRENGTHS.index(best) - 1) if best else 1
+
+    def _judge(self, trials: Sequence[_Trial], how: Refinement, always: bool = False) -> float:
+        """Note the log-loss of a candidate, unless it is clearly worse than another on the first rows."""
+        states, parameters = trials[0].states, trials[0].parameters
+        self.told(f"candidates tried; now {states} states{', refined' if how.towards else ''}", len(self.tried), 0)
+        self._begun.append(how)
+        losses, weights = np.zeros(0), np.zeros(0)
+        rival = None if always else self._rival(how)
+        for trial in trials:
+            loss, weight = trial.losses(how)
+            losses, weights = np.concatenate([losses, loss]), np.concatenate([weights, weight])
+            if rival is not None and _is_clearly_worse(losses - rival[: len(losses)], weights):
+                return np.inf
+        mean, error = _mean_and_error(losses, weights)
+        self.tried.append(
+            ClassCandidate(how.structure, how.size, states, how.towards, how.strength, mean, error, parameters)
+        )
+        self._losses.append(losses)
+        return mean
+
+    def _rival(self, how: Refinement) -> np.ndarray | None:
+        """The losses, row by row, of the best candidate so far: that was refined, if this one is, or of its structure.
+
+        Tables that are not refined yet do not tell what will come of a structure.
+        """
+        alike = [one.towards if how.towards else one.structure == how.structure for one in self.tried]
+        some = [place for place, is_alike in enumerate(alike) if is_alike]
+        return self._losses[min(some, key=lambda place: self.tried[place].log_loss)] if some else None
+
+
+def _mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """The weighted mean of the values of rows, and its standard error."""
+    mean = float(np.average(values, weights=weights))
+    return mean, float(np.sqrt(np.average((values - mean) ** 2, weights=weights) / max(len(values) - 1, 1)))
+
+
+def _is_clearly_worse(differences: np.ndarray, weights: np.ndarray) -> bool:
+    """Whether losses are larger by more than chance would have it."""
+    mean, error = _mean_and_error(differences, weights)
+    return len(differences) > 20 and mean > CLEARLY_WORSE * error > 0
+
+
+class _Trial:
+    """A candidate in one part: learnt from some rows, to be asked for the class of the others."""
+
+    def __init__(self, search: ClassSearch, family: Family, size: int, part: tuple[Evidence, Evidence]) -> None:
+        self.family, self._search = family, search
+        self._rows, self._asked = part
+        self.model = family.untaught(size, self._rows)
+        self.states, self.parameters, cells = family.size_of(self.model)
+        self.work = CALL + self._rows.rows * cells
+        self._z: dict[str, np.ndarray] = {}
+
+    @cached_property
+    def _taught(self) -> Any:
+        epochs = self.family.teach(self.model, self._rows, EPOCHS, 10 * TOLERANCE)
+        self._search.budget.spent += epochs * self.work
+        return self.model
+
+    @cached_property
+    def _task(self) -> Conditional:
+        return self.family.conditional(self._taught, self._rows)
+
+    def losses(self, how: Refinement) -> tuple[np.ndarray, np.ndarray]:
+        """The log-loss of each row that was kept back, and its weight."""
+        model, budget = self._taught, self._search.budget
+        if how.towards:
+            penalty = Penalty(how.strength, how.towards, self.family.ordered)
+            before = self._task.evaluations
+            z = self._task.maximised(penalty, ITERATIONS, TOLERANCE, self._z.get(how.towards), budget.stopped)
+            budget.spent += 2 * (self._task.evaluations - before) * self.work
+            self._z[how.towards] = z
+            model = self.family.with_tables(model, self._task.values(z))
+        target = self._search.rows.target
+        classes = self._asked.codes[:, self._asked.columns.index(target)]
+        found = self.family.chances(model, self._asked.without(target))
+        chances = np.nan_to_num(found[np.arange(len(classes)), classes])
+        return -np.log(np.maximum(chances, FAINTEST)), self._asked.row_weights
+
+
+def refined(
+    family: Family, model: Any, table: Evidence, penalties: Sequence[Penalty], stopped: Callable[[], bool]
+) -> Any:
+    """A model with tables that tell the class, from all rows, or as many as that needs.
+
+    It is refined as the candidate was, by one penalty after the other with as many iterations: more of them would fit
+    the rows more closely than what was judged.
+    """
+    task = family.conditional(model, table.take(slice(None, None, max(1, table.rows // REFINED_ROWS))))
+    z = None
+    for penalty in penalties:
+        z = task.maximised(penalty, ITERATIONS, TOLERANCE, z, stopped)
+    return model if z is None else family.with_tables(model, task.values(z))

@@ -1,0 +1,50 @@
+"""The E-step over rows on the workers of a cluster: each piece is counted where it is, and the counts are added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.exceptions import LearningError
+from ...flow.counts import CountingMethod, Counts
+from . import pieces
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteEStep:
+    """The E-step over rows on the workers of a cluster: see `em.EStep`."""
+
+    cluster: Cluster
+    esteps: list[Any]
+    called: tuple[str, ...]
+    rows: int
+
+    @property
+    def method(self) -> CountingMethod:
+        """See `EStep`. Each worker goes about it by the rows it has."""
+        return CountingMethod(f"(on {len(self.esteps):,} pieces of the table at workers) any", self.rows, self.rows)
+
+    def count(self, values: np.ndarray) -> Counts:
+        """See `EStep`."""
+        return self._total(pieces.count_piece, values)
+
+    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
+        """See `EStep`."""
+        return lambda tables: self._total(pieces.recount_piece, values, tables)
+
+    def batches(self, size: int, seed: int) -> list[RemoteEStep]:
+        """See `EStep`."""
+        raise LearningError("Rows on the workers of a cluster are not cut into batches: leave out batch_size.")
+
+    def _total(self, work: Callable[..., Counts], *tables: np.ndarray) -> Counts:
+        with self.cluster.asked():
+            parts = self.cluster.mapped(work, self.esteps, *map(self.cluster.shared, tables))
+            sums = self.cluster.together(pieces.add_counts, parts)
+            total: Counts = self.cluster.result(sums, parts, self.called, "counted")
+            return total

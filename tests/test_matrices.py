@@ -1,0 +1,122 @@
+"""Counts of hidden trees by products of matrices: the same as the reference engine's, also where products vanish."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fgrn
+from fgrn import engines
+from fgrn.engines import matrices
+from fgrn.flow.counts import Counts, LocalEStep
+
+
+def rows_of(count: int, columns: int, levels: int, seed: int, missing: float = 0.1) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    found = [rng.integers(0, levels, count)]
+    for _ in range(columns - 1):
+        found.append(np.where(rng.random(count) < 0.3, rng.integers(0, levels, count), found[rng.integers(len(found))]))
+    return {f"x{k}": np.where(rng.random(count) < missing, np.nan, column) for k, column in enumerate(found)}
+
+
+def counted(net: fgrn.Network, data: Any, weights: Any, engine: str, **options: Any) -> tuple[Counts, str]:
+    plan = net._plan()
+    evidence = net._encode(plan, data, weights)
+    programs = net._programs_for(plan, (), evidence)
+    estep = LocalEStep(engines.get(engine), plan, programs, evidence, **{"expect": True, "merge": False, **options})
+    return estep.count(net._parameters.values), estep.method.kernel
+
+
+def compare(net: fgrn.Network, data: Any, weights: Any = None) -> None:
+    mine, kernel = counted(net, data, weights, "cpu")
+    assert kernel == "matrix"
+    reference, _ = counted(net, data, weights, "reference")
+    np.testing.assert_allclose(mine.values, reference.values, rtol=1e-9, atol=1e-10)
+    assert mine.log_likelihood == pytest.approx(reference.log_likelihood, rel=1e-11)
+
+
+@pytest.mark.parametrize("trees", [1, 4])
+def test_counts_are_those_of_the_reference_engine(trees: int) -> None:
+    data = rows_of(300, 7, 3, seed=trees)
+    net = fgrn.hidden_tree(data, hidden=24 // trees, trees=trees, states=dict.fromkeys(data, 3))
+    weights = np.random.default_rng(0).integers(0, 3, 300)
+    compare(net, data, weights)
+    net.learn(data, epochs=3, smoothing=0.1)
+    compare(net, {name: data[name] for name in ("x1", "x4")})  # the others have no column
+
+
+def test_columns_of_many_leaves_and_children_do_not_underflow() -> None:
+    rng = np.random.default_rng(1)
+    data = {f"x{k}": rng.integers(0, 2, 60) for k in range(150)}
+    states = dict.fromkeys(data, 2)
+    net = fgrn.hidden_tree(data, hidden=24, states=states, penalty=1e9)  # no edge pays: a star
+    compare(net, data)
+
+
+def test_rows_in_which_a_product_vanishes_are_left_to_the_reference_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = rows_of(200, 6, 3, seed=5)
+    net = fgrn.hidden_tree(data, hidden=24, states=dict.fromkeys(data, 3))
+    blocks: list[Any] = []
+    for block in net.blocks:
+        if isinstance(block, fgrn.SISO) and block.table is not None:
+            rows, columns = block.table.shape  # values that differ are nearly impossible together
+            table = np.where(np.arange(rows)[:, None] % 3 == np.arange(columns) % 3, 3 / columns, 1e-220)
+            blocks.append(fgrn.SISO(block.input, block.output, table))
+        else:
+            blocks.append(block)
+    asked: list[int] = []
+    reference = engines.get("reference")
+    plain = type(reference).prepare
+
+    def prepare(self: Any, *given: Any) -> Any:
+        asked.append(given[3].rows)
+        return plain(self, *given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(reference), "prepare", prepare)
+        mine, kernel = counted(fgrn.Network(blocks), data, None, "cpu")
+    assert kernel == "matrix"
+    assert 0 < sum(asked) < 200
+    expected, _ = counted(fgrn.Network(blocks), data, None, "reference")
+    np.testing.assert_allclose(mine.values, expected.values, rtol=1e-9, atol=1e-10)
+
+
+def test_an_impossible_row_is_named() -> None:
+    data = rows_of(100, 4, 2, seed=7, missing=0.0)
+    net = fgrn.hidden_tree(data, hidden=24, states={**dict.fromkeys(data, 2), "x2": 3})
+    blocks: list[Any] = [
+        fgrn.SISO(block.input, block.output, np.tile([0.5, 0.5, 0.0], (24, 1)))
+        if isinstance(block, fgrn.SISO) and block.output.name == "x2"
+        else block
+        for block in net.blocks
+    ]
+    data["x2"][77] = 2
+    with pytest.raises(fgrn.ImpossibleEvidence) as caught:
+        fgrn.Network(blocks).learn(data, epochs=1, engine="cpu")
+    assert caught.value.rows == (77,)
+
+
+def test_threads_do_not_matter() -> None:
+    data = rows_of(3000, 5, 2, seed=3)
+    net = fgrn.hidden_tree(data, hidden=32, states=dict.fromkeys(data, 2))
+    one, many = (counted(net, data, None, "cpu", threads=threads)[0] for threads in (1, 3))
+    np.testing.assert_array_equal(one.values, many.values)
+
+
+def test_other_networks_are_left_to_the_tape() -> None:
+    data = rows_of(100, 4, 2, seed=0)
+    small = fgrn.hidden_tree(data, hidden=4, states=dict.fromkeys(data, 2))
+    assert counted(small, data, None, "cpu")[1] == "tree"
+    large = fgrn.hidden_tree(data, hidden=32, states=dict.fromkeys(data, 2))
+    inside = {**data, "S:x0": np.zeros(100)}
+    assert counted(large, inside, None, "cpu")[1] == "tree"
+    soft = {"x0": [[0.5, 0.5]] * 100, "x1": data["x1"]}
+    assert counted(large, soft, None, "cpu")[1] == "tree"
+    assert counted(fgrn.lvm(dict.fromkeys(data, 2), hidden=32), data, None, "cpu")[1] == "star"
+    few = {name: column[: matrices.FEWEST_ROWS - 1] for name, column in data.items()}
+    assert counted(large, few, None, "cpu")[1] == "tree"
+    ignored, _ = counted(large, data, None, "cpu", expect=False)
+    reference, _ = counted(large, data, None, "reference", expect=False)
+    np.testing.assert_allclose(ignored.values, reference.values, rtol=1e-9, atol=1e-10)
