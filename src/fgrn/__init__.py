@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from .estimators import (
         DeepLatentClassifier,
         DiscreteICA,
+        HiddenMarkovModel,
         HiddenTreeModel,
         LatentClassifier,
         LatentClassModel,
@@ -82,6 +83,7 @@ __all__ = [
     "Factor",
     "FgrnError",
     "FgrnWarning",
+    "HiddenMarkovModel",
     "HiddenTreeModel",
     "ImpossibleEvidence",
     "ImpossibleRowWarning",
@@ -147,7 +149,7 @@ _MODELS = {
     "warm": "warming",
 }
 _ESTIMATORS = frozenset(
-    name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "HiddenTree", "NaiveBayes"))
+    name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "Hidden", "NaiveBayes"))
 )
 _MODULES = {"datasets": "showcase.datasets", "estimators": "estimators", "paper": "showcase.paper", "plots": "plots"}
 

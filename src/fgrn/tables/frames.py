@@ -371,7 +371,9 @@ def column(data: Data, name: str) -> Any:
 
 
 def without_column(data: Data, name: str) -> Data:
-    """Return a frame without one of its columns."""
+    """Return a frame or a mapping without one of its columns."""
+    if isinstance(data, Mapping):
+        return {key: column for key, column in data.items() if key != name}
     return narwhals_frame(data).drop(name).to_native()
 
 
