@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 
 from .measure import FIRST_CALL, Result, seconds
 
@@ -85,3 +86,33 @@ def little(quick: bool) -> Iterator[Result]:
     took = seconds(lambda: [net.propagate(row, engine="cpu") for _ in range(20)], 5) / 20  # "auto" after fgrn.warm()
     what = "all messages of one row, LVM of 50 variables, kernels loaded"
     yield Result("one row", what, took, 1e-3, "1 ms", 1.0, note=f"{1e3 * took:.2f} ms")
+    yield from one_row()
+
+
+def one_row() -> Iterator[Result]:
+    """One row asked of a fitted classifier of 20 columns, and one question to small Bayesian networks."""
+    import numpy as np
+    import pandas as pd
+
+    import fgrn
+
+    from .networks import FOLDER
+
+    rng = np.random.default_rng(0)
+    mixed = {f"x{i}": rng.choice(list("abcd"), 1000) if i % 2 else rng.normal(size=1000) for i in range(20)}
+    frame, codes, classes = pd.DataFrame(mixed), rng.integers(0, 4, (1000, 20)), rng.choice(["no", "yes"], 1000)
+    by_name, by_place = (fgrn.LatentClassifier(8).fit(table, classes) for table in (frame, codes))
+    asked = {
+        "a pandas frame": (partial(by_name.predict_proba, frame[:1]), 0.8e-3),
+        "a mapping": (partial(by_name.predict_proba, {name: [column[0]] for name, column in mixed.items()}), 0.3e-3),
+        "an array": (partial(by_place.predict_proba, codes[:1]), 0.3e-3),
+    }
+    for name in ("asia", "alarm"):
+        model = fgrn.read(FOLDER / f"{name}.bif")
+        row = {key: str(value[0]) for key, value in model.sample(1, seed=0).items()}
+        known, last = dict(list(row.items())[: len(row) // 2]), list(row)[-1]
+        asked[f"the Bayesian network {name}"] = (partial(model.posterior, known, last), 0.3e-3)
+    for what, (ask, goal) in asked.items():
+        ask()
+        took = seconds(lambda ask=ask: [ask() for _ in range(100)], 7) / 100
+        yield Result("one row", what, took, goal, f"{1e3 * goal:g} ms", 1.0, note=f"{1e3 * took:.2f} ms")

@@ -22,7 +22,9 @@ SMALL_WORK = 2e6
 """Table cells visited; below this "auto" is the reference engine, which has done them within half a second.
 
 In that time the kernels of the CPU engine would just be loaded, and compiling them, where that was never done, takes up
-to half a minute: a small request must not wait for it.
+to half a minute: a small request must not wait for it. For marginals and likelihoods "auto" lets the engine work in the
+linear domain, where all messages of equal depth are one operation (see `fgrn.engines.batched`): a few rows are then as
+fast as the compiled kernels.
 """
 
 GPU_WORK = 1e11
