@@ -75,6 +75,7 @@ SAME_NAME = {
     "prototypes": "public: fgrn.plots.prototypes; and the command",
     "explain": "the command, and what it runs",
     "explore": "the command, and what it runs",
+    "search": "the command, and what it runs",
 }
 """Functions and classes of one name in several modules that mean the same, or are public under that name."""
 

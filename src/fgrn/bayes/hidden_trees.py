@@ -167,7 +167,7 @@ def _starts(
         marginal = share.sum(axis=0)
         emission = (1 - BLUR) * level + BLUR * marginal
         state = share / marginal  # (states, levels): P(state | level), by column
-        emission = np.tile(emission, (trees, 1))
+        emission = np.tile(emission / emission.sum(axis=1, keepdims=True), (trees, 1))
         if parent < 0:
             prior = np.tile(share.sum(axis=1), trees)
             out.append((emission, prior / prior.sum()))
@@ -234,13 +234,16 @@ def _network(
     return Network(blocks)
 
 
-def counts_of_prior(network: Network, evidence: Evidence, rows: float) -> dict[str, np.ndarray]:
+def counts_of_prior(network: Network, evidence: Evidence, rows: float, trees: int) -> dict[str, np.ndarray]:
     """The smoothing of a hidden tree: how many rows its prior is worth, by table, as counts of cells.
 
     Each hidden state has `rows` times levels / LEVELS_PER_ROW rows, which have the levels of the column as all rows of
-    the table have them; each row of a table between hidden variables `rows` times LINK_ROWS, spread evenly.
+    the table have them; each row of a table between hidden variables `rows` times LINK_ROWS, spread evenly; and each
+    tree `rows` rows at its root, without which noise in small batches would let trees die out.
     """
-    out: dict[str, np.ndarray] = {}
+    (root,) = network._spec.layout.prior_names
+    states = network.variable(root).cardinality
+    out: dict[str, np.ndarray] = {root: np.full(states, rows * trees / states)}
     for block in network.blocks:
         if not isinstance(block, SISO):
             continue

@@ -44,7 +44,7 @@ def predict(
     common.check_table(output, as_json)
     common.check_other(output, {"DATA": data, "MODEL": model})
     estimator = common.estimator(model, unseen)
-    if not hasattr(estimator, "predict"):
+    if not (hasattr(estimator, "predict") and hasattr(estimator, "predict_proba")):  # an imputer has the second alone
         raise FgrnError(
             f"{model!r} is a {type(estimator).__name__}, which has no classes to predict.",
             remedies="use `fgrn complete`, which fills in any column",

@@ -1,4 +1,4 @@
-"""What is asked of a latent class model after it was fitted: report, errors, fit, tests.
+"""Analyses of a fitted latent class model: report, standard errors, goodness of fit, tests.
 
 The rows it was fitted on are kept as codes, so that nothing has to be given again; of a table that is too large for
 that, or of a model from a file, the table is given.

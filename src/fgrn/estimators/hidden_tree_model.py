@@ -26,6 +26,9 @@ STATES_PER_LEVEL, FEWEST_STATES, MOST_STATES, ALL_STATES = 4, 8, 128, 64
 ROWS_OF_A_STATE = 25
 """Unless given, there are no more hidden states in all than one for so many rows."""
 
+BATCH_ROWS = (200, 2000)
+"""The fewest and the most rows of a batch, unless given."""
+
 FEWEST_KEPT_BACK = 20
 """Where a fraction of the rows is fewer than these, none are kept back."""
 
@@ -42,12 +45,13 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         n_trees: how many trees are mixed, or "auto": as many as have 64 states in all, and fewer in small tables. They
             join the columns alike, and differ in their tables.
         n_epochs: the most epochs of EM.
-        batch_size: rows between two updates of the tables, or "auto": a 32nd of the rows, from 50 to 2,000; None for
-            all rows at once.
+        batch_size: rows between two updates of the tables, or "auto": a quarter of the rows, from 200 to 2,000; None
+            for all rows at once. In small batches chance lets one tree take the rows of all others.
         step: the part that a batch has in the counts that tables are made of: the first, and the last, to which it
             falls over all epochs.
         smoothing: the strength of the prior. At 1 each hidden state has a row more for every 8 levels of its column,
-            with the levels as they are in the whole table, and half a row more between hidden variables.
+            with the levels as they are in the whole table, and half a row more between hidden variables; each tree has
+            a row more.
         validation: the fraction of the rows that is kept back, a table of other rows, or None.
         patience: learning ends after so many epochs in which the rows kept back did not become more probable.
         penalty: what an edge of the tree must gain, see `hidden_tree`.
@@ -101,7 +105,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         n_hidden: int | str = "auto",
         *,
         n_trees: int | str = "auto",
-        n_epochs: int = 20,
+        n_epochs: int = 30,
         batch_size: int | str | None = "auto",
         step: Any = (0.55, 0.03),
         smoothing: float = 1.0,
@@ -183,7 +187,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     def _options(self, what: str = "") -> dict[str, Any]:
         size = self.batch_size
         if size == "auto":
-            size = int(np.clip(self.n_rows_ // 32, 50, 2000))
+            size = int(np.clip(self.n_rows_ // 4, *BATCH_ROWS))
         validation = self.validation
         if isinstance(validation, Real):
             validation = None if float(validation) * self.n_rows_ < FEWEST_KEPT_BACK else float(validation)
@@ -211,7 +215,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         return self.schema_.codes(self._columns(X, reset=False), self.unseen)
 
     def _smoothing_of(self, table: EncodedTable) -> Any:
-        return counts_of_prior(self.network_, table.here(), self.smoothing) if self.smoothing else 0.0
+        return counts_of_prior(self.network_, table.here(), self.smoothing, self.n_trees_) if self.smoothing else 0.0
 
     def _smoothing(self) -> Any:
         """For rows that come in batches: as many counts in each cell as at the beginning, in the mean."""
@@ -220,7 +224,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     # Names
 
     def _prefix(self) -> str:
-        """What the names of hidden variables begin with, as no column does."""
+        """Return a prefix for the names of hidden variables, with which no column begins."""
         wanted = "S"
         while any(name.startswith((f"{wanted}:", f"{wanted}->")) for name in self._names()):
             wanted += "_"
@@ -235,7 +239,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     # What it knows
 
     def transform(self, X: Any) -> np.ndarray:
-        """The embedding of each row: what all its values say of the hidden variable at the root of the tree.
+        """Return the embedding of each row: the backward message at the hidden variable of the root.
 
         Args:
             X: the table.

@@ -59,7 +59,7 @@ class Network(WiredModel, Queries):
 
         save(self, path)
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         """The network as notebooks show it: drawn, with its beliefs, and a button that opens its page."""
         from ..page.notebook import notebook_html
 

@@ -168,7 +168,7 @@ class WiredModel:
 
     def _programs_for(self, plan: Plan, paused: Collection[str], table: EncodedTable) -> Programs:
         """Return the programs for evidence on the variables of this table."""
-        key = (frozenset(paused), special_edges(plan, table.edges(), table.soft_edges()))
+        key = (frozenset(paused), special_edges(plan, table.slot, table.soft_edges()))
         if key not in self._programs:
             if len(self._programs) >= MOST_PROGRAMS:
                 self._programs.clear()
