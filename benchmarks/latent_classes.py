@@ -76,9 +76,9 @@ def coverage(replications: int = 1000) -> None:
 def imputation(replications: int = 500) -> None:
     """How often 95 % intervals of a share and a slope, pooled over 20 completed tables, hold the truth."""
     real = truth(3, 6)
-    joint = real.cells.T @ (real.cells * real.prior[:, None])  # of pairs of levels
-    first, second = joint[1, 1], joint[3, 3]
-    slope = (joint[1, 3] - first * second) / (second * (1 - second))
+    yes = real.cells[:, 1::2]  # P(item = 1 | class)
+    first, second = real.prior @ yes[:, 0], real.prior @ yes[:, 1]
+    slope = (real.prior @ (yes[:, 0] * yes[:, 1]) - first * second) / (second * (1 - second))
     for kind in ("completely at random", "at random"):
         rng, held, whole = np.random.default_rng(3), np.zeros(2), np.zeros(2)
         for number in range(replications):

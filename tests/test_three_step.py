@@ -105,3 +105,21 @@ def test_what_cannot_be_estimated_is_told() -> None:
         with pytest.raises(fgrn.LearningError):
             distal_outcome(rows, outcome)
     assert membership_regression(rows, {"z": [None, *z[1:]]}).rows == 99
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_stepmix_has_the_same_corrected_estimates() -> None:
+    stepmix = pytest.importorskip("stepmix")
+    pd = pytest.importorskip("pandas")
+    table, z, outcome = study(1500, 3)
+    codes = pd.DataFrame({name: [int(value == "yes") for value in column] for name, column in table.items()})
+    model = fgrn.LatentClassModel(2, smoothing=0, tol=1e-13, random_state=0).fit(table).relabel(("q0", "no"))
+    options = {"n_steps": 3, "measurement": "categorical", "assignment": "modal", "n_init": 5, "max_iter": 5000}
+    options |= {"abs_tol": 1e-13, "rel_tol": 1e-13, "progress_bar": 0, "random_state": 0}
+    other = stepmix.StepMix(2, structural="gaussian_unit", correction="BCH", **options).fit(codes, outcome[:, None])
+    means = other.get_parameters()["structural"]["means"].ravel()
+    np.testing.assert_allclose(model.distal_outcome(outcome).means, np.sort(means), atol=2e-6)
+    other = stepmix.StepMix(2, structural="covariate", correction="ML", **options).fit(codes, z[:, None])
+    beta = other.get_parameters()["structural"]["beta"]
+    difference = model.membership_regression({"z": z}).coefficients[1]
+    np.testing.assert_allclose(np.abs(difference), np.abs(beta[1] - beta[0]), atol=1e-4)
