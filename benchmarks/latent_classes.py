@@ -19,10 +19,15 @@ from fgrn.statistics.latent_classes import LatentClasses
 
 
 def truth(classes: int, items: int, seed: int = 0) -> LatentClasses:
-    """A model with classes that can be told apart."""
+    """A model with classes that can be told apart: any two differ in half of the items or more."""
     rng = np.random.default_rng(seed)
+    apart = 0
+    while apart < items / 2:
+        high = rng.random((items, classes)) < 0.5
+        pairs = [(high[:, a] != high[:, b]).sum() for a in range(classes) for b in range(a)]
+        apart = min(pairs)
     prior = np.arange(classes + 2, 2, -1) / np.arange(classes + 2, 2, -1).sum()
-    yes = rng.choice([0.15, 0.3, 0.7, 0.85], size=(items, classes))
+    yes = np.where(high, 0.8, 0.2) + rng.uniform(-0.1, 0.1, size=(items, classes))
     tables = tuple(np.stack([1 - one, one], axis=1) for one in yes)
     return LatentClasses(tuple(f"q{i}" for i in range(items)), ((0, 1),) * items, prior, tables)
 

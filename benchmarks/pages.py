@@ -8,6 +8,7 @@ thread of the page works for a click, which does not depend on what else the mac
 
 from __future__ import annotations
 
+import os
 import shutil
 import statistics
 import sys
@@ -78,6 +79,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     models: dict[str, Any] = {name: fgrn.read(folder / f"{name}.bif") for name in ("alarm", "hepar2")}
     models["lvm of 100"] = latent_class_model()
+    print(f"{os.cpu_count()} processors, on average {os.getloadavg()[0]:.1f} programs running on them before this one")
     print(f"{'model':<12} {'kB':>5} {'first paint ms':>15} {'opened ms':>10} {'click ms':>9} {'processor ms':>13}")
     with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=QUIET)

@@ -232,7 +232,7 @@ def page(records: list[dict[str, Any]]) -> dict[str, str]:
     head = ["| table | rows | " + " | ".join(names) + " |", "|---" * (len(names) + 2) + "|"]
     scores, others = list(head), list(head)
     for table, found in by_table.items():
-        rows = f"| {table}{'*' if table in APART else ''} | {next(iter(found.values()))['rows']:,} | "
+        rows = f"| {_marked(table, found)} | {next(iter(found.values()))['rows']:,} | "
         best = min(one["log_loss"] for one in found.values())
         cells = [
             f"{found[n]['accuracy']:.3f} / " + ("**{:.3f}**" if found[n]["log_loss"] == best else "{:.3f}").format(
@@ -245,12 +245,23 @@ def page(records: list[dict[str, Any]]) -> dict[str, str]:
         others.append(rows + " | ".join(cells) + " |")
     means = [np.mean([found[name]["log_loss"] for found in by_table.values() if name in found]) for name in names]
     scores.append("| mean log-loss | | " + " | ".join(f"{mean:.3f}" for mean in means) + " |")
+    by_table = {table: found for table, found in by_table.items() if _has_parts(found)}
     return {
         "scores": "\n".join(scores),
         "differences": _differences(by_table),
         "calibration": "\n".join(others),
         "counts": _counts(by_table),
     }
+
+
+def _has_parts(found: dict[str, Any]) -> bool:
+    """Whether the figures of each part were kept: those of earlier versions were not."""
+    return all("accuracy_parts" in record for record in found.values())
+
+
+def _marked(table: str, found: dict[str, Any]) -> str:
+    """The name of a table, with a star if it was kept apart, and a dagger if its figures are of an earlier version."""
+    return f"{table}{'*' if table in APART else ''}{'' if _has_parts(found) else '†'}"
 
 
 def _differences(by_table: dict[str, dict[str, Any]]) -> str:
@@ -267,7 +278,7 @@ def _differences(by_table: dict[str, dict[str, Any]]) -> str:
                 mean, error = difference(found[OURS], found[peer], what)
                 text = f"{mean:+.3f} ± {error:.3f}"
                 cells.append(f"**{text}**" if is_behind(sign * mean, error) else text)
-        lines.append(f"| {table}{'*' if table in APART else ''} | " + " | ".join(cells) + " |")
+        lines.append(f"| {_marked(table, found)} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -283,7 +294,9 @@ def _counts(by_table: dict[str, dict[str, Any]]) -> str:
                     behind.append(table)
             less = f"; not on {', '.join(behind)}" if behind else ""
             count = len(by_table) - len(behind)
-            lines.append(f"- {word} at least that of {peer}, less one standard error: {count} of {len(by_table)}{less}")
+            asked = "at least that of {}, less" if sign > 0 else "at most that of {}, plus"
+            told = f"{word} {asked.format(peer)} one standard error"
+            lines.append(f"- {told}: {count} of {len(by_table)}{less}")
     far = []
     for table, found in by_table.items():
         if found[OURS]["accuracy"] < max(found[one]["accuracy"] for one in TREES if one in found) - 0.02:

@@ -54,6 +54,7 @@ BACKWARDS = {
     ("files.estimator_file", "estimators._base"): "an estimator is restored",
     ("files.estimator_file", "estimators._state_count"): "an estimator is restored",
     ("files.estimator_file", "estimators._class_analysis"): "an estimator is restored",
+    ("files.estimator_file", "estimators.hidden_markov"): "an estimator is restored",
     ("files.estimator_file", "estimators._class_labels"): "an estimator is restored",
     ("files.model_file", "estimators._base"): "an estimator is saved",
 }
@@ -74,6 +75,7 @@ SAME_NAME = {
     "prototypes": "public: fgrn.plots.prototypes; and the command",
     "explain": "the command, and what it runs",
     "explore": "the command, and what it runs",
+    "search": "the command, and what it runs",
 }
 """Functions and classes of one name in several modules that mean the same, or are public under that name."""
 

@@ -15,6 +15,7 @@ from test_cli import said
 
 import fgrn
 from fgrn import BayesianNetwork
+from fgrn.cli import main
 from fgrn.cli.answers import plain
 from fgrn.tables import table_file
 
@@ -392,3 +393,82 @@ def test_what_new_users_found(tmp_path: Path, capsys: Any) -> None:
     zeros.write_text("MARKOV\n1\n2\n1\n1 0\n2\n0 0\n", encoding="utf-8")
     with pytest.raises(fgrn.NetworkFileError, match=r"zeros\.uai.*not all zero"):
         fgrn.read(zeros)
+
+
+# search
+
+
+def test_search_writes_the_network_it_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "table.csv"
+    rows = [f"{a},{b},{c}" for k in range(60) for a in (0, 1) for b, c in [(a, k % 2)]]
+    table.write_text("a,b,c\n" + "\n".join(rows) + "\n")
+    out = tmp_path / "net.bif"
+    assert (
+        main(
+            ["search", str(table), "-o", str(out), "--tier", "b", "--tier", "a,c", "--picture", str(tmp_path / "n.svg")]
+        )
+        == 0
+    )
+    assert "b" in capsys.readouterr().out
+    assert fgrn.read(out).arcs == (("b", "a"),)  # type: ignore[attr-defined]
+    assert main(["search", str(table), "--confidence", "3", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {found["arcs"][0]["parent"], found["arcs"][0]["child"]} == {"a", "b"}
+    assert found["arcs"][0]["strength"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "expected"),
+    [
+        (["--required", "a>z"], 1, "there is no column 'z' here"),
+        (["--required", "ab"], 2, "PARENT>CHILD"),
+        (["--required", "a>b", "--forbidden", "a>b"], 1, "is required, and it is forbidden"),
+        (["--required", "a>b", "--max-parents", "0"], 1, "1 required parent"),
+        (["-o", "net.txt"], 2, "tells the format"),
+    ],
+)
+def test_search_says_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], status: int, expected: str
+) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("a,b\n0,1\n1,0\n0,1\n")
+    assert main(["search", str(table), *options]) == status
+    assert expected in capsys.readouterr().err
+
+
+# Questions beyond posteriors
+
+
+def test_query_has_map_interventions_and_values_of_asking(network: Path, capsys: Any) -> None:
+    model = chest()
+    told = asked(capsys, network, "--given", "dysp=yes", "--map", "lung,smoke")
+    found = model.map(["lung", "smoke"], {"dysp": "yes"})
+    assert told["labels"] == found.labels
+    assert told["log_probability"] == pytest.approx(found.log_probability)
+    told = asked(capsys, network, "--do", "smoke=yes", "--given", "dysp=yes", "--target", "lung")
+    expected = model.do(smoke="yes").posterior({"dysp": "yes"}, "lung")[0]
+    assert list(told["posterior"]["lung"].values()) == pytest.approx(expected.tolist())
+    told = asked(capsys, network, "--given", "dysp=yes", "--voi", "lung", "--cost", "xray=0.01")
+    expected_order = model.value_of_asking("lung", {"dysp": "yes"}, costs={"xray": 0.01})
+    assert [one["name"] for one in told["asked"]] == [one.name for one in expected_order]
+    assert told["asked"][0]["value"] == pytest.approx(expected_order[0].value)
+    assert "most valuable first" in said(capsys, "query", network, "--voi", "lung")
+    assert "probability given the evidence" in said(capsys, "query", network, "--map", "lung")
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "expected"),
+    [
+        (["--do", "smoke=often"], 1, "--do smoke=often"),
+        (["--do", "smok=yes"], 1, "Did you mean 'smoke'"),
+        (["--do", "smoke=yes", "--do", "smoke=no"], 2, "twice"),
+        (["--map", "lung", "--voi", "lung"], 2, "two questions"),
+        (["--voi", "lung", "--cost", "xray=dear"], 2, "NAME=NUMBER"),
+        (["--voi", "lungs"], 1, "Did you mean 'lung'"),
+    ],
+)
+def test_query_says_what_cannot_be_asked(
+    network: Path, capsys: Any, options: list[str], status: int, expected: str
+) -> None:
+    assert main(["query", str(network), *options]) == status
+    assert expected in capsys.readouterr().err

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import fgrn
@@ -43,6 +43,10 @@ def assert_engines_agree(net: Network, data: Columns, **learning: object) -> Non
     np.testing.assert_allclose(other.log_likelihood, one.log_likelihood, rtol=1e-10, atol=1e-10)
     for name in one.kept:
         np.testing.assert_allclose(other.marginal(name), one.marginal(name), rtol=1e-9, atol=1e-10, err_msg=name)
+    few = net.propagate(data, parts=["marginal", "likelihood"])  # in the linear domain, where nothing can be lost
+    np.testing.assert_allclose(few.log_likelihood, one.log_likelihood, rtol=1e-10, atol=1e-10)
+    for name in one.kept:
+        np.testing.assert_allclose(few.marginal(name), one.marginal(name), rtol=1e-9, atol=1e-10, err_msg=name)
     learners = [net.copy(), net.copy()]
     histories = [
         learner.learn(data, engine=engine, **learning)
@@ -58,6 +62,7 @@ def assert_engines_agree(net: Network, data: Columns, **learning: object) -> Non
     depth=st.sampled_from([5, 40, 150, 300]),
     cycles=st.sampled_from([1, 1, 3]),
 )
+@example(seed=3_494_545_062, leaves=49, depth=150, cycles=1)  # a state is counted 5e-314 times, or never
 def test_cells_of_any_size_hard_and_soft(seed: int, leaves: int, depth: int, cycles: int) -> None:
     rng = np.random.default_rng(seed)
     hidden = int(rng.integers(2, 5))

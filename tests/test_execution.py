@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,34 @@ def test_each_kind_of_question_is_answered_by_its_kernel(kind: str, ran: set[str
     ran.clear()
     model.posterior({key: column for key, column in data.items() if key != name}, name, engine="cpu")
     assert ran == expected
+
+
+@pytest.mark.parametrize("kind", ASKED.keys() - {"a chain"})
+def test_few_rows_are_answered_at_once_and_without_a_kernel(
+    kind: str, ran: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, name, _ = ASKED[kind]
+    model = make()
+    given = {key: 1 for key in STATES if key != name}
+    expected = model.posterior(given, name, engine="reference")
+    monkeypatch.setattr("fgrn.engines.reference.Loaded._in_logarithms", None)
+    np.testing.assert_allclose(model.posterior(given, name), expected, rtol=1e-12)
+    assert ran == {"reference"}
+
+
+def test_what_few_rows_could_lose_is_left_to_the_log_domain() -> None:
+    net = fgrn.lvm({f"Y{i}": 2 for i in range(30)}, hidden=2)
+    table = np.array([[1.0, 1e-24], [1e-24, 1.0]])
+    blocks = [replace(block, table=table) if isinstance(block, fgrn.SISO) else block for block in net.blocks]
+    rows = {f"Y{i}": [0, int(i < 15), int(i < 10)] for i in range(30)}  # of probability 0.5, 1e-360 and 1e-240
+    rows = {name: [*column, *column] for name, column in rows.items()}
+    deep = fgrn.Network([*blocks])
+    seen, exact = (
+        deep.propagate(rows, keep=["S"], parts=["marginal", "likelihood"], engine=engine)
+        for engine in ("auto", "reference")
+    )
+    np.testing.assert_allclose(seen.marginal("S"), exact.marginal("S"), rtol=1e-9)
+    np.testing.assert_allclose(seen.log_likelihood, exact.log_likelihood, rtol=1e-12)
 
 
 @pytest.mark.slow

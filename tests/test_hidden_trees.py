@@ -106,6 +106,12 @@ def test_columns_of_many_levels_and_columns_of_no_use() -> None:
     assert np.isfinite(net.propagate(rows, keep=[]).log_likelihood).all()
 
 
+def test_as_many_states_as_levels() -> None:
+    """Parts of a state at levels it has no share of are tiny, and there are many of them."""
+    net = hidden_tree({"a": np.arange(256) % 250, "b": np.arange(256) % 7}, 128, states={"a": 256, "b": 7})
+    np.testing.assert_allclose(net.table("a").sum(axis=1), 1, rtol=1e-12)
+
+
 def test_one_column() -> None:
     net = hidden_tree({"a": ["x", "y", "x"]}, hidden=2)
     assert net.posterior({"a": ["x"]}, "S:a").shape == (1, 2)

@@ -64,6 +64,19 @@ def test_keeping_some_variables_changes_nothing_in_them(case: tuple[SmallNetwork
         assert_close(alone.log_likelihood, everything.log_likelihood)
 
 
+@given(case=networks_with_evidence(possible=False))
+def test_marginals_and_likelihoods_without_messages(case: tuple[SmallNetwork, Evidence]) -> None:
+    """What "auto" answers for a few rows: possible rows in the linear domain, impossible ones in the log domain."""
+    network, evidence = case
+    net, oracle = Network(network.blocks), network.oracle(evidence)
+    for keep in (list(network.variables), list(network.variables)[::2], []):
+        seen = net.propagate(evidence.columns, keep=keep, parts=["marginal", "likelihood"], impossible="mark")
+        assert_close(seen.log_likelihood, oracle.log_likelihood)
+        possible = ~np.isneginf(oracle.log_likelihood)
+        for name in keep:
+            assert_close(seen.marginal(name)[possible], oracle.marginal(name)[possible], name)
+
+
 @engines
 @given(case=networks_with_evidence(possible=False))
 def test_impossible_rows_are_named_or_marked_and_never_nan(case: tuple[SmallNetwork, Evidence], engine: str) -> None:

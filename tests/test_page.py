@@ -127,9 +127,10 @@ def test_the_page_of_an_estimator_knows_its_class_and_its_columns() -> None:
             fgrn.NaiveBayesClassifier(n_bins=2).fit(table, classes),
             fgrn.LatentClassModel(n_hidden=2, n_epochs=2).fit(table),
             fgrn.LatentImputer(n_hidden=2, n_epochs=2).fit(table),
+            fgrn.DiscreteICA(n_hidden=[2, 2], n_epochs=2).fit(table),
         ]
     texts = [parts(fgrn.explore(model).html)[0] for model in made]
-    assert [text["target"] for text in texts] == ["class", "S", None]
+    assert [text["target"] for text in texts] == ["class", "S", None, None]
     age, cars = texts[0]["columns"]
     assert (age["name"], cars["name"]) == ("age", "cars")
     assert age["edges"] == list(made[0].schema_["age"].edges)
@@ -397,8 +398,20 @@ def test_models_are_shown_as_a_picture_with_a_button_that_opens_the_page() -> No
 
 def test_a_model_without_a_page_or_with_a_large_one_is_shown_without_a_button(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "<details>" not in fgrn.hmm({"Y": 2}, hidden=2)._repr_html_()
-    monkeypatch.setattr(notebook, "MOST_BYTES", 10_000)
-    assert "<details>" not in chest()._repr_html_()
+    with monkeypatch.context() as patch:
+        patch.setattr(notebook, "MOST_BYTES", 10_000)
+        assert "<details>" not in chest()._repr_html_()
+    sides = range(14)  # pairs of all of them with each other: exact inference would need their joint states
+    factors = [((f"a{i}", f"b{j}"), np.ones((9, 9))) for i in sides for j in sides]
+    large = fgrn.MarkovNetwork(dict.fromkeys([f"{side}{k}" for side in "ab" for k in sides], 9), factors)
+    with pytest.raises(fgrn.FgrnError):
+        large.propagate()
+    with monkeypatch.context() as patch:
+        patch.setattr(notebook, "explore", None)  # it is not even tried
+        assert "<details>" not in fgrn.lvm({"a": 800, "b": 2}, hidden=700)._repr_html_()
+        assert large._repr_html_().startswith("<div><svg")
+    many = fgrn.BayesianNetwork({f"v{k}": 2 for k in range(1200)})
+    assert many._repr_html_() is None, "notebooks show its text"
 
 
 def test_notebooks_show_a_page_in_a_frame() -> None:

@@ -443,6 +443,8 @@ def test_the_nearest_profiles_of_a_row_are_named(page: Open, survey: tuple[Any, 
     assert told == [line for _, line in sorted(nearest)][:5]
     opened.tab.locator(".profile summary").first.click()
     assert opened.tab.locator(".profile[open] .states span").count() == 9
+    opened.click(names.index("S"), 0)
+    assert opened.tab.locator(".profile[open] .states span").count() == 9, "a hidden variable is no value of a row"
 
 
 def test_a_dropped_file_is_read_and_what_is_strange_is_told(page: Open, survey: tuple[Any, Any]) -> None:

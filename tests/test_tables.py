@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import warnings
 from typing import Any
 
@@ -69,8 +70,10 @@ def test_a_table_is_the_same_in_any_kind(kind: str) -> None:
 
 @given(st.lists(st.one_of(st.none(), st.sampled_from(["a", "b", "1"]), st.integers(0, 3), st.booleans(), st.floats())))
 def test_a_column_by_its_values_is_the_column(values: list[Any]) -> None:
-    column = frames.columns({"x": values}, by_value=True)["x"]
+    column = frames.dictionary_encoded(values)
     assert isinstance(column, frames.DictionaryColumn)
+    as_given = frames.columns({"x": values}, by_value=True)["x"]
+    assert as_given is values if len(values) < frames.SHORT else isinstance(as_given, frames.DictionaryColumn)
     for back, value in zip(column.tolist(), values, strict=True):
         assert (is_missing_value(back) and is_missing_value(value)) or back == value
     assert column.counts.sum() == len(values)
@@ -104,12 +107,73 @@ def test_few_rows_of_pandas_are_read_as_many_are(
         return (
             [(type(one), one) for one in values if not is_missing_value(one)],
             [*map(is_missing_value, values)],
-            type(column),
+            type(frames.dictionary_encoded(column) if by_value else column),
         )
 
     few = read()
     monkeypatch.setattr(frames, "FEW_ROWS_OF_PANDAS", 0)
     assert read() == few
+
+
+def rows_of_all_kinds(rows: int) -> dict[str, list[Any]]:
+    """Words, numbers in bins, numbers as levels, words for numbers, missing values of all kinds, and unseen ones."""
+    rng = np.random.default_rng(0)
+
+    def some(values: list[Any]) -> list[Any]:
+        return [values[k] for k in rng.integers(0, len(values), rows)]
+
+    return {
+        "word": some(["a", "b", "c", None, "?", "new"]),
+        "number": [*rng.normal(size=rows - 4).round(3).tolist(), None, math.nan, 7, np.float64(0.25)],
+        "level": some([1, 2, 3.0, "2", np.int64(3), None]),
+        "text": some(["1", "2", 1, 2.0, "x"]),
+        "truth": some([True, False, "true", None]),
+        "code": some([0.5, 1.5, -9, 2.5, *rng.random(20).tolist()]),
+    }
+
+
+def test_one_row_is_read_as_it_is_in_a_table() -> None:
+    table = rows_of_all_kinds(60)
+    columns = {"word": "abc", "level": [1, 2, 3], "text": ["1", "2"], "truth": [False, True]}
+    schema = fgrn.Schema([
+        *(fgrn.Column(name, tuple(levels), missing_words=True) for name, levels in columns.items()),
+        fgrn.Column("number", ("low", "middle", "high"), edges=(-0.5, 0.25)),
+        fgrn.Column("code", ("low", "high"), edges=(0.5,), missing=(-9,)),
+    ])  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fgrn.UnseenLevelWarning)
+        many = schema.codes(table)
+        for row in range(60):
+            one = {name: [column[row]] for name, column in table.items()}
+            for given in (one, {name: np.array(value) for name, value in one.items()}):
+                found = schema.codes(given)
+                assert {name: column.codes.tolist() for name, column in found.items()} == {
+                    name: [column.codes[row]] for name, column in many.items()
+                }
+
+
+def test_one_row_of_a_frame_a_mapping_and_an_array_is_answered_as_in_a_table() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({
+        "number": rng.normal(size=200), "word": rng.choice(["a", "b", None], 200), "level": rng.integers(0, 4, 200),
+        "category": pd.Categorical(rng.choice(["x", "y"], 200)), "truth": rng.random(200) < 0.5,
+        "nullable": pd.array(np.where(rng.random(200) < 0.3, None, 1), dtype="Int64"),
+    })  # fmt: skip
+    model = LatentClassifier(n_hidden=2, **QUICK).fit(frame, np.where(frame["number"] > 0, "yes", "no"))
+    many = model.predict_proba(frame)
+    for row in range(0, 200, 20):
+        one = frame.iloc[[row]]
+        np.testing.assert_allclose(model.predict_proba(one)[0], many[row], rtol=1e-12)
+        np.testing.assert_allclose(model.predict_proba(one.to_dict("list"))[0], many[row], rtol=1e-12)
+        np.testing.assert_allclose(model.predict_proba(one.iloc[0].to_dict())[0], many[row], rtol=1e-12)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict_proba(frame.iloc[[0], ::-1])
+    numbers = frame[["number", "level"]].to_numpy()
+    plain = LatentClassifier(n_hidden=2, **QUICK).fit(numbers, np.where(frame["number"] > 0, 1, 0))
+    np.testing.assert_allclose(plain.predict_proba(numbers[:1])[0], plain.predict_proba(numbers)[0], rtol=1e-12)
+    for wrong in (numbers[:1, :1], np.array([[np.inf, 1.0]]), numbers[:0]):
+        with pytest.raises(ValueError, match=r"features|infinity|minimum"):
+            plain.predict_proba(wrong)
 
 
 def test_words_are_looked_at_once_for_each_value(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -144,3 +149,181 @@ def test_a_gpu_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(fgrn.FgrnError, match=r"device='cuda' needs a GPU.*device='cpu'"):
         engines.get("torch", device="cuda")
+
+
+# Learning with tables and counts on the device
+
+
+def small_tree(seed: int = 0) -> tuple[Network, dict[str, list[Any]]]:
+    """A hidden tree of six columns, and rows with missing values."""
+    rng = np.random.default_rng(seed)
+    names = [f"Y{i}" for i in range(6)]
+    net = fgrn.stack(dict.fromkeys(names, 4), hidden=[5, 3], groups=[[names[:3], names[3:]]])
+    data = {name: [None if rng.random() < 0.2 else int(rng.integers(0, 4)) for _ in range(90)] for name in names}
+    return net, data
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"smoothing": 0.3}, {"only": ["Y0", "Y4"], "smoothing": {"Y0": 1.0}}, {"accelerate": True, "epochs": 7},
+    {"batch_size": 20, "smoothing": 0.1}, {"validation": 0.2, "patience": 3}, {"cycles": 2}, {"starts": 2},
+    {"weights": np.arange(90.0)}, {"tolerance": 1e-3, "epochs": 30},
+], ids=str)  # fmt: skip
+def test_learning_with_counts_on_the_device_gives_the_same_tables(options: dict[str, Any]) -> None:
+    net, data = small_tree()
+    one, other = net.copy(), net.copy()
+    options = {"epochs": 4, "merge": False, **options}
+    right = one.learn(data, engine="reference", **options)
+    found = other.learn(data, engine="torch", device="cpu", precision="float64", **options)
+    assert found.execution.startswith("PyTorch (processor, float64) kernel of the torch engine: ")
+    np.testing.assert_allclose(found.objective, right.objective, rtol=1e-10)
+    np.testing.assert_allclose(found.validation, right.validation, rtol=1e-10)
+    np.testing.assert_allclose(other._parameters.values, one._parameters.values, rtol=1e-7, atol=1e-12)
+
+
+def test_tied_frozen_and_supported_tables_on_the_device() -> None:
+    a, y = fgrn.Variable("A", 3), [fgrn.Variable(f"Y{i}", 3) for i in range(3)]
+    legs = [fgrn.Variable(f"A{i}", 3) for i in range(3)]
+    frozen = [[0.1, 0.2, 0.7], [1 / 3, 1 / 3, 1 / 3], [0.6, 0.4, 0.0]]
+    net = Network([
+        fgrn.Source(a), fgrn.Diverter([a], legs), fgrn.SISO(legs[0], y[0], tie="t"), fgrn.SISO(legs[1], y[1], tie="t"),
+        fgrn.SISO(legs[2], y[2], table=frozen, learn=False),
+    ])  # fmt: skip
+    rng = np.random.default_rng(4)
+    data = {f"Y{i}": rng.integers(0, 3, 60) for i in range(3)}
+    one, other, coarse = net.copy(), net.copy(), net.copy()
+    one.learn(data, engine="reference", epochs=3)
+    other.learn(data, engine="torch", epochs=3)
+    np.testing.assert_allclose(other._parameters.values, one._parameters.values, rtol=1e-9)
+    coarse.learn(data, engine="torch", precision="float32", epochs=3)
+    np.testing.assert_array_equal(coarse.table("Y2"), frozen)
+    np.testing.assert_allclose(coarse._parameters.values, one._parameters.values, rtol=1e-4)
+    np.testing.assert_allclose(coarse.table("Y0").sum(axis=1), 1, rtol=1e-15)
+
+
+def test_rows_of_tables_without_counts_are_exactly_as_before() -> None:
+    before = np.array([[0.3, 0.7], [0.1, 0.9], [0.25, 0.75]])
+    a, y = fgrn.Variable("A", 3), fgrn.Variable("Y", 2)
+    net = Network([fgrn.Source(a), fgrn.SISO(a, y, table=before)])
+    history = net.learn({"A": [0, 0, 1, 1], "Y": [0, 1, 1, 1]}, engine="torch", precision="float32", epochs=2)
+    np.testing.assert_array_equal(net.table("Y")[2], before[2])
+    assert history.not_estimated == {"Y": (2,)}
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32", "bfloat16"])
+def test_a_checkpoint_is_resumed_to_the_same_bits(precision: str, tmp_path: Path) -> None:
+    net, data = small_tree()
+    whole, parts = net.copy(), net.copy()
+    options = {"engine": "torch", "device": "cpu", "precision": precision, "smoothing": 0.1, "merge": False}
+    whole.learn(data, epochs=6, **options)
+    parts.copy().learn(data, epochs=3, checkpoint=tmp_path / "c", **options)
+    parts.learn(data, epochs=6, checkpoint=tmp_path / "c", resume=True, **options)
+    np.testing.assert_array_equal(parts._parameters.values, whole._parameters.values)
+
+
+def test_the_processor_is_done_without_numba_and_other_libraries() -> None:
+    """A machine with a GPU may have NumPy and PyTorch alone."""
+    code = (
+        "import sys, numpy as np, fgrn\n"
+        "net = fgrn.lvm({'a': 3, 'b': 3}, hidden=2)\n"
+        "data = {'a': np.arange(9) % 3, 'b': np.arange(9) // 3}\n"
+        "net.learn(data, epochs=2, engine='torch', device='cpu'), net.posterior(data, 'S', engine='torch')\n"
+        "print([name for name in ('numba', 'narwhals', 'sklearn', 'pyarrow', 'pandas') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_blocks_become_smaller_where_memory_does_not_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from fgrn.engines.device import block_run
+
+    net, data = small_tree()
+    right, learner = net.copy(), net.copy()
+    right.learn(data, epochs=2, engine="torch")
+    fitting, tried = 32, []
+    begin = block_run.BlockRun.begin
+
+    def scarce(self: block_run.BlockRun, *arguments: Any, **options: Any) -> None:
+        tried.append(len(self.rows.weights))
+        if tried[-1] > fitting:
+            raise torch.OutOfMemoryError("out of memory")
+        begin(self, *arguments, **options)
+
+    monkeypatch.setattr(block_run.BlockRun, "begin", scarce)
+    learner.learn(data, epochs=2, engine="torch")
+    assert tried[:3] == [96, 48, 24]
+    np.testing.assert_allclose(learner._parameters.values, right._parameters.values, rtol=1e-9)
+    fitting = 0
+    with pytest.raises(fgrn.FgrnError, match=r"memory of processor does not suffice.*16 rows at a time.*engine='cpu'"):
+        net.learn(data, epochs=2, engine="torch")
+
+
+@pytest.mark.parametrize(("states", "missing", "kind"), [
+    (2, True, "uint8"), (254, True, "uint8"), (256, False, "uint8"), (256, True, "int16"), (300, False, "int16"),
+])  # fmt: skip
+def test_codes_are_bytes_where_they_fit(states: int, missing: bool, kind: str) -> None:
+    from fgrn.engines.device.device_rows import type_on_device
+
+    net = fgrn.lvm({"a": states, "b": 3}, hidden=2)
+    rng = np.random.default_rng(0)
+    data = {"a": [*rng.integers(0, states, 40).tolist(), states - 1, None if missing else 0], "b": [0, 1, None] * 14}
+    plan = net._plan(())
+    assert str(type_on_device(plan, net._encode(plan, data))) == f"torch.{kind}"
+    assert_same_answers(net, data)
+
+
+def test_settings_of_the_engine_are_for_it_alone() -> None:
+    net, data = small_tree()
+    with pytest.raises(fgrn.FgrnError, match=r"'precision' is for engine='torch', and this is 'cpu'"):
+        net.propagate(data, engine="cpu", precision="tf32")
+    right = net.posterior(data, "Y0", engine="reference")
+    found = net.posterior(data, "Y0", precision="float64", device="cpu")  # "auto" is then the torch engine
+    np.testing.assert_allclose(found, right, atol=1e-10)
+    assert net.complete(data, device="cpu", precision="float64") == net.complete(data, engine="reference")
+
+
+def test_a_gpu_is_taken_for_much_work_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fgrn.learning import execution
+
+    plan = fgrn.lvm({f"Y{i}": 256 for i in range(100)}, hidden=128)._plan(())
+    monkeypatch.setattr(engines, "gpu_is_there", lambda: True)
+    assert [execution.engine_for("auto", plan, rows).name for rows in (100_000, 10_000)] == ["torch", "cpu"]
+    monkeypatch.setattr(engines, "gpu_is_there", lambda: False)
+    assert execution.engine_for("auto", plan, 100_000).name == "cpu"
+
+
+@pytest.mark.parametrize(("version", "told"), [("2.5.1", "needs PyTorch 2.6 or later. This is 2.5.1"), ("3.0", None)])
+def test_versions_that_are_too_old_or_untested_are_told(version: str, told: str | None) -> None:
+    from fgrn.engines.device.library import checked_version
+
+    if told is None:
+        with pytest.warns(fgrn.FgrnWarning, match=r"not tested with PyTorch 3.0"):
+            checked_version(version)
+    else:
+        with pytest.raises(fgrn.FgrnError, match=told):
+            checked_version(version)
+
+
+@pytest.mark.skipif(not find_spec("triton"), reason="Triton is not installed")
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) >= "2.4.0", reason="Triton's interpreter needs an older NumPy")
+@pytest.mark.filterwarnings("ignore")  # of the interpreter: NumPy says that log(0) is
+def test_kernels_of_gpus_make_the_same_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the processor, by Triton's interpreter."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    from fgrn.engines.device import block_run
+
+    kernels = importlib.import_module("fgrn.engines.device.kernels")
+    net, data = small_tree()
+    net.learn(data, epochs=1, engine="reference")
+    plan = net._plan(())
+    encoded = net._encode(plan, data)
+    programs = net._programs_for(plan, (), encoded)
+    found = []
+    for chosen in (None, kernels):
+        monkeypatch.setattr(block_run, "kernels_for", lambda *_, chosen=chosen: chosen)
+        engine = engines.get("torch", device="cpu", precision="float32")
+        loaded = engine.prepare(plan, programs, programs.counting, encoded).load(net._parameters.values)
+        found.append(loaded.counts(True))
+    assert found[1].log_likelihood == pytest.approx(found[0].log_likelihood, rel=1e-6)
+    np.testing.assert_allclose(np.asarray(found[1].values), np.asarray(found[0].values), rtol=1e-4, atol=1e-6)

@@ -275,6 +275,17 @@ def test_small_tiles_and_blocks_count_the_same(monkeypatch: pytest.MonkeyPatch) 
             np.testing.assert_array_equal(one, one.T)
 
 
+def test_pairs_of_large_columns_are_counted_row_by_row_to_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(0)
+    codes = np.asfortranarray(np.stack([draw.integers(-1, size, 300) for size in (20, 3, 40, 17)], axis=1))
+    for weights in (np.full(300, 2.0), draw.random(300)):
+        found = []
+        for least in (1, 10**6):
+            monkeypatch.setattr(trees, "LARGE_PAIR", least)
+            found.append(trees.ColumnPairs([20, 3, 40, 17], [(codes, weights)]).information())
+        np.testing.assert_allclose(found[0], found[1], rtol=1e-12, atol=1e-14)
+
+
 def _codes(rows: dict[str, np.ndarray]) -> np.ndarray:
     return np.stack([np.where(np.isnan(column), -1, column) for column in rows.values()], axis=1).astype(np.int8)
 

@@ -45,14 +45,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from .bayes.arc_confidence import arc_confidence
     from .bayes.bayesian import BayesianNetwork
     from .bayes.factored import FactoredModel
     from .bayes.hidden_trees import hidden_tree
     from .bayes.markov import MarkovNetwork
+    from .bayes.structure_search import search
     from .bayes.tree_learning import chow_liu, tan
     from .estimators import (
         DeepLatentClassifier,
         DiscreteICA,
+        HiddenMarkovModel,
         HiddenTreeModel,
         LatentClassifier,
         LatentClassModel,
@@ -80,6 +83,7 @@ __all__ = [
     "Factor",
     "FgrnError",
     "FgrnWarning",
+    "HiddenMarkovModel",
     "HiddenTreeModel",
     "ImpossibleEvidence",
     "ImpossibleRowWarning",
@@ -108,6 +112,7 @@ __all__ = [
     "Variable",
     "WiringError",
     "__version__",
+    "arc_confidence",
     "chow_liu",
     "class_mixture",
     "dica",
@@ -120,6 +125,7 @@ __all__ = [
     "pool",
     "read",
     "read_evidence",
+    "search",
     "sequences",
     "stack",
     "states",
@@ -133,15 +139,17 @@ _MODELS = {
     "BayesianNetwork": "bayes.bayesian",
     "MarkovNetwork": "bayes.markov",
     "Stream": "tables.stream",
+    "arc_confidence": "bayes.arc_confidence",
     "chow_liu": "bayes.tree_learning",
     "explore": "page.page",
     "hidden_tree": "bayes.hidden_trees",
     "pool": "statistics.pooling",
+    "search": "bayes.structure_search",
     "tan": "bayes.tree_learning",
     "warm": "warming",
 }
 _ESTIMATORS = frozenset(
-    name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "HiddenTree", "NaiveBayes"))
+    name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "Hidden", "NaiveBayes"))
 )
 _MODULES = {"datasets": "showcase.datasets", "estimators": "estimators", "paper": "showcase.paper", "plots": "plots"}
 

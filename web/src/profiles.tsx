@@ -25,7 +25,7 @@ interface Line {
 /** The profiles of the target, the nearest first; none without anything known. */
 export function nearestProfiles(store: Store): Profile[] {
   const { target, evidence } = store.seen;
-  const known = store.variables.filter((one) => one.number !== target && evidence.has(one.edge));
+  const known = store.variables.filter((one) => one.number !== target && !one.hidden && evidence.has(one.edge));
   if (!known.length || store.profiles?.target !== target) return [];
   const found = store.profiles.byState.map((profile, state) => {
     let bits = 0;

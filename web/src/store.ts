@@ -170,7 +170,10 @@ export class Store {
 
   private async study(): Promise<void> {
     const { target, answer, evidence } = this.seen;
-    if (target < 0 || !answer || this.document.loops || answer.logLikelihood === -Infinity) return this.set({ studied: null });
+    if (target < 0 || !answer || this.document.loops || answer.logLikelihood === -Infinity) {
+      if (this.seen.studied) this.set({ studied: null });
+      return;
+    }
     this.background ??= new Client(this.document, this.client.buffer);
     let studied: Studied | null = null;
     try {

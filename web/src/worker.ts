@@ -65,8 +65,8 @@ class Inference {
     return {
       id,
       logLikelihood,
-      beliefs: edges.map((edge) => distribution(messages.belief(edge))),
-      others: edges.map((edge) => distribution(messages.others(edge))),
+      beliefs: inOneBuffer(edges.map((edge) => distribution(messages.belief(edge)))),
+      others: inOneBuffer(edges.map((edge) => distribution(messages.others(edge)))),
       conflict: logLikelihood === -Infinity ? this.conflict(given) : [],
       messages: wanted ? this.shown(messages) : null,
       loops: null,
@@ -184,6 +184,17 @@ class Inference {
     }
     return kept.map(([edge]) => edge);
   }
+}
+
+/** The same arrays one after the other in memory: they travel to the page as one. */
+function inOneBuffer(arrays: Float64Array[]): Float64Array[] {
+  const all = new Float64Array(arrays.reduce((sum, one) => sum + one.length, 0));
+  let first = 0;
+  return arrays.map((one) => {
+    all.set(one, first);
+    first += one.length;
+    return all.subarray(first - one.length, first);
+  });
 }
 
 function evidenceOf(given: Given): Evidence {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,9 +37,15 @@ from ..learning.validation import check_patience, split_off
 from ..queries.sampling import draw_states
 from ..tables import frames
 from ..tables.encoded import EncodedTable
+from .causal import Interventions
 from .document import Document
 from .factored import FactoredModel, checked_variables, variables_of
+from .importance import SampledQueries
+from .information import InformationQueries
 from .realisation import ScopedTable, shape_of
+
+if TYPE_CHECKING:
+    from .structure_search import SearchRecord
 
 Arcs = Mapping[str, Sequence[str]] | Iterable[tuple[str, str]]
 """The parents of each variable that has some, or pairs (parent, child)."""
@@ -52,7 +58,7 @@ OPTIONS = (
 """What `learn` hands on to `Network.learn`."""
 
 
-class BayesianNetwork(FactoredModel):
+class BayesianNetwork(FactoredModel, Interventions, InformationQueries, SampledQueries):
     """A discrete Bayesian network: variables, the parents of each, and its table given them.
 
     Args:
@@ -66,6 +72,9 @@ class BayesianNetwork(FactoredModel):
         name: of the network.
         properties: text about each variable, and under "" about the network, for files.
     """
+
+    search_record: SearchRecord | None = None
+    """How `fgrn.search` found the structure, if it did; a file does not keep it."""
 
     def __init__(
         self,
@@ -81,7 +90,7 @@ class BayesianNetwork(FactoredModel):
     ) -> None:
         known = checked_variables(variables)
         parents = _checked_parents(known, arcs)
-        self._order = _causes_first(parents)
+        self._order = causes_first(parents)
         given, masks, groups = settings.by_name(tables), settings.by_name(supports), settings.by_name(ties)
         frozen = settings.variable_names("frozen", frozen)
         for what in (given, masks, groups, frozen):
@@ -165,6 +174,35 @@ class BayesianNetwork(FactoredModel):
         """The number of free parameters: cells of tables, less one for every row."""
         return free_parameters(self._spec)
 
+    def score(
+        self,
+        data: frames.Data,
+        score: str = "bic",
+        *,
+        weights: Any = None,
+        equivalent_size: float = 1.0,
+        held_out: float = 0.2,
+        smoothing: float = 1.0,
+        seed: int = 0,
+    ) -> float:
+        """The score of the structure on a table, whatever the tables of the network are; the larger the better.
+
+        Natural logarithms; for definitions see `fgrn.bayes.scores`.
+
+        Args:
+            data: rows in which all variables are known.
+            score: "bic", "aic", "bdeu", "k2", or "log_likelihood", that of rows kept back.
+            weights: one weight per row.
+            equivalent_size: the equivalent sample size of "bdeu".
+            held_out: the share of rows that "log_likelihood" keeps back, drawn at random.
+            smoothing: a Dirichlet count for each cell of the tables that rows kept back are scored under.
+            seed: of the draw.
+        """
+        from .scores import ScoreRule
+        from .structure_search import score_of
+
+        return score_of(self, data, ScoreRule(score, equivalent_size, held_out, smoothing, seed), weights)
+
     def __repr__(self) -> str:
         title = f"BayesianNetwork {self.name!r}" if self.name else "BayesianNetwork"
         lines = [f"{title} of {counted(len(self._variables), 'variable')} and {counted(len(self.arcs), 'arc')}"]
@@ -239,8 +277,8 @@ class BayesianNetwork(FactoredModel):
         """Learn the tables by maximum likelihood (EM); values may be missing or soft, and variables hidden.
 
         Rows in which everything is known are counted in one pass, and no junction tree is needed. Other options are
-        those of `Network.learn`: accelerate, batch_size, cycle_tolerance, engine, hold, merge, online, patience, step,
-        threads, validation.
+        those of `Network.learn`: accelerate, batch_size, cycle_tolerance, device, engine, hold, merge, online,
+        patience, precision, step, threads, validation.
         """
         strange = [name for name in options if name not in OPTIONS]
         if strange:
@@ -334,7 +372,7 @@ def _checked_parents(known: Mapping[str, Variable], arcs: Any) -> dict[str, tupl
     return {name: tuple(some) for name, some in parents.items()}
 
 
-def _causes_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
+def causes_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the variables after their parents (a topological order); an error names a cycle, if there is one.
 
     Those without parents are taken away until none is left; what stays is on circles, or behind them.

@@ -23,7 +23,7 @@ def class_tree_mixture(
     penalty: float | str = 0.0,
     name: str = "S",
 ) -> Network:
-    """A mixture for each class in which every column hangs on the hidden state and on one other column.
+    """Return a mixture for each class in which every column depends on the hidden state and on one other column.
 
     The tree of the columns is the same for all states: that of the largest mutual information given the class
     (Friedman, Geiger and Goldszmidt, 1997). With one state for each class it is `tan`, with several a mixture of trees

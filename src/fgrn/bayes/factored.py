@@ -22,7 +22,7 @@ from ..core.labels import Labels
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow.evidence import encode, known_names
-from ..flow.marginals import normalised
+from ..flow.marginals import normalised, refuse_impossible
 from ..flow.messages import Messages
 from ..flow.parameters import Parameters, initial
 from ..graph.blocks import Factor
@@ -32,9 +32,20 @@ from ..graph.wiring import check_ties
 from ..queries.questions import MostProbable, Queries, most_probable
 from ..tables import frames
 from ..tables.outputs import frame_of_records
+from .assignment_queries import AssignmentQueries
 from .document import Document, WrittenTable
+from .elimination import PrunedQuestion, hard_and_soft
 from .junction_tree import JunctionTree
-from .realisation import ScopedTable, alike_in_all_but_start, exact, factor_of, lonely, loopy, tree_of
+from .realisation import (
+    LARGEST_CLIQUE,
+    ScopedTable,
+    alike_in_all_but_start,
+    exact,
+    factor_of,
+    lonely,
+    loopy,
+    tree_of,
+)
 
 METHODS = ("exact", "loopy")
 
@@ -43,9 +54,15 @@ MOST_NETWORKS = 16
 
 FEW_ROWS = 16
 
+MOST_QUESTIONS = 256
+"""Pruned questions of one model that are kept: they can be made again."""
 
-class FactoredModel(Queries):
+
+class FactoredModel(Queries, AssignmentQueries):
     """Base class of models given by tables over a few variables each: `BayesianNetwork` and `MarkovNetwork`."""
+
+    memory_limit: float | None = None
+    """The most bytes that the cliques of exact inference may take; None for half of the memory of the machine."""
 
     def __init__(
         self,
@@ -65,6 +82,7 @@ class FactoredModel(Queries):
         self._parameters: Parameters = initial(self._spec)
         self._trained: tuple[dict[str, Any], ...] = ()
         self._networks: dict[tuple[str, ...], Network] = {}
+        self._questions: dict[tuple[Any, ...], PrunedQuestion] = {}
 
     # What it is
 
@@ -141,7 +159,7 @@ class FactoredModel(Queries):
     @cached_property
     def tree(self) -> JunctionTree:
         """The junction tree for exact inference; an error if its cliques are too large."""
-        return tree_of(self._variables, [part.scope for part in self._parts])
+        return tree_of(self._variables, [part.scope for part in self._parts], self.memory_limit, LARGEST_CLIQUE)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FactoredModel) or type(other) is not type(self):
@@ -153,7 +171,7 @@ class FactoredModel(Queries):
 
     def __getstate__(self) -> dict[str, Any]:
         properties = {key: dict(some) for key, some in self.properties.items()}
-        return {**self.__dict__, "_networks": {}, "properties": properties}
+        return {**self.__dict__, "_networks": {}, "_questions": {}, "properties": properties}
 
     def copy(self) -> Self:
         """Return a copy of the model, to be learnt further."""
@@ -170,7 +188,7 @@ class FactoredModel(Queries):
 
         save(self, path)
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         """The model as notebooks show it: drawn, with its beliefs, and a button that opens its page."""
         from ..page.notebook import notebook_html
 
@@ -228,7 +246,8 @@ class FactoredModel(Queries):
             keep: the variables whose marginals to keep; all of them unless given.
             parts: which of "marginal" and "likelihood" to keep.
             method: "exact" or "loopy", see `to_network`.
-            options: those of `Network.propagate`: impossible, engine, threads; for loops rounds, damping, tolerance.
+            options: those of `Network.propagate`: impossible, engine, threads, device, precision; for loops rounds,
+                damping, tolerance.
         """
         settings.choice("method", method, METHODS)
         if method == "exact" and not {*settings.variable_names("parts", parts)} <= {"marginal", "likelihood"}:
@@ -239,12 +258,73 @@ class FactoredModel(Queries):
         network = self._tree_network() if method == "exact" else self.to_network(method)
         return network.propagate(self._checked(evidence), keep=kept, parts=parts, **options)
 
+    def posterior(self, data: frames.Data, name: Name, *, engine: str = "auto", **options: Any) -> np.ndarray:
+        """Return the posterior of a variable in each row, the row's own evidence on it included: (rows, states).
+
+        For a few rows, and `engine="auto"`, it is computed from the tables alone that it depends on, given what is
+        known. The options are `device` and `precision` of `propagate`.
+        """
+        asked = self.variable(name).name
+        found = self._pruned(data, (asked,)) if engine == "auto" and not options else None
+        return super().posterior(data, asked, engine=engine, **options) if found is None else found
+
+    def _pruned(self, data: frames.Data, target: tuple[str, ...]) -> np.ndarray | None:
+        """The joint distribution of some variables in each of a few rows, from what it depends on.
+
+        None for many rows, which an engine answers faster, and for impossible ones, of which the whole says why.
+        """
+        columns = frames.columns(data)
+        if columns and frames.row_count(columns) > FEW_ROWS and self._fits():
+            return None
+        self._checked(data)
+        evidence = encode(self, data)
+        out = np.zeros((evidence.rows, *(self._variables[one].cardinality for one in target)))
+        for rows, known, weighted in hard_and_soft(evidence, self.names):
+            key = (target, known, weighted, self.memory_limit)
+            if key not in self._questions:
+                if len(self._questions) >= MOST_QUESTIONS:
+                    self._questions.clear()
+                self._questions[key] = PrunedQuestion.of(
+                    self._variables, self._parts, target, known, weighted, self.memory_limit
+                )
+            question, some = self._questions[key], evidence.take(rows)
+            out[rows] = question.answer(self._variables, self.index, self._arrays_of(question.parts), some)
+            apart = self._arrays_of(question.apart)
+            if weighted or not all(table.all() for table in apart.values()):  # without zeros all of it is possible
+                other = question.evidence_apart(self._variables, self.memory_limit)
+                out[rows[other.answer(self._variables, self.index, apart, some) == 0]] = 0
+        impossible = np.flatnonzero(~out.reshape(len(out), -1).any(axis=1))
+        if len(impossible) and self._fits():
+            return None
+        refuse_impossible(impossible)
+        return out
+
+    def _arrays_of(self, parts: Sequence[ScopedTable]) -> dict[str, np.ndarray]:
+        """The tables of some parts by name, with an axis for each variable."""
+        layout, values = self._spec.layout, self._parameters.values
+        return {
+            part.name: layout.table(values, layout.table_number(part.name)).reshape(
+                [self._variables[one].cardinality for one in part.scope]
+            )
+            for part in parts
+        }
+
+    def _fits(self) -> bool:
+        """Whether the cliques of the whole model fit in memory."""
+        try:
+            return bool(self.tree)
+        except WiringError:
+            return False
+
     def joint(self, evidence: frames.Data, names: Sequence[Name], **options: Any) -> np.ndarray:
         """The joint distribution of a few variables in each row, (rows, states of the first, of the second, ...)."""
         wanted = settings.variable_names("names", names, own=self.variable)
         sizes = [self.variable(name).cardinality for name in wanted]
         if len(set(wanted)) < len(wanted) or not wanted:
             raise EvidenceError(f"The joint distribution is that of some variables, each named once. Got {wanted!r}.")
+        found = self._pruned(evidence, tuple(wanted)) if not options else None
+        if found is not None:
+            return found
         network = self._tree_network(wanted)
         joint = self._joint_name()
         name = next(one.variable.name for one in network.blocks if isinstance(one, Factor) and one.name == joint)
@@ -340,7 +420,7 @@ class FactoredModel(Queries):
                 columns = self._variables[together[-1]].cardinality
                 table = ones.reshape(-1, columns)
                 parts = (*parts, ScopedTable(self._joint_name(), together, table, False, conditional=False))
-                tree = tree_of(self._variables, [part.scope for part in parts])
+                tree = tree_of(self._variables, [part.scope for part in parts], self.memory_limit, LARGEST_CLIQUE)
             if len(self._networks) >= MOST_NETWORKS:
                 self._networks.clear()
             self._networks[together] = Network(exact(self._variables, parts, tree))

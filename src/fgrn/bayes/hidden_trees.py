@@ -167,7 +167,7 @@ def _starts(
         marginal = share.sum(axis=0)
         emission = (1 - BLUR) * level + BLUR * marginal
         state = share / marginal  # (states, levels): P(state | level), by column
-        emission = np.tile(emission, (trees, 1))
+        emission = np.tile(emission / emission.sum(axis=1, keepdims=True), (trees, 1))
         if parent < 0:
             prior = np.tile(share.sum(axis=1), trees)
             out.append((emission, prior / prior.sum()))

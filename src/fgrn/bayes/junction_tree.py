@@ -84,8 +84,11 @@ class JunctionTree:
         return order
 
 
-def junction_tree(sizes: Mapping[str, int], scopes: Iterable[Sequence[str]]) -> JunctionTree:
-    """Return a junction tree for factors with these scopes, the smallest that several heuristics find."""
+def junction_tree(sizes: Mapping[str, int], scopes: Iterable[Sequence[str]], quick: bool = False) -> JunctionTree:
+    """Return a junction tree for tables with these scopes, with as few joint states as the rules find.
+
+    With `quick`, further rules are tried only if the first one leaves more than `SMALL_TOTAL` joint states.
+    """
     names = list(sizes)
     number = {name: place for place, name in enumerate(names)}
     counts = [sizes[name] for name in names]
@@ -101,7 +104,9 @@ def junction_tree(sizes: Mapping[str, int], scopes: Iterable[Sequence[str]]) -> 
     def total(steps: Steps) -> int:
         return sum(prod(counts[k] for k in (one, *others)) for one, others in steps)
 
-    best = min((_eliminated(neighbours, counts, rule) for rule in (RULES if few else RULES[:1])), key=total)
+    best = _eliminated(neighbours, counts, RULES[0])
+    if few and not (quick and total(best) <= SMALL_TOTAL):
+        best = min(best, *(_eliminated(neighbours, counts, rule) for rule in RULES[1:]), key=total)
     again = Random(0)
     for _ in range(TRIES if few and total(best) > SMALL_TOTAL else 0):  # equals in another order
         ranks = again.sample(range(len(names)), len(names))

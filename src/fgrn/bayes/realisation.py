@@ -8,10 +8,11 @@ of any other model: every factor and every variable is a Diverter
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import prod
+from math import inf, prod
 
 import numpy as np
 
@@ -20,8 +21,11 @@ from ..core.variable import Variable
 from ..graph.blocks import SISO, Block, Diverter, Factor, Source, same
 from .junction_tree import JunctionTree, junction_tree
 
-MOST_STATES = 2**29
-"""Joint states of all cliques: each is visited a few times for every row of evidence, a few seconds in all."""
+BYTES_PER_STATE = 24
+"""Memory for a joint state of a clique: its product, a message, and what is being summed."""
+
+MEMORY_SHARE = 0.5
+"""The share of the memory of the machine that cliques may take unless a limit is given."""
 
 LARGEST_CLIQUE = 2**26
 """Joint states of one clique: a message over it takes 512 MiB."""
@@ -52,18 +56,46 @@ def shape_of(variables: Mapping[str, Variable], scope: Sequence[str]) -> tuple[i
     return prod(sizes[:-1]), sizes[-1] if sizes else 1
 
 
-def tree_of(variables: Mapping[str, Variable], scopes: Iterable[Sequence[str]]) -> JunctionTree:
-    """Return the junction tree of a model; an error if its cliques are too large."""
-    tree = junction_tree({name: variable.cardinality for name, variable in variables.items()}, scopes)
-    largest = tree.largest
-    if tree.states[largest] > LARGEST_CLIQUE or tree.total > MOST_STATES:
+def tree_of(
+    variables: Mapping[str, Variable],
+    scopes: Iterable[Sequence[str]],
+    memory: float | None = None,
+    most: float = inf,
+    quick: bool = False,
+) -> JunctionTree:
+    """Return the junction tree of a model; an error if its cliques are too large.
+
+    Args:
+        variables: of the model.
+        scopes: of its tables.
+        memory: the most bytes that cliques may take; half of the memory of the machine unless given.
+        most: the most joint states of one clique.
+        quick: whether the first rule will do if its cliques are small; see `junction_tree`.
+    """
+    tree = junction_tree({name: variable.cardinality for name, variable in variables.items()}, scopes, quick)
+    largest, needed = tree.largest, BYTES_PER_STATE * tree.total
+    limit = MEMORY_SHARE * machine_memory() if memory is None else memory
+    if tree.states[largest] > most or needed > limit:
+        why = f"the limit is {limit / 2**30:,.2f} GiB" if needed > limit else f"one clique has at most {most:,} states"
         raise WiringError(
             f"Exact inference would have to join {len(tree.cliques[largest])} variables "
             f"({shortened(tree.cliques[largest], 5)}) with {tree.states[largest]:,} joint states, {tree.total:,} in "
-            f"all; the limits are {LARGEST_CLIQUE:,} and {MOST_STATES:,}.",
-            remedies=Remedy("approximate", method="loopy"),
+            f"all; that takes about {needed / 2**30:,.2f} GiB, and {why}.",
+            remedies=(
+                Remedy("approximate", method="loopy"),
+                "ask for one variable (`posterior`), for which less has to be joined",
+                *(["set the `memory_limit` of the model, in bytes"] if needed > limit else []),
+            ),
         )
     return tree
+
+
+def machine_memory() -> float:
+    """The memory of the machine in bytes; 8 GiB where it does not tell."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 8 * 2.0**30
 
 
 def exact(variables: Mapping[str, Variable], parts: Sequence[ScopedTable], tree: JunctionTree) -> list[Block]:

@@ -40,6 +40,9 @@ MOST_CELLS = 2**24
 BLOCK_CELLS = 2**20
 """Zeros and ones that are written out at once."""
 
+LARGE_PAIR = 256
+"""Joint states of two columns from which on rows are counted one by one: a product of zeros and ones takes longer."""
+
 
 def chow_liu(
     data: frames.Data,
@@ -135,7 +138,7 @@ def penalty_rate(penalty: float | str, weight: float) -> float:
     return float(penalty)
 
 
-def _states_of(columns: Mapping[str, Any], given: Any) -> dict[str, Any]:
+def column_states(columns: Mapping[str, Any], given: Any) -> dict[str, Any]:
     """Return the states of every column: those given, or those found, if they are few enough to be categories."""
     if given is not None and not isinstance(given, Mapping):
         raise LearningError(f"The 'states' are a mapping from columns to their states. Got {given!r} instead.")
@@ -184,7 +187,7 @@ class TreeTable:
         columns = frames.columns(data, by_value=True)
         if not columns or not frames.row_count(columns):
             raise LearningError("There are no rows to learn from.")
-        variables = [Variable(name, labels) for name, labels in _states_of(columns, states).items()]
+        variables = [Variable(name, labels) for name, labels in column_states(columns, states).items()]
         classes = next((variable.cardinality for variable in variables if variable.name == class_variable), 1)
         for variable in variables:
             if variable.cardinality**2 * classes > MOST_CELLS:
@@ -345,6 +348,8 @@ class ColumnPairs:
     def _counted(self, codes: np.ndarray, weights: np.ndarray, first: slice, second: slice) -> np.ndarray:
         """Return the weight of rows with each pair of states of some columns and of others."""
         here, there = sum(self.sizes[first]), sum(self.sizes[second])
+        if here * there >= LARGE_PAIR * len(self.sizes[first]) * len(self.sizes[second]):
+            return self._histograms(codes, weights, first, second)
         equal = bool((weights == weights[0]).all()) if len(weights) else True
         kind = np.float32 if equal else np.float64  # whole numbers of so few rows are exact in both
         counts = np.zeros((here, there))
@@ -355,6 +360,22 @@ class ColumnPairs:
             right = left if first == second else _indicators(block[:, second], self.sizes[second], kind)
             counts += left @ (right if equal else right * weights[begin : begin + step]).T
         return counts * weights[0] if equal and len(weights) else counts
+
+    def _histograms(self, codes: np.ndarray, weights: np.ndarray, first: slice, second: slice) -> np.ndarray:
+        """Return the same row by row, which is faster than products where columns have many states."""
+        there = sum(self.sizes[second])
+        counts = np.zeros((sum(self.sizes[first]), there))
+        step = max(2**6, BLOCK_CELLS // len(self.sizes[second]))
+        for begin in range(0, len(codes), step):
+            block = codes[begin : begin + step].astype(np.int64)
+            right = block[:, second]
+            places = np.where(right < 0, there, right + self._offsets(second))  # after the last: missing
+            shares = np.repeat(weights[begin : begin + step], right.shape[1])
+            for line, size, values in zip(self._offsets(first), self.sizes[first], block[:, first].T, strict=True):
+                cells = np.where(values < 0, size, values)[:, None] * (there + 1) + places
+                found = np.bincount(cells.ravel(), shares, (size + 1) * (there + 1)).reshape(size + 1, there + 1)
+                counts[line : line + size] += found[:size, :there]
+        return counts
 
 
 def _indicators(codes: np.ndarray, sizes: Sequence[int], kind: Any) -> np.ndarray:

@@ -154,6 +154,43 @@ class Answer:
             rows_ = [[name, str(column[0]), mark] for (name, column), mark in zip(found.items(), given, strict=True)]
             say("\n" + common.aligned(["variable", "state", ""], rows_, left=3))
 
+    def map_states(self, names: Sequence[str]) -> None:
+        """Show the most probable states of some variables, whatever the others are."""
+        possible, evidence = self._answerable()
+        labels, logarithm = self.model.map(names, evidence)
+        found = {name: self._all_rows(possible, np.atleast_1d(labels[name]).tolist()) for name in names}
+        logs = np.array(self._all_rows(possible, np.atleast_1d(logarithm).tolist(), -math.inf))
+        if self.as_json:
+            rows = [
+                {
+                    "labels": None if math.isinf(value) else {name: column[row] for name, column in found.items()},
+                    **_logarithm(value),
+                }
+                for row, value in enumerate(logs.tolist())
+            ]
+            common.as_json(rows[0] if self.rows is None else rows)
+        elif self.rows is not None or self.output:
+            self._write({**found, LOG: logs})
+        else:
+            say(f"probability given the evidence: {plain(float(logs[0]))}")
+            shown_rows = [[name, str(column[0])] for name, column in found.items()]
+            say("\n" + common.aligned(["variable", "state"], shown_rows, left=2))
+
+    def value_of_asking(self, target: str, costs: Mapping[str, float], candidates: Sequence[str] | None) -> None:
+        """Show what each variable that is not known would tell of a target."""
+        model: Any = self.model
+        found = model.value_of_asking(target, self._evidence, candidates=candidates, costs=costs)
+        if self.as_json:
+            common.as_json({"target": target, "asked": [one._asdict() for one in found]})
+        elif self.output:
+            self._write(
+                {name: [getattr(one, name) for one in found] for name in ("name", "information", "cost", "value")}
+            )
+        else:
+            say(f"expected decrease of the entropy of {target}, in nats, most valuable first")
+            rows = [[one.name, f"{one.information:.6f}", f"{one.cost:g}", f"{one.value:.6f}"] for one in found]
+            say("\n" + common.aligned(["variable", "information", "cost", "value"], rows))
+
     def joint(self, names: Sequence[str]) -> None:
         """Show the joint distribution of some variables."""
         seen = self._propagated([], parts=["likelihood"])

@@ -44,11 +44,14 @@ def predict(
     common.check_table(output, as_json)
     common.check_other(output, {"DATA": data, "MODEL": model})
     estimator = common.estimator(model, unseen)
-    if not hasattr(estimator, "predict"):
+    if not (hasattr(estimator, "predict") and hasattr(estimator, "predict_proba")):  # an imputer has the second alone
         raise FgrnError(
             f"{model!r} is a {type(estimator).__name__}, which has no classes to predict.",
             remedies="use `fgrn complete`, which fills in any column",
         )
+    if hasattr(estimator, "forecast"):
+        _predict_sequences(estimator, common.read_for(estimator, data, **options), output, proba, keep, as_json)
+        return
     classes = estimator.classes_ if hasattr(estimator, "classes_") else np.arange(estimator.n_hidden_)
     if as_json:
         found = estimator.predict_proba(model_rows.matching(estimator, common.read_for(estimator, data, **options)))
@@ -72,6 +75,27 @@ def predict(
             out.write({**columns, **new})
             written += table.num_rows
     common.confirm(output, written)
+
+
+def _predict_sequences(estimator: Any, table: Any, output: str, proba: bool, keep: bool, as_json: bool) -> None:
+    """Write the state of each row of sequences: the path of Viterbi, and how likely each state is."""
+    known = model_rows.matching(estimator, table)
+    names = zip(("sequence", "time"), estimator.beside_, strict=True)
+    along = {key: table[name].to_pylist() for key, name in names if name in table.column_names}
+    states, beliefs = estimator.predict(known, **along), estimator.predict_proba(known, **along)
+    if as_json:
+        labels = list(map(str, estimator.states_))
+        pairs = zip(states.tolist(), beliefs.tolist(), strict=True)
+        common.as_json([{"predicted": one, "probabilities": dict(zip(labels, row, strict=True))} for one, row in pairs])
+        return
+    columns = {name: table[name] for name in table.column_names} if keep else {}
+    new: dict[str, Any] = {_free("predicted state", columns): states.tolist()}
+    if proba:
+        for position, label in enumerate(estimator.states_):
+            new[_free(f"P(state = {label})", columns)] = beliefs[:, position]
+    with table_writer(output) as out:
+        out.write({**columns, **new})
+    common.confirm(output, table.num_rows)
 
 
 def _free(name: str, columns: Any) -> str:
@@ -114,6 +138,8 @@ def complete(
     common.check_table(output, as_json)
     common.check_other(output, {"DATA": data, "MODEL": model})
     estimator = common.estimator(model, unseen)
+    if hasattr(estimator, "forecast"):
+        raise FgrnError(f"{model!r} is a HiddenMarkovModel, which imputes in Python: fgrn.load, complete.")
     if draws is not None:
         if proba:
             raise click.UsageError("--draws has no probabilities: leave out --proba, or leave out --draws.")

@@ -18,7 +18,7 @@ from .model_rows import matched
 from .signals import stoppable
 from .wording import say, tell
 
-MODELS = ("latent", "tan", "naive-bayes", "deep", "clusters", "ica", "tree")
+MODELS = ("latent", "tan", "naive-bayes", "deep", "clusters", "ica", "tree", "hmm")
 
 CLASSIFIERS = ("latent", "tan", "naive-bayes", "deep")
 
@@ -46,6 +46,9 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
     states = "auto" if hidden == "auto" else common.state_count_of(hidden)
     if model == "clusters":
         return estimators.LatentClassModel(states, **settings)
+    if model == "hmm":
+        settings = {name: value for name, value in settings.items() if name not in ("cycles", "effective_size")}
+        return estimators.HiddenMarkovModel(states, **settings)
     if model == "tree":
         for name, option in (("n_init", "--starts"), ("tol", "--tolerance")):
             if name in settings:
@@ -58,6 +61,7 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 
 @click.command(epilog="\b\nExamples\n  fgrn fit people.csv --target buys -o people.fgrn\n"
                "  fgrn fit answers.csv --hidden auto -o types.fgrn      (no target: clusters)\n"
+               "  fgrn fit log.csv --model hmm --sequence machine --time hour -o machines.fgrn\n"
                "  fgrn fit 'logs/*.parquet' --hidden 8 -o logs.fgrn       (more than memory holds)\n"
                "  zcat log.csv.gz | fgrn fit - --online -o log.fgrn       (every row read once)")  # fmt: skip
 @click.argument("data")
@@ -90,6 +94,8 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.option("--test", type=common.FiniteRange(0, 1, max_open=True), default=0.0, show_default=True,
               help="Share of the rows, drawn by the seed, kept back to test on.")  # fmt: skip
 @click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
+@click.option("--sequence", metavar="COLUMN", help="With --model hmm: the column that tells sequences apart.")
+@click.option("--time", metavar="COLUMN", help="With --model hmm: the column by which rows of a sequence are ordered.")
 @common.schema
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
 @click.option("--checkpoint", metavar="FILE", help="Save the progress of learning in this file.")
@@ -109,7 +115,8 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @common.json_option
 def fit(data: str, target: str | None, output: str, model: str | None, hidden: str | None, epochs: int | None,
         cycles: int, smoothing: float | None, starts: int | None, tolerance: float | None, test: float,
-        weights: str | None, bins: int, max_levels: int, seed: int, checkpoint: str | None, every: int, resume: bool,
+        weights: str | None, sequence: str | None, time: str | None,
+        bins: int, max_levels: int, seed: int, checkpoint: str | None, every: int, resume: bool,
         unseen: str, streamed: bool, online: bool, batch: int | None, effective_size: float | None, dask: str | None,
         as_json: bool, **options: Any) -> None:  # fmt: skip
     """Learn a model from a table.
@@ -142,6 +149,14 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         raise click.UsageError("--model naive-bayes has no hidden states; leave out --hidden.")
     if (kind in CLASSIFIERS) != (target is not None):
         raise click.UsageError(f"--model {kind} {'needs' if target is None else 'takes no'} --target.")
+    along = common.those_given(sequence=sequence, time=time)
+    if along and kind != "hmm":
+        raise click.UsageError("--sequence and --time are for rows that follow each other: say --model hmm, too.")
+    if kind == "hmm" and (online or streamed or dask or test or weights or cycles > 1 or is_many(data)):
+        raise click.UsageError(
+            "--model hmm learns from one table in memory: leave out --online, --stream, --dask, --test, --weights and "
+            "--cycles."
+        )
     settings: dict[str, Any] = {
         "cycles": cycles, "max_levels": max_levels, "random_state": seed, "unseen": unseen,
         "verbose": 0 if as_json else 1,
@@ -202,7 +217,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     learnt = table.filter(~back)
     with stoppable() as stopped:
         estimator._stop = stopped
-        fit_options = {} if weight is None else {"sample_weight": weight[~back]}
+        fit_options = along if weight is None else {"sample_weight": weight[~back]}
         y = None if classes is None else np.array(classes, dtype=object)
         labels = () if y is None else ({target: y[~back].tolist()},)
         estimator.fit(learnt, *labels, **fit_options)

@@ -22,17 +22,18 @@ given_help = "Evidence: NAME=STATE; NAME=[W,W,...], a weight for each state; or 
 NOT = "!="
 
 
-def parted(text: str, names: Sequence[str]) -> tuple[str, str]:
+def parted(text: str, names: Sequence[str], option: str = "--given") -> tuple[str, str]:
     """Return the variable and the value of NAME=VALUE; `names` tells where a name with an equals sign ends."""
     if "=" not in text:
-        raise click.UsageError(f"--given is NAME=STATE, NAME=[W,W,...] or NAME!=STATE. Got {text!r}.")
+        more = ", NAME=[W,W,...] or NAME!=STATE" if option == "--given" else ""
+        raise click.UsageError(f"{option} is NAME=STATE{more}. Got {text!r}.")
     for at in (at for at, letter in enumerate(text) if letter == "="):
         for begin in (at, at - 1 if text[at - 1 : at] == "!" else at):
             if text[:begin] in names:
                 return text[:begin], text[begin:] if begin < at else text[at + 1 :]
     name = text.partition("=")[0].rstrip("!")
     raise EvidenceError(
-        f"there is no variable {name!r} here. {nearest(name, names)}", file=f"--given {text}", value=name
+        f"there is no variable {name!r} here. {nearest(name, names)}", file=f"{option} {text}", value=name
     )
 
 

@@ -12,10 +12,11 @@ from ..core.exceptions import FgrnError, WiringError, counted, shortened, visibl
 from ..files.formats import EXTENSIONS, FORMATS, READ_ONLY, READABLE, RESCALE, UNREADABLE
 from . import common
 from .answers import Answer
-from .given import given_help, known_of, rows_of, together
+from .given import code_of, given_help, known_of, parted, rows_of, together
 from .wording import say, spoken
 
 if TYPE_CHECKING:
+    from ..bayes.bayesian import BayesianNetwork
     from ..bayes.factored import FactoredModel
 
 
@@ -215,6 +216,9 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
     epilog="\b\nExamples\n"
     "  fgrn query alarm.bif --given HR=LOW --given 'BP!=HIGH' --target LVFAILURE\n"
     "  fgrn query alarm.bif --given 'HR=[.7,.2,.1]' --most-probable\n"
+    "  fgrn query alarm.bif --given HR=LOW --map LVFAILURE,HYPOVOLEMIA\n"
+    "  fgrn query alarm.bif --do HR=HIGH --target BP      (set from outside)\n"
+    "  fgrn query alarm.bif --given HR=LOW --voi LVFAILURE      (what to observe next)\n"
     "  fgrn query alarm.bif --evidence patients.csv --target LVFAILURE -o answers.csv\n"
     "  fgrn query p.uai --evidence p.uai.evid --json"
 )  # fmt: skip
@@ -227,6 +231,16 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
     is_flag=True,
     help="The most probable joint assignment of all variables; --target chooses which of them to show.",
 )
+@click.option(
+    "--map", "map_of", metavar="A,B", help="The most probable states of some variables, whatever the others are."
+)
+@click.option("--do", "set_to", multiple=True, metavar="NAME=STATE",
+              help="Set a variable from outside: arcs to it are cut. Repeatable.")  # fmt: skip
+@click.option(
+    "--voi", metavar="NAME", help="What to observe next to know NAME: the value of each variable, or --target."
+)
+@click.option("--cost", "costs", multiple=True, metavar="NAME=NUMBER",
+              help="With --voi: what observing a variable costs, in nats. Repeatable.")  # fmt: skip
 @click.option("--joint", metavar="A,B", help="The joint distribution of some variables.")
 @click.option("--sample", "samples", type=click.IntRange(1), metavar="N", help="Draw rows, N for each row of evidence.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of --sample.")
@@ -241,7 +255,8 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
 @common.json_option
 def query(
     network: str, given: tuple[str, ...], evidence: str | None, targets: tuple[str, ...], most_probable: bool,
-    joint: str | None, samples: int | None, seed: int, method: str, output: str | None, from_: str | None,
+    map_of: str | None, set_to: tuple[str, ...], voi: str | None, costs: tuple[str, ...], joint: str | None,
+    samples: int | None, seed: int, method: str, output: str | None, from_: str | None,
     rescale: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Ask a network: the posterior distribution of its variables, and the probability of the evidence.
@@ -252,7 +267,15 @@ def query(
     missing values that are states of the network, such as None, are states.
     """
     asked = [
-        option for option, on in (("--most-probable", most_probable), ("--joint", joint), ("--sample", samples)) if on
+        option
+        for option, on in (
+            ("--most-probable", most_probable),
+            ("--map", map_of),
+            ("--voi", voi),
+            ("--joint", joint),
+            ("--sample", samples),
+        )
+        if on
     ]
     if len(asked) > 1:
         raise click.UsageError(f"{' and '.join(asked)} are two questions. Ask one at a time.")
@@ -262,6 +285,9 @@ def query(
         common.check_table(output, as_json)
         common.check_other(output, {"NETWORK": network, "--evidence": evidence})
     model = model_of(network, from_, rescale)
+    if set_to or voi:
+        directed = _directed_model(model, "--do" if set_to else "--voi")
+        model = _intervened(directed, set_to) if set_to else directed
     names = list(targets) or list(model.names)
     for name in names:
         model.variable(name)
@@ -274,12 +300,53 @@ def query(
     answer = Answer(model, columns_, rows, output, as_json)
     if most_probable:
         answer.most_probable(names)
+    elif map_of:
+        answer.map_states(_names(model, map_of))
+    elif voi:
+        if rows is not None:
+            raise click.UsageError("--voi is asked of one row: give it by --given, and leave out --evidence.")
+        answer.value_of_asking(model.variable(voi).name, _costs(model, costs), list(targets) or None)
     elif joint:
         answer.joint(_names(model, joint))
     elif samples:
         answer.sample(samples, seed, names)
     else:
         answer.posterior(names, method)
+
+
+def _directed_model(model: FactoredModel, option: str) -> BayesianNetwork:
+    """Return a model if it is a Bayesian network; an error otherwise."""
+    from ..bayes.bayesian import BayesianNetwork
+
+    if isinstance(model, BayesianNetwork):
+        return model
+    raise FgrnError(f"{option} is asked of a Bayesian network, and these are factors without direction.")
+
+
+def _intervened(model: BayesianNetwork, set_to: tuple[str, ...]) -> BayesianNetwork:
+    """Return a network after the interventions NAME=STATE."""
+    states: dict[str, Any] = {}
+    for text in set_to:
+        name, value = parted(text, model.names, "--do")
+        if name in states:
+            raise click.UsageError(f"--do sets {name!r} twice. Leave one of them out.")
+        try:
+            states[name] = model.variable(name).labels[code_of(model.variable(name), value)]
+        except FgrnError as error:
+            raise error.changed(file=f"--do {text}") from None
+    return model.do(states)
+
+
+def _costs(model: FactoredModel, costs: tuple[str, ...]) -> dict[str, float]:
+    """Return the cost of each variable of NAME=NUMBER."""
+    found = {}
+    for text in costs:
+        name, value = parted(text, model.names, "--cost")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            raise click.UsageError(f"--cost is NAME=NUMBER. Got {text!r}.") from None
+    return found
 
 
 def _names(model: FactoredModel, text: str) -> list[str]:

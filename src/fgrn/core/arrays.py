@@ -1,4 +1,4 @@
-"""Helpers for NumPy arrays: conversion to float64, and arrays that are read-only even after pickling."""
+"""Helpers for NumPy arrays: conversion to float64, equal numbers, and arrays that stay read-only after pickling."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ def numbers(values: object) -> np.ndarray:
     if kind not in "biufO" or (kind == "O" and any(isinstance(v, (str, bytes, complex)) for v in array.flat)):
         raise TypeError("not real numbers")
     return np.array(array, dtype=np.float64)
+
+
+def equal_numbers(value: float, count: int) -> np.ndarray:
+    """Return a read-only array with the same number in all its items, which takes no room."""
+    return np.ndarray((count,), np.float64, np.float64(value).tobytes(), strides=(0,))
 
 
 class ReadOnlyArrays:

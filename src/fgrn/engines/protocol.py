@@ -52,6 +52,9 @@ class Vector(Protocol):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Hand the numbers over, in the plan's layout."""
 
+    def as_parameters(self) -> np.ndarray:
+        """Hand over parameters: as above, and each line that was learnt sums to one in the precision of an array."""
+
     def __len__(self) -> int:
         """How many cells there are."""
 

@@ -7,10 +7,12 @@ likelihood is the sum of forward times backward on any edge. It can count its mu
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .batched import Batched, batched_for
 from .protocol import BACKWARD, DIVERT, FORWARD, SOURCE, Buffers, RowCounts
 from .row_blocks import blocks_of_rows, put_together, sum_of_blocks
 from .scanners import BlockScanner, scan_in_logarithms
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 CELLS_AT_ONCE = 2**20
 """Cells of the largest temporary array, (rows, input states, output states): 8 MiB."""
+
+NOTHING = np.zeros((0, 0))
 
 
 class LogMessages(NamedTuple):
@@ -40,13 +44,14 @@ class Reference:
     """The reference engine; `direct=True` computes each outgoing message of a Diverter as the product of all others.
 
     `largest=True` takes the largest where others add: messages are those of the likeliest states of everything else.
+    `batched=True` finds marginals and likelihoods in the linear domain where that is as exact: see `batched`.
     """
 
     name = "reference"
     all_messages_up_to = 0
 
-    def __init__(self, direct: bool = False, largest: bool = False) -> None:
-        self.direct, self.largest = direct, largest
+    def __init__(self, direct: bool = False, largest: bool = False, batched: bool = False) -> None:
+        self.direct, self.largest, self.batched = direct, largest, batched
         self.multiplications = 0
 
     def total(self, values: np.ndarray, axis: int) -> np.ndarray:
@@ -104,10 +109,19 @@ class Prepared:
         weights: np.ndarray | None,
     ) -> None:
         self.engine, self.plan, self.programs, self.program = engine, plan, programs, program.plain or program
-        self.evidence = evidence
-        self.weights = np.broadcast_to(1.0, evidence.rows) if weights is None else weights
-        cells = max([plan.states, *plan.diverter_size, *(rows * columns for rows, columns in plan.layout.table_shapes)])
-        self.rows_at_once = max(1, CELLS_AT_ONCE // cells)
+        self.evidence, self._given_weights = evidence, weights
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """The weight of each row, 1 unless given."""
+        return np.broadcast_to(1.0, self.evidence.rows) if self._given_weights is None else self._given_weights
+
+    @cached_property
+    def rows_at_once(self) -> int:
+        """How many rows make a block."""
+        shapes = self.plan.layout.table_shapes
+        cells = max([self.plan.states, *self.plan.diverter_size, *(rows * columns for rows, columns in shapes)])
+        return max(1, CELLS_AT_ONCE // int(cells))
 
     @property
     def blocks(self) -> list[slice]:
@@ -135,6 +149,31 @@ class Loaded:
 
     def propagate(self, parts: Collection[str]) -> Buffers:
         """See `fgrn.engines.Loaded`."""
+        mine = self.prepared
+        if mine.engine.batched and {*parts} <= {"marginal", "likelihood"}:
+            batched = batched_for(mine.plan, mine.program, mine.evidence)
+            if batched is not None:
+                return self._batched(batched, parts)
+        return self._in_logarithms(parts)
+
+    def _batched(self, batched: Batched, parts: Collection[str]) -> Buffers:
+        """Marginals and likelihoods in the linear domain; rows that could be lost there, in the log domain."""
+        evidence, rows_at_once = self.prepared.evidence, max(1, CELLS_AT_ONCE // batched.cells)
+        if evidence.rows <= rows_at_once:
+            marginal, likelihood, doubtful = batched.beliefs(self.values, evidence)
+        else:
+            blocks = blocks_of_rows(evidence.rows, rows_at_once)
+            found = zip(*(batched.beliefs(self.values, evidence.take(rows)) for rows in blocks), strict=True)
+            marginal, likelihood, doubtful = map(np.concatenate, found)
+        if doubtful.any():
+            where = np.flatnonzero(doubtful)
+            mine = self.prepared
+            some = Prepared(mine.engine, mine.plan, mine.programs, mine.program, evidence.take(where), None)
+            exact = Loaded(some, self.values)._in_logarithms(["marginal", "likelihood"])
+            marginal[where], likelihood[where] = exact.marginal, exact.log_likelihood
+        return Buffers(NOTHING, NOTHING, marginal, NOTHING, NOTHING, likelihood)
+
+    def _in_logarithms(self, parts: Collection[str]) -> Buffers:
         mine = self.prepared
 
         def work(rows: slice, room: dict[str, np.ndarray]) -> Buffers:

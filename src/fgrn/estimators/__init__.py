@@ -6,6 +6,7 @@ Validation and names are here; everything computed is asked of a `Network` (`net
 from __future__ import annotations
 
 from .classifiers import DeepLatentClassifier, LatentClassifier, NaiveBayesClassifier
+from .hidden_markov import HiddenMarkovModel
 from .hidden_tree_model import HiddenTreeModel
 from .imputer import LatentImputer
 from .latent import DiscreteICA, LatentClassModel
@@ -13,6 +14,7 @@ from .latent import DiscreteICA, LatentClassModel
 __all__ = [
     "DeepLatentClassifier",
     "DiscreteICA",
+    "HiddenMarkovModel",
     "HiddenTreeModel",
     "LatentClassModel",
     "LatentClassifier",

@@ -35,7 +35,7 @@ from ..learning.checkpoints import Checkpoint, Journal, Result, open_journal
 from ..queries.completion import impute
 from ..queries.explanation import Explanation
 from ..queries.prototypes import Prototypes
-from ..tables import frames, outputs
+from ..tables import frames, one_row, outputs
 from ..tables.distinct_values import Distinct
 from ..tables.encoded import EncodedTable, Evidence, NamedStates
 from ..tables.frames import Coded
@@ -92,7 +92,8 @@ class LatentEstimator(TableEstimator):
 
     def _read(self, X: Any, kept: bool = False) -> tuple[Columns, dict[str, Coded]]:
         """Return the columns of a table to predict for, by value and as codes; `kept` as in `Schema.codes`."""
-        check_is_fitted(self)
+        if "network_" not in self.__dict__:
+            check_is_fitted(self)
         columns = self._columns(X, reset=False)
         return columns, self.schema_.codes(columns, self.unseen, kept)
 
@@ -420,7 +421,7 @@ class LatentEstimator(TableEstimator):
             return_proba: also return how likely the level of each value is, (rows, columns of training), and the class
                 last, if X has it; 1 where it was known, 0 for a level that was not seen in training.
         """
-        row = frames.named_row(X)
+        row = one_row.named_row(X)
         if row is not None:
             new, likely = self.complete(row, return_proba=True)
             series = type(X)(new, name=X.name)
@@ -459,7 +460,7 @@ class LatentEstimator(TableEstimator):
 
     def _explain(self, row: Any, name: str, state: Any = None) -> Explanation:
         """Explain why a variable is in a state in one row, which is a mapping or a table of one row."""
-        one = row if isinstance(row, Mapping) else frames.only_row(row, self._names() if is_array(row) else None)
+        one = row if isinstance(row, Mapping) else one_row.only_row(row, self._names() if is_array(row) else None)
         for key in one:
             if key != name:
                 self.schema_[key]

@@ -1,4 +1,4 @@
-"""What is asked of a latent class model after it was fitted: report, errors, fit, tests.
+"""Analyses of a fitted latent class model: report, standard errors, goodness of fit, tests.
 
 The rows it was fitted on are kept as codes, so that nothing has to be given again; of a table that is too large for
 that, or of a model from a file, the table is given.
@@ -19,6 +19,13 @@ from ..statistics.fit import BivariateResiduals, GoodnessOfFit, bivariate_residu
 from ..statistics.latent_classes import LatentClasses, Patterns
 from ..statistics.report import LatentClassReport, latent_class_report
 from ..statistics.standard_errors import Design, StandardErrors, standard_errors
+from ..statistics.three_step import (
+    AssignedRows,
+    DistalOutcome,
+    MembershipRegression,
+    distal_outcome,
+    membership_regression,
+)
 from ..statistics.vuong import VuongTest, vuong_test
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
@@ -177,6 +184,27 @@ class ClassAnalysis(KeptRows):
         more = self._refit(n_init)(rows, model.n_classes + 1, self._seed())
         extra = self._network(model.n_classes + 1).free_parameters - self.network_.free_parameters
         return vuong_test(model, more, rows, extra)
+
+    def membership_regression(self, covariates: Any, X: Any = None, sample_weight: Any = None) -> MembershipRegression:
+        """Regress class membership on covariates: a multinomial logit, corrected for wrong assignments (three-step ML).
+
+        Args:
+            covariates: a mapping of columns or a dataframe, a row for each row of X; words are compared with their
+                first level in the order of the alphabet. Rows with a missing covariate are left out.
+            X: the table it was fitted on; not needed right after `fit`.
+            sample_weight: one weight per row of X.
+        """
+        return membership_regression(AssignedRows.of(*self._analysed(X, sample_weight, merge=False)), covariates)
+
+    def distal_outcome(self, outcome: Any, X: Any = None, sample_weight: Any = None) -> DistalOutcome:
+        """The mean of an outcome in each class, corrected for wrong assignments (three-step BCH), and their test.
+
+        Args:
+            outcome: a number for each row of X, or 0 and 1; rows where it is missing are left out.
+            X: the table it was fitted on; not needed right after `fit`.
+            sample_weight: one weight per row of X.
+        """
+        return distal_outcome(AssignedRows.of(*self._analysed(X, sample_weight, merge=False)), outcome)
 
     def relabel(self, by: Any = "size") -> Self:
         """Put the classes in another order, the same in all that is asked afterwards.

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from ..core.exceptions import SchemaError, UnseenLevelWarning, nearest, warn
-from ..tables import frames
+from ..tables import frames, one_row
 from ..tables.columns import STOP_AT_UNSEEN
 from ..tables.encoded import checked_weights
 from ..tables.frames import Coded
@@ -62,7 +62,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
             return settings
         from ..page.notebook import notebook_html
 
-        return f"{notebook_html(self)}{settings}"
+        return (notebook_html(self) or "") + settings
 
     @contextmanager
     def _or_as_before(self) -> Iterator[None]:
@@ -77,7 +77,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
 
     def _columns(self, X: Any, *, reset: bool) -> Columns:
         """Return the columns of a table by name and by value; those of an array are named x0, x1, ..."""
-        row = None if reset else frames.named_row(X)
+        row = None if reset else one_row.named_row(X)
         X = frames.collected(X) if row is None else row
         if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # some sparse matrices are mappings
             return self._mapping(X, reset)
@@ -85,15 +85,31 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
             return self._mapping({name: X[name] for name in X.dtype.names}, reset)
         _refuse_flat(X)
         if frames.is_frame(X):
-            frames.check_unique_columns(X)
-            validate_data(self, X, reset=reset, skip_check_array=True)
+            is_known = not reset and self._has_columns_of_training(X)
+            if not is_known:
+                frames.check_unique_columns(X)
+                validate_data(self, X, reset=reset, skip_check_array=True)
             if hasattr(self, "feature_names_in_"):
-                columns = frames.columns(X, by_value=True)
+                columns = one_row.values_of_one_row(X) if is_known else None
+                columns = frames.columns(X, by_value=True) if columns is None else columns
                 frames.row_count(columns, least=1)
                 return columns
             X = frames.as_objects(X)
-        X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+        if reset or not self._is_array_of_training(X):
+            X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
         return {name: frames.dictionary_encoded(X[:, position]) for position, name in enumerate(self._names())}
+
+    def _has_columns_of_training(self, X: Any) -> bool:
+        """Whether a pandas frame has the columns of training, in their order: then there is nothing to validate."""
+        names = getattr(self, "feature_names_in_", None)
+        return names is not None and frames.kind_of(X) == "pandas" and X.columns.tolist() == names.tolist()
+
+    def _is_array_of_training(self, X: Any) -> bool:
+        """Whether an array has as many columns of numbers as in training, and nothing has to be validated."""
+        if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.kind not in "biuf" or not len(X):
+            return False
+        is_finite = X.dtype.kind != "f" or not np.isinf(X).any()
+        return is_finite and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_")
 
     def _mapping(self, X: Mapping[str, Any], reset: bool) -> Columns:
         columns = frames.columns(X, by_value=True)

@@ -55,7 +55,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             "bic", "aic" or "held_out", which judge how well all columns are described.
         max_hidden: for n_hidden="auto": the largest number of states to try.
         max_seconds: after so many no other candidate is begun, whatever has been found until then. Unless given there
-            is a limit that does not depend on the clock, of about 7 s on two cores.
+            is a limit that does not depend on the clock, of about 6 s of CPU time.
         n_bins: the number of bins of a column with many distinct numbers; "auto": 10, or 5 with fewer than 100 rows.
         max_levels: the maximum number of levels of a column of words or categories.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words

@@ -224,7 +224,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     # Names
 
     def _prefix(self) -> str:
-        """What the names of hidden variables begin with, as no column does."""
+        """Return a prefix for the names of hidden variables, with which no column begins."""
         wanted = "S"
         while any(name.startswith((f"{wanted}:", f"{wanted}->")) for name in self._names()):
             wanted += "_"
@@ -239,7 +239,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     # What it knows
 
     def transform(self, X: Any) -> np.ndarray:
-        """The embedding of each row: what all its values say of the hidden variable at the root of the tree.
+        """Return the embedding of each row: the backward message at the hidden variable of the root.
 
         Args:
             X: the table.

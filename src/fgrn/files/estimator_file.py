@@ -51,6 +51,8 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
     }
     if hasattr(estimator, "n_hidden_"):
         record["n_hidden"] = int(estimator.n_hidden_)
+    if hasattr(estimator, "beside_"):
+        record["beside"] = list(estimator.beside_)
     if hasattr(estimator, "n_trees_"):
         record["n_trees"] = int(estimator.n_trees_)
     if hasattr(estimator, "structure_"):
@@ -76,6 +78,7 @@ def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstim
     from ..estimators._class_analysis import ClassAnalysis
     from ..estimators._class_labels import LatentClassifierBase
     from ..estimators._state_count import Choosing
+    from ..estimators.hidden_markov import HiddenMarkovModel
 
     record = value_of(dict, document, "estimator", "its description")
     name = value_of(str, record, "class", "its estimator")
@@ -107,7 +110,9 @@ def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstim
         estimator.structure_ = value_of(str, record, "structure", "its estimator")
     if "n_trees" in known:
         estimator.n_trees_ = value_of(int, record, "n_trees", "its estimator")
-    if isinstance(estimator, Choosing) or "n_trees" in known:
+    if isinstance(estimator, HiddenMarkovModel):
+        estimator.beside_ = _beside(record)
+    if isinstance(estimator, (Choosing, HiddenMarkovModel)) or "n_trees" in known:
         estimator.n_hidden_ = value_of(int, record, "n_hidden", "its estimator")
     if "selection" in record:
         estimator.selection_ = _restore_selection(value_of(dict, record, "selection", "its estimator"))
@@ -163,6 +168,14 @@ def _restore_classes(estimator: LatentEstimator, record: dict[str, Any]) -> None
     except (TypeError, ValueError, OverflowError) as error:
         raise Refused(f"{short_repr(values)} are no classes.") from error
     estimator._y_name = value_of(str, record, "target", "its estimator")
+
+
+def _beside(record: dict[str, Any]) -> tuple[str | None, str | None]:
+    """Return the names of the columns of sequences and times, None where there was none."""
+    names = value_of(list, record, "beside", "its estimator")
+    if len(names) != 2 or not all(name is None or isinstance(name, str) for name in names):
+        raise Refused(f"{short_repr(names)} are no columns of sequences and times.")
+    return names[0], names[1]
 
 
 def _history_record(history: History) -> dict[str, Any]:

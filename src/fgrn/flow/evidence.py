@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import numbers
+from ..core.arrays import equal_numbers, numbers
 from ..core.exceptions import EvidenceError, counted, shortened
 from ..core.labels import Labels, is_binned, takes_codes
 from ..core.settings import check_states, name_of
@@ -27,6 +27,9 @@ ROWS_AT_ONCE = 2**14
 
 WIDEST_LOOKUP = 2**16
 """Integers from the smallest to the largest in a column, to look each up in a table rather than sort them."""
+
+FEW_ROWS = 16
+"""Up to so many rows are encoded value by value: an operation on a column takes as long as it takes for all of them."""
 
 UNKNOWN = frames.UNKNOWN
 
@@ -42,14 +45,19 @@ def encode(variables: Variables, data: frames.Data, weights: Any = None, rows: i
     """
     if isinstance(data, Evidence):
         return data.on(variables)
-    columns = frames.columns(data, by_value=not frames.is_short(data))
+    columns = frames.columns(data, by_value=True)
     slot, soft_offset = column_of_each(variables, columns), np.full(len(variables.names), -1)
     for key in data if isinstance(data, Mapping) else ():
-        check_states(key, variables.labels[variables.index[name_of(key)]])
+        if not isinstance(key, str):  # a Variable
+            check_states(key, variables.labels[variables.index[name_of(key)]])
     if rows is None:
         rows = frames.row_count(columns) if columns else frames.rows_without_columns(data)
+    weights = checked_weights(weights, rows)
+    log_scale = equal_numbers(0.0, rows)  # takes no room until there is a distribution
+    if rows <= FEW_ROWS and (few := _codes_of_few_rows(variables, columns, rows)) is not None:
+        joined = np.zeros((rows, 0))
+        return Evidence(few, joined, slot, soft_offset, log_scale, columns=tuple(columns), row_weights=weights)
     codes = np.full((rows, len(columns)), UNKNOWN, dtype=_code_type(variables, columns), order="F")
-    log_scale = np.broadcast_to(np.zeros(1), rows)  # takes no room until there is a distribution
     soft_columns: list[np.ndarray] = []
     width = 0
     counted: list[tuple[_Column, np.ndarray | frames.Coded, np.ndarray]] = []
@@ -76,9 +84,62 @@ def encode(variables: Variables, data: frames.Data, weights: Any = None, rows: i
         for column, values, out in counted:
             column.count(values, part, out)
     joined = np.concatenate(soft_columns, axis=1) if soft_columns else np.zeros((rows, 0))
-    return Evidence(
-        codes, joined, slot, soft_offset, log_scale, columns=tuple(columns), row_weights=checked_weights(weights, rows)
-    )
+    return Evidence(codes, joined, slot, soft_offset, log_scale, columns=tuple(columns), row_weights=weights)
+
+
+def _codes_of_few_rows(variables: Variables, columns: Mapping[str, Any], rows: int) -> np.ndarray | None:
+    """The codes of a few rows, looked up value by value, (rows, columns); None if some value is no plain state.
+
+    What is no plain state (a distribution, an error) is left to those who look at whole columns.
+    """
+    found = []
+    for name, column in columns.items():
+        labels = variables.labels[variables.index[name]]
+        if column is None:
+            found.append([UNKNOWN] * rows)
+            continue
+        values = _plain_values(column, rows)
+        codes = None if values is None else _plain_codes(labels, values, isinstance(column, frames.Coded))
+        if codes is None:
+            return None
+        found.append(codes)
+    return np.array(found, dtype=_code_type(variables, columns)).reshape(len(found), rows).T
+
+
+def _plain_values(column: Any, rows: int) -> list[Any] | None:
+    """The values of a short column, as Python has them."""
+    if isinstance(column, list):
+        return column
+    if isinstance(column, frames.Coded):
+        codes: list[Any] = column.codes.tolist()
+        return codes
+    if type(column) in (str, int, float):
+        return [column] * rows
+    plain = isinstance(column, np.ndarray) and column.ndim == 1 and not np.ma.isMaskedArray(column)
+    return column.tolist() if plain and column.dtype.kind in "iufU" else None
+
+
+def _plain_codes(labels: Labels, values: list[Any], coded: bool) -> list[int] | None:
+    """The codes of some values, which are codes already if `coded`; None if one of them is no plain state."""
+    if coded:
+        return values if min(values, default=0) >= UNKNOWN and max(values, default=0) < len(labels) else None
+    table = None if isinstance(labels, range) else _codes(labels)
+    codes = []
+    for value in values:
+        kind = type(value)
+        if value is None or (kind is float and value != value):
+            codes.append(UNKNOWN)
+            continue
+        if kind is not int and kind is not str and kind is not float:
+            return None
+        if table is None:
+            code = int(value) if kind is not str and 0 <= value < len(labels) and value == int(value) else None
+        else:
+            code = table.get(value)
+        if code is None:
+            return None
+        codes.append(code)
+    return codes
 
 
 def known_names(evidence: Evidence) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -94,9 +95,8 @@ class Messages:
 
     @cached_property
     def _places(self) -> dict[int, slice]:
-        ends = np.cumsum(self.plan.cardinality[self._shown]).tolist()
-        starts = [0, *ends]
-        return {edge: slice(a, b) for edge, a, b in zip(self._shown.tolist(), starts, ends, strict=False)}
+        ends = [0, *accumulate(self.plan.cardinality[self._shown].tolist())]
+        return {edge: slice(a, b) for edge, (a, b) in zip(self._shown.tolist(), pairwise(ends), strict=True)}
 
     def __repr__(self) -> str:
         how = "two sweeps" if self.rounds is None else f"{counted(self.rounds, 'round')}"

@@ -24,6 +24,9 @@ ROUNDING = 1e-7
 MOST_COUNT = 1e100
 """A larger smoothing count would leave nothing of the data, and overflow when it is summed."""
 
+LEAST_COUNT = float(np.finfo(np.float64).tiny)
+"""A smaller total is none: of what is below the normal numbers an engine may have lost any part."""
+
 START_CONCENTRATION = 20.0
 """Of the Dirichlet distribution that random starts are drawn from.
 
@@ -120,7 +123,7 @@ class Parameters(ReadOnlyArrays):
 
     def handed_over(self) -> Parameters:
         """The same with an array for values."""
-        return replace(self, values=np.asarray(self.values)) if kept_by_engine(self.values) else self
+        return replace(self, values=self.values.as_parameters()) if kept_by_engine(self.values) else self
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Parameters):
@@ -263,15 +266,15 @@ def updated(
     if not totals.max() < np.inf:  # NaN is not less either
         raise LearningError("The expected counts are not finite. This should not happen; please report it.")
     total = totals[layout.line_of]
-    if which is None and spec.all_learnt and totals.min() > 0:
+    if which is None and spec.all_learnt and totals.min() >= LEAST_COUNT:
         values = cells / total
     else:
         learnt = spec.learnt
         if which is not None:
             chosen = [number in which for number in range(len(spec.tables))]
             learnt = learnt & layout.spread(chosen, [False] * len(spec.priors), np.bool_)
-        values = np.where(learnt & (total == 0), before.values, parameters.values)
-        np.divide(cells, total, out=values, where=learnt & (total > 0))
+        values = np.where(learnt & (total < LEAST_COUNT), before.values, parameters.values)
+        np.divide(cells, total, out=values, where=learnt & (total >= LEAST_COUNT))
     return Parameters(values, parameters.undrawn_tables, parameters.undrawn_priors)
 
 
@@ -283,7 +286,7 @@ def uncounted(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> 
         totals = counts.line_sums() + _smoothed(spec, smoothing)
     else:
         totals = _cells_and_totals(spec, counts, smoothing)[1]
-    return tuple(np.flatnonzero(_has_choice(spec) & (totals == 0)).tolist())
+    return tuple(np.flatnonzero(_has_choice(spec) & (totals < LEAST_COUNT)).tolist())
 
 
 def unmoved(spec: Specification, one: np.ndarray, other: np.ndarray, smoothing: Smoothing) -> np.ndarray:

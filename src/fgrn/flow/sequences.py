@@ -356,13 +356,14 @@ def _representable(around: np.ndarray, local: np.ndarray) -> np.ndarray:
     return normalised(np.exp(np.minimum(around - top, LARGEST_LOG)))
 
 
-def likeliest_path(sequences: Sequences, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def likeliest_path(sequences: Sequences, values: np.ndarray, alone: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Return the most probable path of the hidden variable (Viterbi), and the log-weight of each sequence.
 
-    The log-weight is at the first row of each sequence, and 0 elsewhere.
+    The log-weight is at the first row of each sequence, and 0 elsewhere. Other unknown variables have their most
+    probable states, too; with `alone` they are summed out.
     """
     mine, layout = sequences, sequences.plan.layout
-    local = mine._log_local(values, np.arange(mine.evidence.rows), largest=True)
+    local = mine._log_local(values, np.arange(mine.evidence.rows), largest=not alone)
     prior = logarithm(layout.prior(values, mine.link.prior))
     path, weight = best_path(prior, logarithm(layout.table(values, mine.link.table)), local, mine.evidence.begins)
     impossible = np.isneginf(weight)

@@ -65,6 +65,7 @@ class Chain(Network):
     }
 
     _explained = staticmethod(_unexplained)
+    _row_cost: ClassVar[int] = 10  # it goes from row to row
 
     def __init__(self, blocks: Iterable[Block], link: Sequence[str], sequence: str = "sequence") -> None:
         super().__init__(blocks)
@@ -96,6 +97,8 @@ class Chain(Network):
     # Behind the scenes
 
     def _encode(self, plan: Plan, data: frames.Data, weights: Any = None) -> Evidence:
+        if isinstance(data, Evidence):  # it says itself where sequences begin
+            return data.on(plan)
         columns = frames.columns(data)
         output, source = self.link
         if output in columns:
@@ -154,6 +157,23 @@ class Chain(Network):
         scales = np.add.reduceat(encoded.log_scale, np.flatnonzero(encoded.begins)) if encoded.rows else np.zeros(0)
         every = [name for name in self._decided(plan) if name != output]
         return most_probable(labels, weight[encoded.begins] + scales, every, known_names(encoded))
+
+    def decode(self, evidence: frames.Data = None) -> np.ndarray:
+        """The likeliest path of hidden states of each sequence given what is known: the labels of all rows.
+
+        Missing values are summed out, where `most_probable` finds the likeliest values of everything together.
+
+        Args:
+            evidence: the table, as for `propagate`.
+        """
+        output, source = self.link
+        plan = self._plan((output,))
+        encoded = self._encode(plan, evidence)
+        programs = self._programs_for(plan, (output,), encoded)
+        link = Link.of(self._plan(), output, source)
+        sequences = Sequences(engines.get("reference"), plan, programs, encoded, link)
+        path, _ = likeliest_path(sequences, self._parameters.values, alone=True)
+        return np.asarray(named(plan.labels[plan.edge(source)], path))
 
     def _sampled(self, plan: Plan, rows: int, generator: np.random.Generator) -> np.ndarray:
         """Draw one sequence: first the hidden variable of all rows in order, then the other variables."""

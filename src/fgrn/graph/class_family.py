@@ -1,4 +1,4 @@
-"""Networks of one structure and any size that tell a class: how they are built, taught, refined and asked."""
+"""Classifiers of one structure and any size: how their networks are built, learnt, refined and queried."""
 
 from __future__ import annotations
 

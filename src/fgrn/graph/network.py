@@ -59,7 +59,7 @@ class Network(WiredModel, Queries):
 
         save(self, path)
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         """The network as notebooks show it: drawn, with its beliefs, and a button that opens its page."""
         from ..page.notebook import notebook_html
 
@@ -290,7 +290,7 @@ class Network(WiredModel, Queries):
         programs = self._programs_for(plan, paused, table)
         with checkpoints.stage_journal(checkpoint, every, resume) as journal:
             engine, merge = checkpoints.as_begun(journal, table, engine, merge)
-            runner = engine_for(engine, plan, table.rows * epochs * cycles, device, precision)
+            runner = engine_for(engine, plan, self._row_cost * table.rows * epochs * cycles, device, precision)
             merge = merging(merge, rule, table)
             here = table.place != "workers"  # a worker has several tasks at once
             options = {"expect": holes == "expect", "threads": 1 if threads is None and not here else threads}

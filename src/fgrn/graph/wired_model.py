@@ -25,6 +25,7 @@ from .wiring import Wiring
 class WiredModel:
     """Blocks joined to a graph, their parameters, the record of learning, and the plans that engines run."""
 
+    _row_cost: ClassVar[int] = 1  # how much longer the reference engine takes for a row than for one of a network
     _cannot: ClassVar[Mapping[str, str]] = {}
     """What a network of another kind cannot do, and why, in words."""
 
@@ -167,7 +168,7 @@ class WiredModel:
 
     def _programs_for(self, plan: Plan, paused: Collection[str], table: EncodedTable) -> Programs:
         """Return the programs for evidence on the variables of this table."""
-        key = (frozenset(paused), special_edges(plan, table.edges(), table.soft_edges()))
+        key = (frozenset(paused), special_edges(plan, table.slot, table.soft_edges()))
         if key not in self._programs:
             if len(self._programs) >= MOST_PROGRAMS:
                 self._programs.clear()

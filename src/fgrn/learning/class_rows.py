@@ -78,13 +78,13 @@ class PartedRows:
         return replace(self.table.take(rows), row_weights=weights[rows])
 
     def states(self, size: int, classes: int) -> list[int]:
-        """How many hidden states each class gets, `size` at most: no more than its rows can tell apart."""
+        """Return the number of hidden states of each class: at most `size`, and no more than its rows can determine."""
         counts = np.bincount(self.classes[self.classes >= 0], minlength=classes)
         return [max(1, min(size, int(count) // LEAST_ROWS)) for count in counts]
 
     @property
     def can_be_parted(self) -> bool:
-        """Whether there is something to be told, and rows enough to tell it from."""
+        """Whether there are several classes, and enough rows to hold some out."""
         known = self.classes[self.classes >= 0]
         return len(np.unique(known)) > 1 and self.count >= LEAST_TO_PART
 

@@ -57,7 +57,7 @@ class Family(Protocol):
 
     @property
     def structure(self) -> str:
-        """What the structure is called."""
+        """The name of the structure."""
 
     @property
     def refine(self) -> bool:
@@ -88,7 +88,7 @@ class Family(Protocol):
 
 @dataclass
 class Budget:
-    """What choosing may cost: seconds, or an amount of work that does not depend on the clock.
+    """The budget of a search: seconds, or an amount of work that does not depend on the clock.
 
     seconds   after which no candidate is begun; None for the limit of work
     stopped   asked whether to end at once
@@ -106,7 +106,7 @@ class Budget:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is spent, or somebody asked to end."""
+        """Whether the budget is spent, or a stop was requested."""
         return self.stopped() or not self.allows(0.0)
 
     def allows(self, work: float) -> bool:
@@ -127,7 +127,7 @@ class Refinement:
 
 @dataclass
 class _Progress:
-    """How far a structure has come: sizes in a row that did not help, and the share of the budget it has had."""
+    """The progress of a structure in the search: consecutive sizes without gain, and its share of the budget."""
 
     family: Family
     failed: int = 0
@@ -136,7 +136,7 @@ class _Progress:
 
 @dataclass
 class ClassSearch:
-    """Tries candidates, one after the other, and notes how each tells the class of rows that were kept back.
+    """A search over classifiers: fits one candidate after the other, and records its log-loss on held-out rows.
 
     rows       what they are tried on
     families   the structures, in the order in which they are tried
@@ -311,7 +311,7 @@ class _Trial:
 def refined(
     family: Family, model: Any, table: Evidence, penalties: Sequence[Penalty], stopped: Callable[[], bool]
 ) -> Any:
-    """A model with tables that tell the class, from all rows, or as many as that needs.
+    """Return a model with tables refined for the class, from all rows, or as many as are needed.
 
     It is refined as the candidate was, by one penalty after the other with as many iterations: more of them would fit
     the rows more closely than what was judged.

@@ -7,7 +7,7 @@ gives the same bits. What was decided in learning is kept with its history, as a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import engines
 from ..core.exceptions import FgrnError, LearningError, Remedy, counted
@@ -85,13 +85,14 @@ def engine_for(
 ) -> engines.Engine:
     """Return the engine of that name; "auto" is decided by the work of so many rows."""
     settings = {"device": device, "precision": precision}
-    given = {key: value for key, value in settings.items() if value is not None}
+    given: dict[str, Any] = {key: value for key, value in settings.items() if value is not None}
     work = rows * plan.work
     if name == "auto" and (given or (work >= GPU_WORK and plan.is_tree and engines.gpu_is_there())):
         name = "torch"
     if name == "auto":
         name = "cpu" if work >= SMALL_WORK else "reference"
-    if given and name != "torch":
+        given |= {"batched": True} if name == "reference" else {}
+    elif given and name != "torch":
         raise FgrnError(
             f"is for engine='torch', and this is {name!r}.",
             setting=next(iter(given)),

@@ -1,4 +1,4 @@
-"""Rows that are kept back from learning, to tell when to stop and which parameters to keep."""
+"""Held-out rows of learning: they decide when to stop, and which parameters are kept."""
 
 from __future__ import annotations
 

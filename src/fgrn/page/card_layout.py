@@ -36,7 +36,7 @@ class Recorder(Canvas):
     def __init__(self) -> None:
         self.arcs = []
 
-    def arc(self, points: Sequence[tuple[float, float]], name: str) -> None:
+    def arc(self, points: Sequence[tuple[float, float]], name: str, width: float = 0.9) -> None:
         """Remember an arc."""
         self.arcs.append(list(points))
 

@@ -11,10 +11,8 @@ def predicted_variable(model: Any) -> str | None:
     """The name of the variable that an estimator predicts: its class, or its hidden variable; None for neither."""
     if hasattr(model, "classes_"):
         return str(model._class_name())
-    if hasattr(model, "predict_proba"):
-        (hidden,) = model._hidden()
-        return str(hidden)
-    return None
+    hidden = list(model._hidden()) if hasattr(model, "predict") else []
+    return str(hidden[0]) if len(hidden) == 1 else None
 
 
 def estimator_text(model: Any) -> dict[str, Any]:

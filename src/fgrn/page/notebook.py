@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from .. import plots
@@ -15,33 +16,57 @@ from .page import explore
 MOST_BYTES = 2_000_000
 """Of a page that every display of its model puts into the notebook; a larger one is left to `fgrn.explore`."""
 
+MOST_JOINT_STATES = 500_000
+"""Of a model whose page is made for every display of it."""
+
 BUTTON = (
     "display: inline-block; cursor: pointer; padding: 3px 12px; margin: 4px 0; border: 1px solid #9aa4b1; "
     "border-radius: 6px; font: 13px system-ui, sans-serif"
 )
 
 
-def notebook_html(model: Any) -> str:
+def notebook_html(model: Any) -> str | None:
     """The HTML of a model: its picture with its beliefs, and a button that opens its page in a frame.
 
     Args:
         model: a Network, a BayesianNetwork, a MarkovNetwork or a fitted estimator.
+
+    Returns:
+        None for a model that is too large for both: notebooks then show its text.
     """
-    return f"<div>{as_svg(_picture(model))}{_page_button(model)}</div>"
+    parts = _picture(model) + _page_button(model)
+    return f"<div>{parts}</div>" if parts else None
 
 
-def _picture(model: Any) -> Any:
-    if isinstance(model, FactoredModel):
-        return plots.graph(model)
+def _picture(model: Any) -> str:
+    """The picture as SVG; without beliefs if they cannot be computed, "" if there are too many variables to draw."""
     if isinstance(model, Network):
-        return plots.network(model)
-    first = [name for name in model.network_.observed if name == predicted_variable(model)]
-    return plots.network(model.network_, always=first)
+        return as_svg(plots.network(model))
+    if not isinstance(model, FactoredModel):
+        first = [name for name in model.network_.observed if name == predicted_variable(model)]
+        return as_svg(plots.network(model.network_, always=first))
+    for detail in ("auto", "names"):
+        try:
+            return as_svg(plots.graph(model, detail=detail))
+        except FgrnError:
+            continue
+    return ""
+
+
+def _visited_states(model: Any) -> int:
+    """The joint states that inference visits in a model of tables, the numbers in the tables of a Network."""
+    if isinstance(model, FactoredModel):
+        sizes = {variable.name: variable.cardinality for variable in model.variables}
+        return sum(prod(sizes[name] for name in clique) for clique in model.tree.cliques)
+    network = model if isinstance(model, Network) else model.network_
+    return int(network._parameters.values.size)
 
 
 def _page_button(model: Any) -> str:
     """The page of a model in an element that a click opens; nothing for a model that has none, or a large one."""
     try:
+        if _visited_states(model) > MOST_JOINT_STATES:
+            return ""
         page = explore(model)
     except FgrnError:
         return ""

@@ -194,7 +194,7 @@ class Plan(ReadOnlyArrays):
         for kind, block, parent in self.order:
             here = depth[parent] + 1 if parent >= 0 else 0
             deepest = max(deepest, here)
-            depth.update((edge, here) for edge, _ in KINDS[kind].outgoing(self, block) if edge != parent)
+            depth.update((edge, here) for edge in self.ends(kind, block) if edge != parent)
         return 2 * deepest + 1
 
     @property
@@ -226,6 +226,10 @@ class Plan(ReadOnlyArrays):
     def columns(self, edge: int) -> slice:
         """Where the messages of an edge sit in a buffer."""
         return slice(int(self.offset[edge]), int(self.offset[edge + 1]))
+
+    def ends(self, kind: int, block: int) -> list[int]:
+        """Return the edges at a block."""
+        return [edge for edge, _ in KINDS[kind].outgoing(self, block)]
 
     def legs(self, diverter: int) -> range:
         """The legs of a Diverter."""

@@ -123,9 +123,12 @@ def believing(plan: Plan, edges: frozenset[int], special: Collection[int], plain
     )  # fmt: skip
 
 
-def special_edges(plan: Plan, evident: Collection[int], soft: Collection[int]) -> frozenset[int]:
-    """Return the edges whose evidence is not the value of a leaf: soft, or on an edge that some block reads."""
-    return frozenset(soft) | {edge for edge in evident if plan.reader[edge]}
+def special_edges(plan: Plan, slot: np.ndarray, soft: Collection[int]) -> frozenset[int]:
+    """Return the edges whose evidence is not the value of a leaf: soft, or on an edge that some block reads.
+
+    An edge has evidence where its `slot` is not negative.
+    """
+    return frozenset(soft).union(((slot >= 0) & plan.reader).nonzero()[0].tolist())
 
 
 def _plain_leaf(plan: Plan, siso: int, special: Collection[int]) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from ..bayes.arc_confidence import ArcConfidence
     from ..bayes.factored import FactoredModel
     from ..graph.network import Network
 
@@ -77,6 +78,7 @@ def graph(
     detail: str = "auto",
     variables: Collection[str] | None = None,
     method: str = "exact",
+    strength: ArcConfidence | None = None,
     ax: Axes | None = None,
 ) -> Figure:
     """Draw a Bayesian network as a directed graph: a card with the marginal of every variable, and an arrow per arc.
@@ -91,6 +93,7 @@ def graph(
             names alone, without any inference; "auto" for the first that keeps the picture readable.
         variables: the variables to draw, with the arcs between them; None for all.
         method: "exact" or "loopy", as for `propagate`.
+        strength: what `fgrn.arc_confidence` found: the line of an arc is the wider the more samples have it.
         ax: the axes to draw on; None for a new figure.
     """
-    return arcs.draw_model_graph(model, evidence, row, detail, variables, method, ax)
+    return arcs.draw_model_graph(model, evidence, row, detail, variables, method, strength, ax)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from ..bayes.arc_confidence import ArcConfidence
     from ..flow.messages import Messages
 
 DETAILS = ("auto", "full", "compact", "names")
@@ -31,6 +32,9 @@ FULL, COMPACT, MOST = 40, 80, 1000
 
 SLOPE, SQUARE = 0.16, 0.26
 """The height between layers as a part of the widest shift of an arc, and the side of a factor in inches."""
+
+WIDEST_ARC = 3.0
+"""The width of the line of an arc that is found in all samples, in points."""
 
 
 @dataclass(eq=False)
@@ -196,8 +200,13 @@ def _ports(node: Node, others: Sequence[Node]) -> dict[Node, float]:
     return {other: node.x + (at - middle) * step for at, other in enumerate(sorted(others, key=lambda one: one.x))}
 
 
-def draw_arcs(canvas: Canvas, layers: Sequence[Sequence[Node]], directed: bool) -> None:
-    """Draw the arcs from every node to those below it, through their bends; with arrows if `directed`."""
+def draw_arcs(
+    canvas: Canvas, layers: Sequence[Sequence[Node]], directed: bool, strength: ArcConfidence | None = None
+) -> None:
+    """Draw the arcs from every node to those below it, through their bends; with arrows if `directed`.
+
+    With a strength, the line of an arc is the wider the stronger it is.
+    """
     bottoms = [max(node.top + node.height for node in layer) for layer in layers]
     leaving = {node: _ports(node, node.below) for layer in layers for node in layer}
     entering = {node: _ports(node, node.above) for layer in layers for node in layer}
@@ -217,7 +226,10 @@ def draw_arcs(canvas: Canvas, layers: Sequence[Sequence[Node]], directed: bool) 
                         break
                     at, x, last, other = at + 1, to, other, other.below[0]
                     points.append((x, bottoms[at]))
-                canvas.arc(points, f"arc {_display_name(node)} -> {_display_name(other)}")
+                width = 0.9
+                if strength is not None and isinstance(node.item, Variable) and isinstance(other.item, Variable):
+                    width = WIDEST_ARC * max(0.1, strength.strength(node.item.name, other.item.name))
+                canvas.arc(points, f"arc {_display_name(node)} -> {_display_name(other)}", width)
                 if directed:
                     canvas.arrow(to, other.top)
 
@@ -242,6 +254,7 @@ def draw_model_graph(
     detail: str,
     variables: Collection[str] | None,
     method: str,
+    strength: ArcConfidence | None,
     ax: Axes | None,
 ) -> Figure:
     """Draw the graph of a model with the beliefs given one row of evidence."""
@@ -283,7 +296,7 @@ def draw_model_graph(
         key + evidence_entries(kinds.values()), _graph_notes(model, shown, seen, at, bool(kinds), method), wide
     )
     figure, canvas = new_canvas(ax, wide, height + legend.height)
-    draw_arcs(canvas, layers, directed)
+    draw_arcs(canvas, layers, directed, strength)
     sketch.draw(canvas, layers)
     legend.draw(canvas, height)
     return figure

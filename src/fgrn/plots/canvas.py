@@ -80,14 +80,14 @@ class Canvas:
             PathPatch(Path(points, codes), fill=False, color=color, linewidth=width * self.scale, zorder=1)
         )
 
-    def arc(self, points: Sequence[tuple[float, float]], name: str) -> None:
+    def arc(self, points: Sequence[tuple[float, float]], name: str, width: float = 0.9) -> None:
         """Draw alternating lines and curves: a first point, then for each pair a line and a curve of three points."""
         from matplotlib.patches import PathPatch
         from matplotlib.path import Path
 
         step = [Path.LINETO, *[Path.CURVE4] * 3]
         codes = [Path.MOVETO, *step * (len(points) // 4)]
-        look: Any = {"fill": False, "edgecolor": GREY, "linewidth": 0.9 * self.scale, "zorder": 1, "gid": name}
+        look: Any = {"fill": False, "edgecolor": GREY, "linewidth": width * self.scale, "zorder": 1, "gid": name}
         self.ax.add_artist(PathPatch(Path(points, codes), **look))
 
     def arrow(self, x: float, y: float, rising: bool = False) -> None:

@@ -94,31 +94,43 @@ class Queries(ABC):
         keep: Collection[Name] | None = None,
         parts: Collection[str] = ("marginal", "likelihood"),
         engine: str = "auto",
+        device: str | None = None,
+        precision: str | None = None,
     ) -> Messages:
         """Return the messages and marginals of every row of evidence, of some variables and parts."""
 
-    def posterior(self, data: frames.Data, name: Name, *, engine: str = "auto") -> np.ndarray:
-        """Return the posterior of a variable in each row, the row's own evidence on it included: (rows, states)."""
-        return self.propagate(data, keep=[name], parts=["marginal"], engine=engine).marginal(name)
+    def posterior(self, data: frames.Data, name: Name, *, engine: str = "auto", **options: Any) -> np.ndarray:
+        """Return the posterior of a variable in each row, the row's own evidence on it included: (rows, states).
 
-    def classify(self, data: frames.Data, name: Name, *, engine: str = "auto") -> np.ndarray:
-        """Return the most probable label of a variable in each row given all others; evidence on it is not used."""
+        The options are `device` and `precision` of `propagate`.
+        """
+        return self.propagate(data, keep=[name], parts=["marginal"], engine=engine, **options).marginal(name)
+
+    def classify(self, data: frames.Data, name: Name, *, engine: str = "auto", **options: Any) -> np.ndarray:
+        """Return the most probable label of a variable in each row given all others; evidence on it is not used.
+
+        The options are `device` and `precision` of `propagate`.
+        """
         name, columns = settings.name_of(name, self.variable), self._columns(data)
         if name in columns:
             given = columns.pop(name)
             if not columns:
                 columns[name] = None if frames.is_bare(given) else [None] * len(given)
-        belief = self.propagate(columns or data, keep=[name], parts=["marginal"], engine=engine).marginal(name)
+        found = self.propagate(columns or data, keep=[name], parts=["marginal"], engine=engine, **options)
+        belief = found.marginal(name)
         return named(self.variable(name).labels, belief.argmax(axis=1))
 
-    def complete(self, data: frames.Data, *, engine: str = "auto") -> Any:
-        """Return the table with every missing or uncertain value replaced by its most probable label (imputation)."""
+    def complete(self, data: frames.Data, *, engine: str = "auto", **options: Any) -> Any:
+        """Return the table with every missing or uncertain value replaced by its most probable label (imputation).
+
+        The options are `device` and `precision` of `propagate`.
+        """
         self._check_keys(data)
         return completed(
             data,
             self._beside,
             lambda name: self.variable(name).labels,
-            lambda columns, wanted: self.propagate(columns, keep=wanted, parts=["marginal"], engine=engine),
+            lambda columns, wanted: self.propagate(columns, keep=wanted, parts=["marginal"], engine=engine, **options),
         )
 
     def prototype(self, name: Name, state: Label, *, engine: str = "auto") -> dict[str, np.ndarray]:

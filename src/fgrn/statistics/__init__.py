@@ -1,1 +1,1 @@
-"""What comes after an estimate: standard errors, tests of fit, bootstraps, reports; they see arrays and no networks."""
+"""Inference about estimates: standard errors, tests of fit, bootstraps, reports; from arrays, without networks."""

@@ -77,7 +77,7 @@ class Estimates:
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """What rows say of the free parameters.
+    """The information matrix of the free parameters, and the scores it is made of.
 
     cells         all probabilities of the model
     information   (F, F): minus the second derivatives of the log-likelihood, with those of the smoothing

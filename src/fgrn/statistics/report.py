@@ -274,7 +274,7 @@ def _warnings(
     fit: GoodnessOfFit,
     convergence: Convergence,
 ) -> list[str]:
-    """What to be careful about, in sentences."""
+    """Return warnings about the estimates, in sentences."""
     found = []
     several = model.n_classes > 1
     if not convergence.converged:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ STOP_AT_UNSEEN = Remedy("stop at such a value", unseen="error")
 
 MOST_BITS = 64
 """Bits of the largest integer that can be a level: other programs that read model files do not accept longer ones."""
+
+MOST_NUMBER = 2.0**53
+"""Smaller integers are the same number as float64."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,9 @@ class Column:
 
     def codes(self, values: Any) -> tuple[np.ndarray, dict[Any, int]]:
         """Return the code of each value, UNKNOWN where it is not a level, and how often each unseen value occurs."""
+        few = self._codes_of_few(values)
+        if few is not None:
+            return np.array(few, dtype=np.int32), {}
         if self.is_binned:
             return self._binned(values), {}
         if frames.is_numbers(values) and values.ndim == 1 and self._is_exact:
@@ -146,6 +153,28 @@ class Column:
             else:
                 unseen[value] = unseen.get(value, 0) + count
         return column.spread(codes, frames.UNKNOWN, np.int32), unseen
+
+    def _codes_of_few(self, values: Any) -> list[int] | None:
+        """The codes of a few values, looked up one by one; None if one of them is not written as a level is."""
+        if isinstance(values, np.ndarray) and len(values) < frames.SHORT and frames.is_numbers(values):
+            values = values.tolist()
+        if not frames.is_short_list(values):
+            return None
+        places, edges = self._places, self.edges
+        codes = []
+        for value in values:
+            if isinstance(value, np.generic):
+                value = value.item()
+            kind = type(value)
+            if value is None or (kind is float and value != value):
+                codes.append(frames.UNKNOWN)
+            elif edges and (kind is int or kind is float) and -MOST_NUMBER < value < MOST_NUMBER:
+                codes.append(frames.UNKNOWN if value in self.missing else bisect_right(edges, value))
+            elif not edges and (kind is str or kind is int or kind is float) and value in places:
+                codes.append(places[value])
+            else:
+                return None
+        return codes
 
     @cached_property
     def _places(self) -> dict[Any, int]:

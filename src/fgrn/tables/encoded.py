@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 
-from ..core.arrays import numbers
+from ..core.arrays import equal_numbers, numbers
 from ..core.digests import digest
 from ..core.exceptions import EvidenceError, ImpossibleEvidence, LearningError, nearest
 from ..core.labels import Labels
@@ -176,7 +176,7 @@ class Evidence(EncodedTable):
 
     def __post_init__(self) -> None:
         if not len(self.row_weights):
-            object.__setattr__(self, "row_weights", np.broadcast_to(np.ones(1), self.rows))
+            object.__setattr__(self, "row_weights", equal_numbers(1.0, self.rows))
 
     @classmethod
     def of_codes(
@@ -189,7 +189,7 @@ class Evidence(EncodedTable):
     ) -> Evidence:
         """Make a table from codes, (rows, columns), of its own columns."""
         rows, width = codes.shape
-        scale = np.broadcast_to(np.zeros(1), rows)
+        scale = equal_numbers(0.0, rows)
         given = np.zeros(0) if weights is None else weights
         return cls(
             codes, np.zeros((rows, 0)), np.arange(width), np.full(width, -1), scale, disk=disk, columns=columns,
@@ -233,7 +233,7 @@ class Evidence(EncodedTable):
         if not log_scale:
             return self
         same = len(self.log_scale) and self.log_scale.strides == (0,)
-        scale = np.broadcast_to(self.log_scale[:1] + log_scale, self.rows) if same else self.log_scale + log_scale
+        scale = equal_numbers(self.log_scale[0] + log_scale, self.rows) if same else self.log_scale + log_scale
         return replace(self, log_scale=scale)
 
     def estep(self, make: Callable[[Evidence, str], Any]) -> Any:
@@ -300,7 +300,7 @@ class Evidence(EncodedTable):
 
     def soft_edges(self) -> frozenset[int]:
         """The edges on which some row has a distribution."""
-        return frozenset(int(edge) for edge in np.flatnonzero(self.soft_offset >= 0))
+        return frozenset(np.flatnonzero(self.soft_offset >= 0).tolist()) if self.soft.shape[1] else frozenset()
 
     def known(self, edge: int) -> np.ndarray:
         """Return which rows have evidence on an edge."""
@@ -345,7 +345,7 @@ def column_of_each(variables: Variables, columns: Iterable[str]) -> np.ndarray:
 def checked_weights(weights: Any, rows: int) -> np.ndarray:
     """Return row weights as float64: one per row, finite, not negative, not all zero; 1 for each row if not given."""
     if weights is None:
-        return np.broadcast_to(np.ones(1), rows)
+        return equal_numbers(1.0, rows)
     try:
         array = numbers(as_column(weights))
     except (TypeError, ValueError):

@@ -21,6 +21,9 @@ UNKNOWN = -1
 FEW_ROWS_OF_PANDAS = 64
 """A pandas frame of at most so many rows is read value by value, which is faster than through narwhals."""
 
+SHORT = 32
+"""A list of fewer values is read value by value: a dictionary of them would take longer than it saves."""
+
 Data: TypeAlias = Any
 """A mapping of names to columns (lists, arrays, series, or one value for all rows), or a dataframe."""
 
@@ -97,15 +100,16 @@ def columns(data: Data, *, by_value: bool = False) -> dict[str, Any]:
     Args:
         data: the table.
         by_value: whether to return columns that are not arrays of numbers as `DictionaryColumn`, where possible, using
-            the codes of categorical columns.
+            the codes of categorical columns; lists of a few values stay lists.
     """
     if data is None:
         return {}
     if isinstance(data, Mapping):
-        for name in data:
-            checked_name(name)
-        given = by_name(data, error=EvidenceError)
-        found = {name: as_column(column, name, by_value) for name, column in given.items()}
+        if any(type(name) is not str for name in data):  # Variables, or names that are refused
+            for name in data:
+                checked_name(name)
+            data = by_name(data, error=EvidenceError)
+        found = {name: as_column(column, name, by_value) for name, column in data.items()}
     elif isinstance(data, np.ndarray) and data.dtype.names:
         found = {name: np.asanyarray(data[name]) for name in data.dtype.names}
     elif kind_of(data) == "pandas" and len(data) <= FEW_ROWS_OF_PANDAS:
@@ -114,7 +118,9 @@ def columns(data: Data, *, by_value: bool = False) -> dict[str, Any]:
     else:
         frame = narwhals_frame(data)
         found = {checked_name(name): _series_values(frame[name], by_value) for name in frame.columns}
-    return {name: dictionary_encoded(column) for name, column in found.items()} if by_value else found
+    if not by_value:
+        return found
+    return {name: column if is_short_list(column) else dictionary_encoded(column) for name, column in found.items()}
 
 
 def collected(data: Data) -> Data:
@@ -138,12 +144,15 @@ def is_batch(data: Data) -> bool:
 
 def repeat_bare_value(column: Any, rows: int) -> Any:
     """Return a column as it is, or one that has a bare value in every row."""
-    return DictionaryColumn(np.zeros(rows, dtype=np.int32), as_list(column)) if is_bare(column) else column
+    if not is_bare(column):
+        return column
+    value = as_list(column)
+    return value * rows if rows < SHORT else DictionaryColumn(np.zeros(rows, dtype=np.int32), value)
 
 
-def missing_column(rows: int) -> DictionaryColumn:
+def missing_column(rows: int) -> Any:
     """Return a column in which every value is missing."""
-    return DictionaryColumn(np.full(rows, UNKNOWN, dtype=np.int32), [])
+    return [None] * rows if rows < SHORT else DictionaryColumn(np.full(rows, UNKNOWN, dtype=np.int32), [])
 
 
 def dictionary_encoded(column: Any) -> Any:
@@ -182,9 +191,9 @@ def is_bare(column: Any) -> bool:
     return not isinstance(column, (list, Coded, DictionaryColumn))
 
 
-def is_short(data: Data) -> bool:
-    """Return whether this is a mapping of short lists, which are faster to read value by value than by dictionary."""
-    return isinstance(data, Mapping) and all(type(column) is list and len(column) < 32 for column in data.values())
+def is_short_list(column: Any) -> bool:
+    """Return whether a column is a list of so few values that it is read value by value."""
+    return type(column) is list and len(column) < SHORT
 
 
 def is_one_row(data: Data) -> bool:
@@ -265,31 +274,6 @@ def kind_of(data: Data) -> str:
     return type(data).__module__.split(".")[0] if is_frame(data) else "array"
 
 
-def named_row(data: Data) -> dict[str, Any] | None:
-    """Return the values of one row by name if this is a pandas Series indexed by column names, else None."""
-    index = getattr(data, "index", None)
-    if kind_of(data) != "array" or type(data).__name__ != "Series" or index is None:
-        return None
-    names = list(index)
-    return dict(zip(names, data.tolist(), strict=True)) if names and all(isinstance(n, str) for n in names) else None
-
-
-def only_row(data: Data, names: Sequence[str] | None = None) -> dict[str, Any]:
-    """Return the values by name of a table of one row, or of a list of values in the order of `names`."""
-    row = named_row(data)
-    if row is not None:
-        return row
-    if names is not None:
-        array = np.asarray(data, dtype=object)
-        if array.size != len(names):
-            raise EvidenceError(f"One row has {counted(len(names), 'value')}. Got {array.size} instead.")
-        return dict(zip(names, array.ravel().tolist(), strict=True))
-    found = columns(data)
-    if row_count(found) != 1:
-        raise EvidenceError(f"One row is wanted here. This table has {row_count(found):,}.")
-    return {name: column if is_bare(column) else column[0] for name, column in found.items()}
-
-
 def states(data: Data) -> dict[str, list[Any]]:
     """Return the states found in each column of a table, in order, as the ready-made networks take `observed`.
 
@@ -349,15 +333,13 @@ def checked_name(name: object) -> str:
 
 def as_column(column: Any, name: object = "weights", by_value: bool = False) -> Any:
     """Return a column as a list, an array or one bare value; `by_value` as for `columns`."""
-    if column is np.ma.masked:
+    if column is None or column is np.ma.masked:
         return None
+    if isinstance(column, (list, str, int, float, np.ndarray, np.generic, Coded, DictionaryColumn)):
+        return column
     if isinstance(column, (Mapping, Set)) or hasattr(column, "columns"):
         kind = type(column).__name__
         raise EvidenceError(f"it is a {kind}. A column is a list, an array or a series.", column=str(name))
-    if column is None or isinstance(
-        column, (list, str, int, float, bool, np.ndarray, np.generic, Coded, DictionaryColumn)
-    ):
-        return column
     if isinstance(column, (tuple, range)):
         return list(column)
     if hasattr(column, "__arrow_c_stream__") or hasattr(column, "to_numpy"):
@@ -389,7 +371,9 @@ def column(data: Data, name: str) -> Any:
 
 
 def without_column(data: Data, name: str) -> Data:
-    """Return a frame without one of its columns."""
+    """Return a frame or a mapping without one of its columns."""
+    if isinstance(data, Mapping):
+        return {key: column for key, column in data.items() if key != name}
     return narwhals_frame(data).drop(name).to_native()
 
 

@@ -203,9 +203,10 @@ class Schema(Mapping[str, Column]):
         out: dict[str, Coded] = {}
         strange: dict[str, dict[Any, int]] = {}
         for name, values in columns.items():
-            if not self[name].levels:
+            column = self._columns[name]
+            if not column.levels:
                 continue
-            codes, found = self[name].codes(values)
+            codes, found = column.codes(values)
             out[name] = Coded(codes)
             if found:
                 strange[name] = found

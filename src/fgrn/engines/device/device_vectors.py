@@ -73,9 +73,7 @@ class VectorLayout:
         self.starts = np.concatenate([layout.table_offsets, layout.prior_offsets]).astype(np.int64)
         self.shapes = [*layout.table_shapes, *((1, size) for size in layout.prior_sizes)]
         self.lines = np.concatenate([[0], np.cumsum([rows for rows, _ in self.shapes])]).astype(np.int64)
-        ordered = sorted(
-            tree.links, key=lambda one: (not tree.links[one].downward, tree.depth[one], one)
-        )  # as stacks are
+        ordered = sorted(tree.links, key=lambda one: (not tree.links[one].downward, tree.depth[one], one))
         order = [tree.links[clique].table for clique in ordered]
         leaves = sorted(tree.leaves, key=lambda leaf: tree.depth[leaf.part.clique])
         order = list(dict.fromkeys(one for one in order if one >= 0))
@@ -210,19 +208,27 @@ class DeviceVector:
         return self.layout.plan.layout.size
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """See `fgrn.engines.Vector`. Lines of parameters sum to one in float64 too."""
+        """See `fgrn.engines.Vector`."""
+        out = self._handed_over(normalise=False)
+        return out if dtype is None else out.astype(dtype)
+
+    def as_parameters(self) -> np.ndarray:
+        """See `fgrn.engines.Vector`."""
+        return self._handed_over(normalise=True)
+
+    def _handed_over(self, normalise: bool) -> np.ndarray:
         layout = self.layout
         out = np.empty(len(self))
         for number, (block, tensor) in enumerate(zip(layout.blocks, self.blocks, strict=True)):
             for some in block.pieces():
                 part = tensor[some].to(torch.float64)
-                if self.exact is not None:
+                if normalise:
                     part = part / part.sum(block.axis, keepdim=True)
                 tables = (part.transpose(1, 2) if block.turned else part).cpu().numpy()
                 for item, table in zip(block.items[some], tables, strict=True):
                     layout.of(out, item)[...] = table
             self._restore(out, number, block)
-        return out if dtype is None else out.astype(dtype)
+        return out
 
     def _restore(self, out: np.ndarray, number: int, block: TableBlock) -> None:
         """Take what is exactly as in arrays from there."""

@@ -7,13 +7,12 @@ Memory on the device, for a block of R rows of a network with C cells in its cli
 
     R * (b * (2 * C + M) + columns + about 10 for each clique) bytes,  b = 8, 4, 4, 2 for the precisions
 
-and about 30 bytes for each cell of the tables.
+and BYTES_PER_CELL for each cell of the tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,26 +37,17 @@ if TYPE_CHECKING:
 CPU_BYTES = 2**27
 """Of the messages of a block of rows on the processor."""
 
-GPU_SHARE = 0.6
-"""Of the free memory of a GPU that the messages of a block of rows may take."""
+GPU_SHARE = 0.85
+"""Of the free memory of a GPU that tables, counts and the messages of a block of rows may take."""
 
-MOST_ROWS, FEWEST_ROWS = 4096, 16
+BYTES_PER_CELL = 45
+"""Of the tables and counts, at most, while they are updated."""
+
+MOST_ROWS, FEWEST_ROWS = 8192, 16
 """Rows of a block."""
 
 
 Found = TypeVar("Found")
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """What blocks of rows have in common that can be run in the same place."""
-
-    size: int
-    codes: torch.dtype
-    complete: bool
-    slot: bytes
-    soft: bytes
-    soft_edges: frozenset[int]
 
 
 class Torch:
@@ -72,7 +62,7 @@ class Torch:
         self._plan: Plan | None = None
         self._vectors: VectorLayout | None = None
         self._layouts: dict[tuple[bytes, bytes, frozenset[int]], DeviceLayout] = {}
-        self._runs: dict[_Kind, BlockRun] = {}
+        self._runs: dict[tuple[DeviceLayout, int, torch.dtype, bool], BlockRun] = {}
 
     @cached_property
     def fallback(self) -> Engine:
@@ -122,17 +112,21 @@ class Torch:
             self._layouts[key] = DeviceLayout(plan, evidence, self.device)
         return self._layouts[key]
 
-    def block_run(self, plan: Plan, evidence: Evidence, blocks: RowBlocks, complete: bool) -> BlockRun:
+    def block_run(self, plan: Plan, layout: DeviceLayout, blocks: RowBlocks, complete: bool) -> BlockRun:
         """Room for blocks of rows, and what runs them; the same for blocks that are alike."""
         self._of(plan)
-        kind = _Kind(
-            blocks.size, blocks.kind, complete, evidence.slot.tobytes(), evidence.soft_offset.tobytes(),
-            evidence.soft_edges(),
-        )  # fmt: skip
-        if kind not in self._runs:
-            layout, room = self.layout(plan, evidence), blocks.empty(self.device)
-            self._runs[kind] = BlockRun(layout, self.vectors(plan), self.precision, room, complete)
-        return self._runs[kind]
+        alike = (layout, blocks.size, blocks.kind, complete)
+        if alike not in self._runs:
+            room = blocks.empty(self.device)
+            self._runs[alike] = BlockRun(layout, self.vectors(plan), self.precision, room, complete)
+        return self._runs[alike]
+
+    @property
+    def reserved(self) -> int:
+        """The memory of the device that PyTorch holds, and nothing uses."""
+        if self.device.type == "cpu":
+            return 0
+        return int(torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device))
 
     def free(self) -> None:
         """Give back the memory of the device but that of parameters and counts."""
@@ -178,7 +172,8 @@ class TorchPrepared:
         """How many rows make a block: their messages fit into memory, and no block is much larger than the table."""
         room = CPU_BYTES
         if self.engine.device.type == "cuda":
-            room = int(GPU_SHARE * torch.cuda.mem_get_info(self.engine.device)[0])
+            free = torch.cuda.mem_get_info(self.engine.device)[0] + self.engine.reserved
+            room = int(GPU_SHARE * free) - BYTES_PER_CELL * self.plan.layout.size
         fitting = max(room // max(1, self.bytes_per_row), FEWEST_ROWS)
         blocks = -(-self.evidence.rows // min(MOST_ROWS, fitting))
         needed = -(-self.evidence.rows // max(blocks, 1))
@@ -194,6 +189,11 @@ class TorchPrepared:
         """See `fgrn.engines.Prepared`."""
         self._blocks.clear()
         self.engine.free()
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether no value is missing."""
+        return self.evidence.complete
 
     @cached_property
     def _codes(self) -> torch.dtype:
@@ -213,7 +213,7 @@ class TorchPrepared:
         """Halve the blocks of rows, since memory did not suffice; an error if they are small already."""
         self.rest()
         if self.rows_at_once <= FEWEST_ROWS:
-            tables = self.plan.layout.size * 30 / 2**30
+            tables = self.plan.layout.size * BYTES_PER_CELL / 2**30
             raise FgrnError(
                 f"The memory of {_told(self.engine.device)} does not suffice for this network, even for "
                 f"{self.rows_at_once} rows at a time: its tables take about {tables:.1f} GiB there, and the messages "
@@ -280,7 +280,7 @@ class TorchLoaded:
         """What runs the blocks, with the parameters in place."""
         mine = self.prepared
         vector = mine.engine.vectors(mine.plan).vector(self.values)
-        run = mine.engine.block_run(mine.plan, mine.evidence, mine.blocks(weighted), complete=mine.evidence.complete)
+        run = mine.engine.block_run(mine.plan, mine.layout, mine.blocks(weighted), mine.complete)
         run.begin(vector, counting=weighted)
         return run, vector
 

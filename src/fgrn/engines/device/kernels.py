@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from .layout import Group, LeafStack
     from .sweeps import Sweep
 
-CELLS = 2048
-"""Rows times states that one program of `_combine` and `_finish` has."""
+BYTES = 4096
+"""Of the messages of one clique that one program of `_combine` and `_finish` has."""
 
 MOST_STATES = 4096
 """Of a clique that one program can hold."""
 
 WARPS = 4
 
-TILE_FLOAT32, TILE_BFLOAT16 = (256, 128, 32, 8, 3), (64, 128, 64, 4, 3)
+TILE_FLOAT32, TILE_BFLOAT16 = (256, 128, 32, 8, 4), (256, 128, 64, 8, 3)
 """Of the products that count leaves: values, states, rows, warps, and stages of loading ahead."""
 
 
@@ -148,7 +148,7 @@ def _add_by_value(
 def combine(sweep: Sweep, group: Group, known: Any) -> None:
     """See `Sweep._combine`."""
     size, lists = group.size, group.lists
-    states, rows = _extent(size)
+    states, rows = _extent(size, sweep.precision.bytes_stored)
     message = sweep.message.get(size, sweep.up[size])
     _combine[(triton.cdiv(sweep.rows, rows), group.count)](
         sweep.up[size], message, sweep.tables.leaf_logs, sweep.up[size] if known is None else known,
@@ -162,7 +162,7 @@ def combine(sweep: Sweep, group: Group, known: Any) -> None:
 def finish(sweep: Sweep, group: Group) -> None:
     """See `Sweep._finish`."""
     size, lists = group.size, group.lists
-    states, rows = _extent(size)
+    states, rows = _extent(size, sweep.precision.bytes_stored)
     message = sweep.message.get(size, sweep.up[size])
     _finish[(triton.cdiv(sweep.rows, rows), group.count)](
         sweep.posterior[size], sweep.up[size], message, sweep.largest[size], sweep.doubt_down[size], sweep.weights,
@@ -188,7 +188,7 @@ def add_by_value(sweep: Sweep, stack: LeafStack, totals: torch.Tensor) -> bool:
     return True
 
 
-def _extent(size: int) -> tuple[int, int]:
+def _extent(size: int, bytes_stored: int) -> tuple[int, int]:
     """How many states, a power of two, and how many rows one program has."""
     states = triton.next_power_of_2(size)
-    return states, max(1, CELLS // states)
+    return states, max(1, BYTES // bytes_stored // states)

@@ -1,0 +1,155 @@
+"""Structure search and pruned questions beside pyAgrum and pgmpy: `python -m benchmarks.structure [part ...]`.
+
+Parts: reached (the score of each program on samples of networks), columns (30 columns x 10,000 rows), wide (200 columns
+x 100,000 rows), questions (one variable of andes). Times are CPU seconds of all threads, the least of a few runs.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from math import log
+from typing import Any
+
+import numpy as np
+
+import fgrn
+
+from .networks import FOLDER
+
+
+def cpu_seconds(work: Callable[[], Any], repeats: int = 3) -> float:
+    """The least CPU time of a few runs."""
+    best = np.inf
+    for _ in range(repeats):
+        begin = time.process_time()
+        work()
+        best = min(best, time.process_time() - begin)
+    return float(best)
+
+
+def words(table: dict[str, np.ndarray]) -> Any:
+    """A table as a frame of words, which all programs read."""
+    import pandas as pd
+
+    return pd.DataFrame({name: np.asarray(column).astype(str) for name, column in table.items()})
+
+
+def by_pyagrum(frame: Any, tabu: bool) -> Any:
+    """The arcs that pyAgrum finds by BIC, and the score it gives them, in nats."""
+    import pyagrum as gum
+
+    learner = gum.BNLearner(frame)
+    learner.useScoreBIC()
+    learner.useNoPrior()
+    if tabu:
+        learner.useLocalSearchWithTabuList(15, 2)
+    else:
+        learner.useGreedyHillClimbing()
+    dag, names = learner.learnDAG(), learner.names()
+    arcs = [(names[a], names[b]) for a, b in dag.arcs()]
+    return arcs, sum(learner.score(c, [a for a, b in arcs if b == c]) for c in names) * log(2)
+
+
+def reached() -> None:
+    """BIC on samples of 5,000 rows: ours and pyAgrum's, each with the arcs that it finds."""
+    print(
+        "| network | hill climbing | tabu | pyAgrum, greedy | pyAgrum, tabu | difference |\n|---|---|---|---|---|---|"
+    )
+    for name in ("asia", "child", "insurance", "alarm", "win95pts", "hepar2", "water"):
+        frame = words(fgrn.read(FOLDER / f"{name}.bif").sample(5_000, seed=1))
+        ours = [fgrn.search(frame, method=method) for method in ("hill_climbing", "tabu")]
+        cells, differences = [f"{one.search_record.score:.2f}" for one in ours if one.search_record], []
+        for tabu in (False, True):
+            arcs, score = by_pyagrum(frame, tabu)
+            same = fgrn.BayesianNetwork(ours[0].variables, arcs).score(frame)
+            differences.append(abs(same - score))
+            cells.append(f"{same:.2f}")
+        print(f"| {name} | {' | '.join(cells)} | {max(differences):.1e} |", flush=True)
+
+
+def columns() -> None:
+    """Hill climbing by BIC in 30 columns of alarm x 10,000 rows."""
+    table = fgrn.read(FOLDER / "alarm.bif").sample(10_000, seed=1)
+    frame = words({name: table[name] for name in list(table)[:30]})
+    fgrn.search(frame)
+    ours = cpu_seconds(lambda: fgrn.search(frame))
+    print(f"30 columns x 10,000 rows: fgrn {ours:.3f} s")
+    print(f"  pyAgrum {cpu_seconds(lambda: by_pyagrum(frame, False)):.3f} s")
+    try:
+        from pgmpy.estimators import BIC, HillClimbSearch
+    except ImportError:
+        print("  left out: pgmpy is not installed")
+        return
+    theirs = cpu_seconds(lambda: HillClimbSearch(frame).estimate(scoring_method=BIC(frame), show_progress=False), 1)
+    print(f"  pgmpy {theirs:.1f} s, {theirs / ours:.0f} times as long")
+
+
+def wide() -> None:
+    """Hill climbing in 200 columns x 100,000 rows of a random network."""
+    draw = np.random.default_rng(0)
+    names = [f"v{number}" for number in range(200)]
+    sizes = {name: int(draw.integers(2, 5)) for name in names}
+    parents = {
+        name: [str(one) for one in draw.choice(names[:at], min(at, int(draw.integers(0, 4))), replace=False)]
+        if at
+        else []
+        for at, name in enumerate(names)
+    }
+    tables = {
+        name: draw.dirichlet(np.full(sizes[name], 0.5), int(np.prod([sizes[one] for one in some], dtype=int)))
+        for name, some in parents.items()
+    }
+    net = fgrn.BayesianNetwork(sizes, parents, tables)
+    table = net.sample(100_000, seed=0)
+    begin, clock = time.process_time(), time.perf_counter()
+    found = fgrn.search(table)
+    record = found.search_record
+    print(
+        f"200 columns x 100,000 rows: {time.process_time() - begin:.1f} s of CPU, {time.perf_counter() - clock:.1f} s; "
+        f"{len(record.moves) if record else 0} moves, {record.families if record else 0:,} families, BIC "
+        f"{record.score if record else 0:,.0f} (that of the network it was drawn from: {net.score(table):,.0f})"
+    )
+
+
+def questions() -> None:
+    """One variable of andes, five known: pruned here, with a target in pyAgrum."""
+    import pyagrum as gum
+
+    model: Any = fgrn.read(FOLDER / "andes.bif")
+    theirs = gum.loadBN(str(FOLDER / "andes.bif"))
+    drawn, draw = model.sample(40, seed=2), np.random.default_rng(2)
+    sets = [{key: drawn[key][row] for key in draw.choice(model.names, 5, replace=False)} for row in range(40)]
+    targets = [str(key) for key in draw.choice(model.names, 40)]
+
+    def other(known: dict[str, Any], target: str) -> Any:
+        engine = gum.LazyPropagation(theirs)
+        engine.setEvidence({key: str(value) for key, value in known.items()})
+        engine.addTarget(target)
+        engine.makeInference()
+        return engine.posterior(target).toarray()
+
+    pairs = list(zip(sets, targets, strict=True))
+    for known, target in pairs:
+        np.testing.assert_allclose(model.posterior(known, target)[0], other(known, target), atol=1e-9)
+
+    def anew() -> None:
+        model._questions.clear()
+        for pair in pairs:
+            model.posterior(*pair)
+
+    whole = cpu_seconds(lambda: [model.posterior(*pair, engine="cpu") for pair in pairs])
+    print(
+        f"one variable of andes, 5 known: pruned {cpu_seconds(anew) / 40 * 1e3:.1f} ms, "
+        f"asked again {cpu_seconds(lambda: [model.posterior(*pair) for pair in pairs]) / 40 * 1e3:.1f} ms, "
+        f"whole junction tree {whole / 40 * 1e3:.1f} ms, "
+        f"pyAgrum {cpu_seconds(lambda: [other(*pair) for pair in pairs]) / 40 * 1e3:.1f} ms"
+    )
+
+
+PARTS = {"reached": reached, "columns": columns, "wide": wide, "questions": questions}
+
+if __name__ == "__main__":
+    for part in sys.argv[1:] or PARTS:
+        PARTS[part]()

@@ -1,0 +1,136 @@
+"""How sure the arcs of a structure are: the share of samples of a table, drawn with replacement, that have them.
+
+Friedman, Goldszmidt and Wyner (1999). Each sample has as many rows as the table; its structure counts as its
+equivalence class: an arc that may have either direction, also by the rules for arcs, counts half for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core import printing, settings
+from ..core.exceptions import LearningError, counted, visible
+from ..core.settings import Name
+from ..tables import frames
+from .bayesian import BayesianNetwork
+from .directed_graph import equivalence_class
+from .structure_search import SearchPlan, StructureTable
+
+
+class ArcShare(NamedTuple):
+    """An arc: the share of samples in which its ends are neighbours, and the part of these with this direction."""
+
+    parent: str
+    child: str
+    strength: float
+    direction: float
+
+
+@dataclass(frozen=True, eq=False)
+class ArcConfidence:
+    """The confidence in every possible arc; `network` is the structure of those that are sure enough.
+
+    Attributes:
+        names: of the variables.
+        shares: (parents, children) the share of the samples with this arc.
+        samples: how many samples were drawn.
+    """
+
+    names: tuple[str, ...]
+    shares: np.ndarray
+    samples: int
+    _table: StructureTable = field(repr=False)
+    _plan: SearchPlan = field(repr=False)
+
+    def strength(self, one: Name, other: Name) -> float:
+        """The share of the samples in which two variables are neighbours."""
+        a, b = (self._table.blank.index[self._table.blank.variable(name).name] for name in (one, other))
+        return float(self.shares[a, b] + self.shares[b, a])
+
+    def arcs(self, threshold: float = 0.5) -> list[ArcShare]:
+        """The arcs between neighbours in at least a share of the samples, in their more frequent direction.
+
+        The strongest come first. An arc that would close a circle with stronger ones has the other direction.
+        """
+        settings.number("threshold", threshold, LearningError)
+        both = self.shares + self.shares.T
+        pairs = [
+            (a, b) for a in range(len(both)) for b in range(a + 1, len(both)) if both[a, b] >= max(threshold, 1e-12)
+        ]
+        reach = np.eye(len(both), dtype=bool)
+        found = []
+        for a, b in sorted(pairs, key=lambda pair: (-round(both[pair], 12), pair)):
+            one, other = (a, b) if self.shares[a, b] >= self.shares[b, a] else (b, a)
+            if reach[other, one]:
+                one, other = other, one
+            rules = self._plan.rules
+            if not rules.allowed[one, other]:
+                continue
+            reach |= np.outer(reach[:, one], reach[other])
+            share = float(self.shares[one, other] / both[one, other])
+            found.append(ArcShare(self.names[one], self.names[other], float(both[a, b]), share))
+        return found
+
+    def network(self, threshold: float = 0.5) -> BayesianNetwork:
+        """The averaged network: the arcs of `arcs`, and tables learnt from the whole table."""
+        parents: list[frozenset[int]] = [frozenset()] * len(self.names)
+        index = self._table.blank.index
+        for one in self.arcs(threshold):
+            parents[index[one.child]] |= {index[one.parent]}
+        return self._plan.learnt(self._table, tuple(parents))
+
+    def __repr__(self) -> str:
+        rows = [[one.parent, "->", one.child, f"{one.strength:.2f}", f"{one.direction:.2f}"] for one in self.arcs()]
+        heading = f"Arcs in half of {counted(self.samples, 'sample')} or more"
+        table = printing.text_table(
+            ["parent", "", "child", "strength", "direction"], rows, 5, 2, printing.terminal_width()
+        )
+        return visible(f"{heading}\n{table}" if rows else f"{heading}: none", lines=True)
+
+
+def arc_confidence(
+    data: frames.Data,
+    samples: int = 100,
+    score: str = "bic",
+    method: str = "hill_climbing",
+    *,
+    states: Mapping[str, Any] | None = None,
+    hidden: Mapping[str, Any] | None = None,
+    weights: Any = None,
+    seed: int = 0,
+    **options: Any,
+) -> ArcConfidence:
+    """The confidence in each arc: structures are searched in samples of the rows, drawn with replacement.
+
+    Args:
+        data: the rows, see `search`.
+        samples: how many samples are drawn.
+        score: of structures, see `search`.
+        method: of the search.
+        states: see `search`, and so are hidden and weights.
+        hidden: variables that no column has.
+        weights: one weight per row; rows are drawn as often as their weights say.
+        seed: of everything random.
+        **options: others of `search`, such as required, forbidden, tiers, max_parents, equivalent_size.
+    """
+    settings.whole("samples", samples, 1, LearningError)
+    table = StructureTable.of(data, states, weights, hidden)
+    plan = SearchPlan.of(table, score, method, seed=seed, **options)
+    random = np.random.default_rng(seed)
+    share = table.evidence.row_weights / table.evidence.weight
+    rows = max(2, round(table.evidence.weight))
+    total = np.zeros((len(table.names),) * 2)
+    for _ in range(samples):
+        drawn = table.weighted(random.multinomial(rows, share).astype(np.float64))
+        network = plan.run(drawn)
+        graph = equivalence_class(network.parents_of_all)
+        for arc in network.arcs:
+            one, other = (network.index[end] for end in arc)
+            fixed = arc in graph.arcs or plan.rules.required[one, other] or not plan.rules.allowed[other, one]
+            total[one, other] += 1.0 if fixed else 0.5
+            total[other, one] += 0.0 if fixed else 0.5
+    return ArcConfidence(table.names, total / samples, samples, table, plan)

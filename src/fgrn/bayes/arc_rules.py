@@ -1,0 +1,150 @@
+"""Which arcs a structure may have and which it must have: required and forbidden arcs, tiers, roots, most parents."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core import settings
+from ..core.exceptions import LearningError, WiringError, counted, unknown_name
+from ..core.settings import Name
+from .bayesian import causes_first
+
+
+@dataclass(frozen=True, eq=False)
+class ArcRules:
+    """The rules for the arcs between some columns, by their numbers.
+
+    Attributes:
+        names: of the columns.
+        allowed: (parents, children) whether an arc may be there.
+        required: (parents, children) whether it must be.
+        most: the most parents of a column.
+    """
+
+    names: tuple[str, ...]
+    allowed: np.ndarray
+    required: np.ndarray
+    most: int
+
+    @classmethod
+    def of(
+        cls,
+        names: Sequence[str],
+        required: Any = (),
+        forbidden: Any = (),
+        tiers: Iterable[Collection[Name]] | None = None,
+        roots: Collection[Name] = (),
+        max_parents: int | None = None,
+    ) -> ArcRules:
+        """Check rules, and that some structure can keep all of them."""
+        place = {name: number for number, name in enumerate(names)}
+        count = len(names)
+        must, may = np.zeros((count, count), dtype=bool), ~np.eye(count, dtype=bool)
+        reasons: dict[tuple[str, str], str] = {}
+        for parent, child in arc_pairs("forbidden", forbidden, place):
+            may[place[parent], place[child]] = False
+            reasons[parent, child] = "forbidden"
+        tier = _tier_of_each(tiers, place)
+        for parent, above in tier.items():
+            for child, below in tier.items():
+                if above > below:
+                    may[place[parent], place[child]] = False
+                    reasons.setdefault((parent, child), f"against the tiers, where {parent!r} comes after {child!r}")
+        for root in settings.variable_names("roots", roots, LearningError):
+            if root not in place:
+                raise unknown_name("column", root, place)
+            may[:, place[root]] = False
+            reasons |= {(parent, root): f"to a root, {root!r}, which has no parents" for parent in names}
+        most = count - 1 if max_parents is None else max_parents
+        settings.whole("max_parents", most, 0, LearningError)
+        for parent, child in arc_pairs("required", required, place):
+            if not may[place[parent], place[child]]:
+                raise LearningError(
+                    f"The arc {parent!r} -> {child!r} is required, and it is {reasons[parent, child]}.",
+                    remedies=("take it out of 'required'", "change what rules it out"),
+                )
+            must[place[parent], place[child]] = True
+        for name, wanted in zip(names, must.sum(axis=0).tolist(), strict=True):
+            if wanted > most:
+                raise LearningError(
+                    f"{name!r} has {counted(wanted, 'required parent')}, and 'max_parents' is {most}.",
+                    remedies=("require fewer of them", "allow more with a larger 'max_parents'"),
+                )
+        try:
+            causes_first(
+                {name: [names[one] for one in np.flatnonzero(must[:, place[name]]).tolist()] for name in names}
+            )
+        except WiringError as error:
+            raise LearningError(
+                f"The required arcs contradict each other. {error.message}", remedies="leave one of them out"
+            ) from None
+        return cls(tuple(names), may, must, most)
+
+    def checked(self, parents: Sequence[frozenset[int]], called: str) -> tuple[frozenset[int], ...]:
+        """A structure with the required arcs added; an error if it breaks a rule."""
+        out = []
+        for child, some in enumerate(parents):
+            wrong = [parent for parent in some if not self.allowed[parent, child]]
+            if wrong:
+                raise LearningError(
+                    f"{called} has the arc {self.names[wrong[0]]!r} -> {self.names[child]!r}, which the rules for "
+                    "arcs do not allow.",
+                    remedies=("take it out", "change the rules"),
+                )
+            out.append(frozenset(some) | frozenset(np.flatnonzero(self.required[:, child]).tolist()))
+            if len(out[-1]) > self.most:
+                raise LearningError(
+                    f"{called}, with the required arcs, gives {self.names[child]!r} "
+                    f"{counted(len(out[-1]), 'parent')}, and 'max_parents' is {self.most}.",
+                    remedies="allow more, or begin with fewer arcs",
+                )
+        try:
+            causes_first({self.names[child]: [self.names[one] for one in some] for child, some in enumerate(out)})
+        except WiringError as error:
+            raise LearningError(f"{called} cannot have the required arcs as well. {error.message}") from None
+        return tuple(out)
+
+
+def arc_pairs(called: str, arcs: Any, names: Collection[str]) -> list[tuple[str, str]]:
+    """Arcs as pairs (parent, child), from such pairs or a mapping from children to parents; names are checked."""
+    if isinstance(arcs, Mapping):
+        found = [
+            (settings.name_of(parent), settings.name_of(child))
+            for child, some in arcs.items()
+            for parent in settings.variable_names(called, some, LearningError)
+        ]
+    else:
+        found = []
+        for pair in settings.as_tuple_of_names(called, arcs, LearningError):
+            if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+                raise LearningError(f"has pairs (parent, child). Got {pair!r} instead.", setting=called, value=pair)
+            found.append((settings.name_of(pair[0]), settings.name_of(pair[1])))
+    for pair in found:
+        for name in pair:
+            if name not in names:
+                raise unknown_name("column", name, names)
+        if pair[0] == pair[1]:
+            raise LearningError(f"has an arc from {pair[0]!r} to itself.", setting=called, remedies="take it out")
+    return found
+
+
+def _tier_of_each(tiers: Any, names: Collection[str]) -> dict[str, int]:
+    """The number of the tier of every column that is in one."""
+    found: dict[str, int] = {}
+    for number, some in enumerate(() if tiers is None else settings.as_tuple_of_names("tiers", tiers, LearningError)):
+        for name in settings.variable_names("tiers", some, LearningError):
+            if name not in names:
+                raise unknown_name("column", name, names)
+            if name in found:
+                raise LearningError(
+                    f"has {name!r} in two tiers, {found[name] + 1} and {number + 1}.",
+                    setting="tiers",
+                    value=name,
+                    remedies="keep one of them",
+                )
+            found[name] = number
+    return found

@@ -1,0 +1,221 @@
+"""Local search for a structure: from one to the next by adding, removing or reversing an arc.
+
+Every arc that could be added, removed or reversed has a gain, kept in matrices (parents, children). A move changes the
+parents of one column, or two: only their gains are computed again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from .arc_rules import ArcRules
+from .scores import FamilyScores
+
+KINDS = ("add", "remove", "reverse")
+
+LEAST_GAIN = 1e-6
+"""A gain of less is rounding: reversing some arcs gains exactly nothing."""
+
+GAIN_DIGITS = 8
+"""Decimals of gains that are compared, so that ties do not depend on rounding: the first column has it."""
+
+Parents = tuple[frozenset[int], ...]
+"""The parents of each column."""
+
+StructureWatcher = Callable[[int, float], object]
+"""Called with the number of moves and the score; the search ends when it returns True."""
+
+
+class ArcMove(NamedTuple):
+    """A step of a search: what was done to which arc, what it gained, and the score after it.
+
+    A search that starts again somewhere has a step of kind "restart" without an arc.
+    """
+
+    kind: str
+    parent: str | None
+    child: str | None
+    gain: float
+    score: float
+
+
+@dataclass
+class _Place:
+    """A structure, and the scores of everything that is one move away from it."""
+
+    scores: FamilyScores
+    rules: ArcRules
+    parents: list[frozenset[int]]
+    family: np.ndarray = field(init=False)  # (children,) the score of each family
+    more: np.ndarray = field(init=False)  # (parents, children) the score with the parent added
+    less: np.ndarray = field(init=False)  # (parents, children) the score with it removed
+
+    def __post_init__(self) -> None:
+        count = len(self.parents)
+        self.family = np.empty(count)
+        self.more, self.less = np.full((count, count), -np.inf), np.full((count, count), -np.inf)
+        self.update(range(count))
+
+    def update(self, children: Sequence[int]) -> None:
+        """Score the families of some children again."""
+        for child in children:
+            mine = self.parents[child]
+            self.family[child] = self.scores.score(child, mine)
+            full = len(mine) >= self.rules.most
+            self.more[:, child] = (
+                -np.inf if full else self.scores.with_one_more(child, mine, self.rules.allowed[:, child])
+            )
+            self.less[:, child] = -np.inf
+            for parent in mine:
+                self.less[parent, child] = self.scores.score(child, mine - {parent})
+
+    @property
+    def total(self) -> float:
+        """The score of the structure."""
+        return float(self.family.sum())
+
+    def arcs(self) -> np.ndarray:
+        """(parents, children) whether an arc is there."""
+        out = np.zeros((len(self.parents), len(self.parents)), dtype=bool)
+        for child, some in enumerate(self.parents):
+            out[list(some), child] = True
+        return out
+
+    def gains(self) -> np.ndarray:
+        """(kinds, parents, children) the gain of each move, minus infinity for those that are not allowed."""
+        arcs = self.arcs()
+        reach = reachable(arcs)
+        fixed = ~arcs | self.rules.required
+        add = np.where(arcs | reach.T, -np.inf, self.more - self.family[None, :])
+        remove = np.where(fixed, -np.inf, self.less - self.family[None, :])
+        paths = arcs.astype(np.float32) @ reach.astype(np.float32)  # children through which the head is reached
+        back = self.more.T - self.family[:, None]  # of the child as a parent of its parent
+        reverse = np.where(fixed | (paths > 1.5), -np.inf, remove + back)
+        return np.round(np.stack([add, remove, reverse]), GAIN_DIGITS)
+
+    def move(self, kind: int, parent: int, child: int) -> None:
+        """Make a move."""
+        changed = [child]
+        if KINDS[kind] == "add":
+            self.parents[child] |= {parent}
+        else:
+            self.parents[child] -= {parent}
+        if KINDS[kind] == "reverse":
+            self.parents[parent] |= {child}
+            changed.append(parent)
+        self.update(changed)
+
+
+def reachable(arcs: np.ndarray) -> np.ndarray:
+    """(from, to) whether a path of arcs leads from one column to another; from each to itself."""
+    reach = arcs | np.eye(len(arcs), dtype=bool)
+    waiting = arcs.sum(axis=1)  # children that are not done
+    done = deque(np.flatnonzero(waiting == 0).tolist())
+    while done:
+        child = done.popleft()
+        for parent in np.flatnonzero(arcs[:, child]).tolist():
+            reach[parent] |= reach[child]
+            waiting[parent] -= 1
+            if not waiting[parent]:
+                done.append(parent)
+    return reach
+
+
+@dataclass
+class Climb:
+    """A local search under some rules, with the path it took.
+
+    Attributes:
+        scores: of families.
+        rules: for arcs.
+        watch: see `StructureWatcher`.
+        moves: what was done.
+    """
+
+    scores: FamilyScores
+    rules: ArcRules
+    watch: StructureWatcher | None = None
+    moves: list[ArcMove] = field(default_factory=list)
+    stopped: bool = False
+
+    def hill_climbing(self, start: Parents, restarts: int, seed: int) -> Parents:
+        """Go uphill until no move gains; then again from where some random moves lead, and keep the best."""
+        place = _Place(self.scores, self.rules, list(start))
+        self._uphill(place)
+        best, score = list(place.parents), place.total
+        random = np.random.default_rng(seed)
+        for _ in range(restarts):
+            if self.stopped:
+                break
+            place = _Place(self.scores, self.rules, list(best))
+            self._wander(place, max(2, len(best) // 8), random)
+            self.moves.append(ArcMove("restart", None, None, place.total - score, place.total))
+            self._uphill(place)
+            if place.total > score + LEAST_GAIN:
+                best, score = list(place.parents), place.total
+        return tuple(best)
+
+    def tabu(self, start: Parents, length: int, patience: int) -> Parents:
+        """Take the best move even if it loses, but for arcs between columns of the last moves; keep the best.
+
+        Args:
+            start: where to begin.
+            length: for how many moves two columns are left alone after a move between them, unless another leads to a
+                structure better than any before.
+            patience: how many moves in a row without a better structure end the search.
+        """
+        place = _Place(self.scores, self.rules, list(start))
+        best, score, since = list(place.parents), place.total, 0
+        recent: deque[tuple[int, int]] = deque(maxlen=length)
+        while since < patience and not self.stopped:
+            gains = place.gains()
+            for one, other in recent:
+                for a, b in ((one, other), (other, one)):
+                    lost = gains[:, a, b]
+                    lost[lost <= score - place.total + LEAST_GAIN] = -np.inf
+            move = _best(gains)
+            if move is None:
+                break
+            self._go(place, *move)
+            recent.append(move[1:])
+            since += 1
+            if place.total > score + LEAST_GAIN:
+                best, score, since = list(place.parents), place.total, 0
+        return tuple(best)
+
+    def _uphill(self, place: _Place) -> None:
+        while not self.stopped:
+            move = _best(gains := place.gains())
+            if move is None or gains[move] <= LEAST_GAIN:
+                return
+            self._go(place, *move)
+
+    def _wander(self, place: _Place, moves: int, random: np.random.Generator) -> None:
+        """Make some moves at random."""
+        for _ in range(moves):
+            possible = np.argwhere(np.isfinite(place.gains()))
+            if not len(possible):
+                return
+            place.move(*possible[random.integers(len(possible))].tolist())
+
+    def _go(self, place: _Place, kind: int, parent: int, child: int) -> None:
+        before = place.total
+        place.move(kind, parent, child)
+        names = self.rules.names
+        self.moves.append(ArcMove(KINDS[kind], names[parent], names[child], place.total - before, place.total))
+        if self.watch is not None and self.watch(len(self.moves), place.total) is True:
+            self.stopped = True
+
+
+def _best(gains: np.ndarray) -> tuple[int, int, int] | None:
+    """The move of the largest gain, the first of equals; None if none is allowed."""
+    place = int(np.argmax(gains))
+    if not np.isfinite(gains.flat[place]):
+        return None
+    kind, parent, child = np.unravel_index(place, gains.shape)
+    return int(kind), int(parent), int(child)

@@ -1,0 +1,220 @@
+"""Questions about the arcs of a Bayesian network alone: ancestors, Markov blanket, d-separation, equivalence class."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from ..core import settings
+from ..core.exceptions import FgrnError, unknown_name
+from ..core.settings import Name
+from ..core.variable import Variable
+
+ParentsOf = Mapping[str, Sequence[str]]
+"""The parents of every variable."""
+
+
+class EquivalenceClass(NamedTuple):
+    """All structures that imply the same independences, as one graph (CPDAG).
+
+    Attributes:
+        arcs: pairs (parent, child) that all of them have.
+        edges: pairs of neighbours whose arc has either direction in some of them, in the order of the variables.
+    """
+
+    arcs: frozenset[tuple[str, str]]
+    edges: frozenset[tuple[str, str]]
+
+
+def children_of(parents: ParentsOf) -> dict[str, list[str]]:
+    """The children of every variable."""
+    out: dict[str, list[str]] = {name: [] for name in parents}
+    for child, some in parents.items():
+        for parent in some:
+            out[parent].append(child)
+    return out
+
+
+def closure(names: Iterable[str], beside: Mapping[str, Iterable[str]]) -> set[str]:
+    """Some names, and all that can be reached from them."""
+    found = set(names)
+    line = list(found)
+    for name in line:  # grows while it is walked
+        new = [other for other in beside[name] if other not in found]
+        found.update(new)
+        line += new
+    return found
+
+
+def d_connected(parents: ParentsOf, sources: Iterable[str], given: Collection[str]) -> set[str]:
+    """The variables that are not d-separated from the sources by what is given (Shachter, 1998); never what is given.
+
+    A path through a variable is open where that is not given; where two arrows meet in it, if it or a descendant is.
+    """
+    known = set(given)
+    children = children_of(parents)
+    above = closure(known, parents)  # of which a descendant is given, or which are given
+    seen: set[tuple[str, bool]] = set()
+    line = [(name, True) for name in sources if name not in known]
+    seen.update(line)
+    found: set[str] = set()
+    for name, from_child in line:  # grows while it is walked
+        if name not in known:
+            found.add(name)
+        steps: list[tuple[str, bool]] = []
+        if name not in known:
+            steps += [(child, False) for child in children[name]]
+        if (from_child and name not in known) or (not from_child and name in above):
+            steps += [(parent, True) for parent in parents[name]]
+        for step in steps:
+            if step not in seen:
+                seen.add(step)
+                line.append(step)
+    return found
+
+
+def moral_pairs(parents: ParentsOf) -> set[frozenset[str]]:
+    """Pairs of variables in one table: arcs without their direction, and parents of the same child."""
+    return {frozenset(pair) for child, some in parents.items() for pair in combinations([*some, child], 2)}
+
+
+def equivalence_class(parents: ParentsOf) -> EquivalenceClass:
+    """The equivalence class of a structure: its colliders, and what follows from them (Meek, 1995)."""
+    place = {name: number for number, name in enumerate(parents)}
+    beside: dict[str, set[str]] = {name: set(some) for name, some in parents.items()}
+    for child, some in parents.items():
+        for parent in some:
+            beside[parent].add(child)
+    into: dict[str, set[str]] = {name: set() for name in parents}  # parents by arcs that all structures have
+    for child, some in parents.items():
+        for one, other in combinations(some, 2):
+            if other not in beside[one]:
+                into[child] |= {one, other}
+    loose = {(one, other) for other, some in parents.items() for one in some if one not in into[other]}
+    changed = True
+    while changed:
+        changed = False
+        for pair in sorted(loose, key=lambda arc: (place[arc[0]], place[arc[1]])):
+            for one, other in (pair, pair[::-1]):
+                if _follows(one, other, beside, into):
+                    into[other].add(one)
+                    loose.discard(pair)
+                    changed = True
+                    break
+    arcs = frozenset((one, other) for other, some in into.items() for one in some)
+    edges = frozenset((one, other) if place[one] < place[other] else (other, one) for one, other in loose)
+    return EquivalenceClass(arcs, edges)
+
+
+def _follows(one: str, other: str, beside: Mapping[str, set[str]], into: Mapping[str, set[str]]) -> bool:
+    """Whether an edge must have the direction one -> other: otherwise there were a new collider or a circle."""
+    if any(third not in beside[other] for third in into[one]):
+        return True
+    if any(one in into[third] for third in into[other]):
+        return True
+    through = [
+        third for third in into[other] if third in beside[one] and third not in into[one] and one not in into[third]
+    ]
+    return any(second not in beside[first] for first, second in combinations(through, 2))
+
+
+class DirectedGraph:
+    """The questions about arcs that a Bayesian network answers."""
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The names of all variables, in order."""
+
+    @abstractmethod
+    def parents(self, name: Name) -> tuple[str, ...]:
+        """The parents of a variable."""
+
+    @abstractmethod
+    def variable(self, name: Name) -> Variable:
+        """A variable by name."""
+
+    @property
+    def parents_of_all(self) -> dict[str, tuple[str, ...]]:
+        """The parents of every variable, by name."""
+        return {name: self.parents(name) for name in self.names}
+
+    def ancestors(self, name: Name) -> tuple[str, ...]:
+        """The variables from which a path of arcs leads to a variable, in order; not the variable itself."""
+        own = self.variable(name).name
+        found = closure([own], self.parents_of_all) - {own}
+        return tuple(one for one in self.names if one in found)
+
+    def descendants(self, name: Name) -> tuple[str, ...]:
+        """The variables to which a path of arcs leads from a variable, in order; not the variable itself."""
+        own = self.variable(name).name
+        found = closure([own], children_of(self.parents_of_all)) - {own}
+        return tuple(one for one in self.names if one in found)
+
+    def markov_blanket(self, name: Name) -> tuple[str, ...]:
+        """The parents, children and other parents of children of a variable: given them it depends on nothing else."""
+        own = self.variable(name).name
+        found = {other for pair in moral_pairs(self.parents_of_all) if own in pair for other in pair} - {own}
+        return tuple(one for one in self.names if one in found)
+
+    def moral_graph(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of variables in one table: arcs without direction, and parents of a common child; in order."""
+        place = {name: number for number, name in enumerate(self.names)}
+        pairs = (tuple(sorted(pair, key=place.__getitem__)) for pair in moral_pairs(self.parents_of_all))
+        return tuple((one, other) for one, other in sorted(pairs, key=lambda pair: (place[pair[0]], place[pair[1]])))
+
+    def d_separated(
+        self, one: Name | Collection[Name], other: Name | Collection[Name], given: Collection[Name] = ()
+    ) -> bool:
+        """Whether the arcs imply that variables are independent of others, given the states of some.
+
+        Args:
+            one: a variable, or several.
+            other: those they may depend on.
+            given: the variables whose states are known.
+        """
+        left, right = (self._several(which) for which in (one, other))
+        known = set(settings.variable_names("given", given, own=self.variable))
+        for name in known:
+            self.variable(name)
+        for name in left:
+            if name in right or name in known or (right & known):
+                raise FgrnError(
+                    "The variables of 'one', 'other' and 'given' are different ones.",
+                    value=name,
+                    remedies="name each of them once",
+                )
+        return not d_connected(self.parents_of_all, left, known) & right
+
+    def cpdag(self) -> EquivalenceClass:
+        """All structures that imply the same independences as this one, as arcs and edges without direction."""
+        return equivalence_class(self.parents_of_all)
+
+    def structural_hamming_distance(self, other: DirectedGraph, *, equivalence: bool = True) -> int:
+        """How many pairs of variables are joined differently in two networks: not, one way, or the other.
+
+        Args:
+            other: a network of the same variables.
+            equivalence: compare the equivalence classes, where an edge without direction is a fourth way
+                (Tsamardinos, Brown and Aliferis, 2006); False compares the arcs themselves.
+        """
+        for name in {*self.names} ^ {*other.names}:
+            raise unknown_name("variable", name, self.names if name not in self.names else other.names)
+        mine, theirs = (_joined(one.cpdag() if equivalence else one._as_class()) for one in (self, other))
+        return sum(mine.get(pair) != theirs.get(pair) for pair in {*mine, *theirs})
+
+    def _as_class(self) -> EquivalenceClass:
+        arcs = ((parent, child) for child, some in self.parents_of_all.items() for parent in some)
+        return EquivalenceClass(frozenset(arcs), frozenset())
+
+    def _several(self, names: Name | Collection[Name]) -> set[str]:
+        """The names of one variable or several, checked."""
+        listed = [names] if isinstance(names, (str, Variable)) else list(names)
+        return {self.variable(name).name for name in listed}
+
+
+def _joined(graph: EquivalenceClass) -> dict[frozenset[str], str]:
+    """The head of the arc between each pair that is joined; "" if it has no direction."""
+    return {frozenset(arc): arc[1] for arc in graph.arcs} | {frozenset(edge): "" for edge in graph.edges}

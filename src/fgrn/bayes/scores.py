@@ -1,0 +1,162 @@
+"""Scores of structures: sums over families, a variable with its parents, of what the rows of a table say of them.
+
+With N rows, N_ijk of them in which variable i has state k and its parents joint state j, N_ij = sum over k, r_i states
+and q_i joint states of the parents, in natural logarithms:
+
+    bic              sum N_ijk log(N_ijk / N_ij) - log(N) / 2 * sum q_i (r_i - 1)              Schwarz (1978)
+    aic              sum N_ijk log(N_ijk / N_ij) - sum q_i (r_i - 1)                           Akaike (1974)
+    bdeu             sum log Gamma(a / q_i) - log Gamma(N_ij + a / q_i)
+                     + sum log Gamma(N_ijk + a / (q_i r_i)) - log Gamma(a / (q_i r_i))         Heckerman et al. (1995)
+    k2               the same with prior counts of 1 for a cell and r_i for a joint state      Cooper, Herskovits (1992)
+    log_likelihood   sum M_ijk log((N_ijk + s) / (N_ij + s r_i)): of rows M kept back, under tables of the others
+
+a is the equivalent sample size, s the smoothing. Structures are equally probable a priori.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+
+from ..core import settings
+from ..core.exceptions import LearningError
+from ..engines.families import FamilyTable, JointStates
+from ..flow.equal_rows import merged
+from ..tables.encoded import Evidence
+
+SCORES = ("bic", "aic", "bdeu", "k2", "log_likelihood")
+
+MOST_FAMILY_CELLS = 2**24
+"""Cells of the table of a variable given its parents: 128 MB. Structures with larger tables are not considered."""
+
+
+@dataclass(frozen=True)
+class ScoreRule:
+    """A score by name, with its numbers: see the head of this file.
+
+    Attributes:
+        name: one of SCORES.
+        equivalent_size: a of "bdeu": how many rows the prior stands for.
+        held_out: the share of the rows that "log_likelihood" keeps back, drawn at random.
+        smoothing: s of "log_likelihood".
+        seed: of the draw.
+    """
+
+    name: str = "bic"
+    equivalent_size: float = 1.0
+    held_out: float = 0.2
+    smoothing: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        settings.choice("score", self.name, SCORES, LearningError)
+        for name, value, below in (
+            ("equivalent_size", self.equivalent_size, np.inf),
+            ("held_out", self.held_out, 1.0),
+            ("smoothing", self.smoothing, np.inf),
+        ):
+            settings.number(name, value, LearningError, below)
+            if not value:
+                raise LearningError("must be more than 0.", setting=name, value=value)
+        settings.whole("seed", self.seed, 0, LearningError)
+
+    @property
+    def term(self) -> str:
+        """The term that is summed over cells; see `fgrn.engines.families`."""
+        if self.name == "log_likelihood":
+            return "kept back"
+        return "likelihood" if self.name in ("bic", "aic") else "dirichlet"
+
+    def penalty(self, weight: float) -> float:
+        """What every free parameter costs."""
+        return {"bic": max(0.0, log(weight) / 2), "aic": 1.0}.get(self.name, 0.0)
+
+    def cell_prior(self, cells: float) -> float:
+        """The prior count of each cell of a table."""
+        if self.name == "bdeu":
+            return self.equivalent_size / cells
+        return self.smoothing if self.name == "log_likelihood" else 1.0
+
+
+class FamilyScores:
+    """The scores of families over the columns of a table, each counted once."""
+
+    def __init__(self, table: FamilyTable, rule: ScoreRule, weight: float) -> None:
+        self.table, self.rule = table, rule
+        self.sizes = table.sizes
+        self.penalty = rule.penalty(weight)
+        self._one: dict[tuple[int, frozenset[int]], float] = {}
+        self._more: dict[tuple[int, frozenset[int]], np.ndarray] = {}
+        self.counted = 0
+
+    @classmethod
+    def of(cls, evidence: Evidence, sizes: Sequence[int], rule: ScoreRule, threads: int | None = None) -> FamilyScores:
+        """The scores of a table of codes in which all is known; column by column, as `sizes` has their states."""
+        if rule.name != "log_likelihood":
+            evidence = merged(evidence) or evidence
+        order = np.flatnonzero(evidence.row_weights > 0)
+        train = len(order)
+        if rule.name == "log_likelihood":
+            order = np.random.default_rng(rule.seed).permutation(order)
+            train -= max(1, round(rule.held_out * len(order)))
+        all_rows = len(order) == evidence.rows and train == len(order)
+        codes = np.ascontiguousarray((evidence.codes if all_rows else evidence.codes[order]).T)
+        weights = evidence.row_weights[order]
+        equal = len(weights) and (weights == weights[0]).all()
+        table = FamilyTable(
+            codes, np.array(sizes, dtype=np.int64), weights[:1].copy() if equal else np.ascontiguousarray(weights),
+            train, rule.term, threads,
+        )  # fmt: skip
+        return cls(table, rule, evidence.weight)
+
+    def parent_states(self, parents: frozenset[int]) -> float:
+        """The number of joint states of some columns."""
+        return float(np.prod(self.sizes[sorted(parents)], dtype=np.float64))
+
+    def score(self, child: int, parents: frozenset[int]) -> float:
+        """The score of a family; minus infinity if its table would be too large."""
+        key = child, parents
+        if key not in self._one:
+            states = self.parent_states(parents)
+            cells = states * self.sizes[child]
+            if cells > MOST_FAMILY_CELLS:
+                return -np.inf
+            prior = np.array([self.rule.cell_prior(cells)])
+            found = self.table.scores(child, self._groups(parents), [-1], prior)[0]
+            self.counted += 1
+            self._one[key] = float(found) - self.penalty * states * (self.sizes[child] - 1)
+        return self._one[key]
+
+    def with_one_more(self, child: int, parents: frozenset[int], allowed: np.ndarray) -> np.ndarray:
+        """The scores of a family with each column as one parent more, (columns,); minus infinity if not allowed.
+
+        `allowed` depends on the child alone.
+        """
+        key = child, parents
+        if key not in self._more:
+            out = np.full(len(self.sizes), -np.inf)
+            states = self.parent_states(parents) * self.sizes
+            cells = states * self.sizes[child]
+            possible = allowed & (cells <= MOST_FAMILY_CELLS)
+            possible[[child, *parents]] = False
+            columns = np.flatnonzero(possible)
+            if len(columns):
+                priors = np.array([self.rule.cell_prior(one) for one in cells[columns].tolist()])
+                found = self.table.scores(child, self._groups(parents), columns, priors)
+                out[columns] = found - self.penalty * states[columns] * (self.sizes[child] - 1)
+                self.counted += len(columns)
+            self._more[key] = out
+        return self._more[key]
+
+    def total(self, parents: Sequence[frozenset[int]]) -> float:
+        """The score of a structure: the parents of each column."""
+        return float(sum(self.score(child, some) for child, some in enumerate(parents)))
+
+    def _groups(self, parents: frozenset[int]) -> JointStates:
+        groups = self.table.everything
+        for column in sorted(parents):
+            groups = self.table.refined(groups, column)
+        return groups

@@ -1,0 +1,313 @@
+"""`search`: a Bayesian network whose arcs are found in a table, by the score of its structure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..core import settings
+from ..core.exceptions import LearningError
+from ..core.settings import Name
+from ..core.variable import Variable
+from ..flow.evidence import encode
+from ..learning.encoding import checked_weight_name, rows_of_source, table_elsewhere
+from ..tables import frames
+from ..tables.encoded import Evidence
+from .arc_rules import ArcRules, arc_pairs
+from .bayesian import Arcs, BayesianNetwork
+from .climbing import ArcMove, Climb, Parents, StructureWatcher
+from .exact_search import best_structure
+from .scores import FamilyScores, ScoreRule
+from .structural_em import EPOCHS, TOLERANCE, StructuralEM
+from .tree_learning import TreeTable, column_states
+
+SEARCHES = ("hill_climbing", "tabu", "exact")
+
+TABU_LENGTH, TABU_PATIENCE = 10, 15
+"""For how many moves a tabu search leaves two columns alone, and after how many without a gain it ends."""
+
+
+@dataclass(frozen=True)
+class SearchRecord:
+    """How a structure was found: `BayesianNetwork.search_record` of a network that `fgrn.search` returned.
+
+    Attributes:
+        rule: the score and its settings.
+        method: of the search.
+        score: of the structure found.
+        moves: the path of a search step by step; empty for an exact one. With missing values, that of the last round.
+        families: how many families were counted.
+        rounds: of structural EM, with the score after each; empty where nothing is missing.
+    """
+
+    rule: ScoreRule
+    method: str
+    score: float
+    moves: tuple[ArcMove, ...]
+    families: int
+    rounds: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class SearchMethod:
+    """How to search: see `search`."""
+
+    name: str = "hill_climbing"
+    restarts: int = 0
+    seed: int = 0
+    threads: int | None = None
+    watch: StructureWatcher | None = None
+
+    def __post_init__(self) -> None:
+        settings.choice("method", self.name, SEARCHES, LearningError)
+        settings.whole("restarts", self.restarts, 0, LearningError)
+        settings.whole("seed", self.seed, 0, LearningError)
+        if self.threads is not None:
+            settings.whole("threads", self.threads, 1, LearningError)
+
+    def run(self, scores: FamilyScores, rules: ArcRules, start: Parents) -> tuple[Parents, tuple[ArcMove, ...]]:
+        """The structure found, and the path to it."""
+        if self.name == "exact":
+            return best_structure(scores, rules), ()
+        climb = Climb(scores, rules, self.watch)
+        if self.name == "hill_climbing":
+            found = climb.hill_climbing(start, self.restarts, self.seed)
+        else:
+            found = climb.tabu(start, TABU_LENGTH, TABU_PATIENCE)
+            if self.restarts:
+                found = climb.hill_climbing(found, self.restarts, self.seed)
+        return found, tuple(climb.moves)
+
+
+def search(
+    data: frames.Data,
+    score: str = "bic",
+    method: str = "hill_climbing",
+    *,
+    required: Arcs = (),
+    forbidden: Arcs = (),
+    tiers: Iterable[Collection[Name]] | None = None,
+    roots: Collection[Name] = (),
+    max_parents: int | None = None,
+    start: BayesianNetwork | Arcs | None = None,
+    restarts: int = 0,
+    states: Mapping[str, Any] | None = None,
+    hidden: Mapping[str, Any] | None = None,
+    weights: Any = None,
+    smoothing: float = 1.0,
+    equivalent_size: float = 1.0,
+    held_out: float = 0.2,
+    rounds: int = 10,
+    draws: int = 10,
+    seed: int = 0,
+    threads: int | None = None,
+    watch: StructureWatcher | None = None,
+) -> BayesianNetwork:
+    """A Bayesian network over the columns of a table: the structure of the highest score found, its tables learnt.
+
+    How the structure was found is its `search_record`: the score, the path of moves. Missing values are averaged over
+    by structural EM (Friedman, 1998): in each round they are drawn from their distribution under the network so far,
+    the structure of the highest expected score is searched, and its tables are learnt by EM from the rows as they are;
+    the score is then that of the observed values (Cheeseman and Stutz, 1996).
+
+    Args:
+        data: the rows: a mapping of columns, any dataframe, or a file or stream larger than memory. Columns of
+            measurements are put in bins first, see `Schema`.
+        score: "bic", "aic", "bdeu" or "k2"; or "log_likelihood", that of rows kept back.
+        method: "hill_climbing", "tabu", or "exact": the best of all structures, of up to 20 columns.
+        required: arcs that must be there, as pairs (parent, child) or the parents of each child.
+        forbidden: arcs that must not be there.
+        tiers: lists of columns, causes first: no arc leads from a later tier to an earlier one. A column that is in
+            none may stand anywhere.
+        roots: columns without parents.
+        max_parents: the most parents of a column; any number unless given.
+        start: where a search step by step begins: a network, or arcs. No arcs but the required ones unless given.
+        restarts: how often to go on from the best structure with some random moves.
+        states: of columns that have states no row has, or more of them than are taken for a category.
+        hidden: variables that no column has, with their states; give arcs to and from them by `start` or `required`.
+        weights: one weight per row; the name of a column for a stream.
+        smoothing: a Dirichlet count for each cell of the tables, and of those that rows kept back are scored under.
+        equivalent_size: the equivalent sample size of "bdeu".
+        held_out: the share of rows that "log_likelihood" keeps back.
+        rounds: the most rounds of structural EM.
+        draws: how often the missing values of a row are drawn in a round.
+        seed: of everything random.
+        threads: how many threads; all processors unless given. The result does not depend on it.
+        watch: called after each move with the number of moves and the score; the search ends when it returns True.
+    """
+    table = StructureTable.of(data, states, weights, hidden)
+    plan = SearchPlan.of(
+        table, score, method, required=required, forbidden=forbidden, tiers=tiers, roots=roots, max_parents=max_parents,
+        start=start, restarts=restarts, smoothing=smoothing, equivalent_size=equivalent_size, held_out=held_out,
+        rounds=rounds, draws=draws, seed=seed, threads=threads, watch=watch,
+    )  # fmt: skip
+    return plan.run(table)
+
+
+@dataclass(frozen=True, eq=False)
+class SearchPlan:
+    """A search that is ready to run on a table, or on samples of it: its score, rules, method and start."""
+
+    rule: ScoreRule
+    rules: ArcRules
+    method: SearchMethod
+    start: Parents
+    started: bool  # whether a start was given, or required arcs
+    rounds: int
+    draws: int
+
+    @classmethod
+    def of(
+        cls,
+        table: StructureTable,
+        score: str,
+        method: str,
+        *,
+        required: Arcs = (),
+        forbidden: Arcs = (),
+        tiers: Iterable[Collection[Name]] | None = None,
+        roots: Collection[Name] = (),
+        max_parents: int | None = None,
+        start: BayesianNetwork | Arcs | None = None,
+        restarts: int = 0,
+        smoothing: float = 1.0,
+        equivalent_size: float = 1.0,
+        held_out: float = 0.2,
+        rounds: int = 10,
+        draws: int = 10,
+        seed: int = 0,
+        threads: int | None = None,
+        watch: StructureWatcher | None = None,
+    ) -> SearchPlan:
+        """Check the settings of `search`."""
+        settings.whole("rounds", rounds, 1, LearningError)
+        settings.whole("draws", draws, 1, LearningError)
+        rules = ArcRules.of(table.names, required, forbidden, tiers, roots, max_parents)
+        first = rules.checked(table.structure(start), "The start")
+        started = start is not None or bool(rules.required.any())
+        rule = ScoreRule(score, equivalent_size, held_out, smoothing, seed)
+        return cls(rule, rules, SearchMethod(method, restarts, seed, threads, watch), first, started, rounds, draws)
+
+    def run(self, table: StructureTable) -> BayesianNetwork:
+        """The network found in a table."""
+        if table.complete:
+            scores = FamilyScores.of(table.evidence, table.sizes, self.rule, self.method.threads)
+            found, moves = self.method.run(scores, self.rules, self.start)
+            network = self.learnt(table, found)
+            record = SearchRecord(self.rule, self.method.name, scores.total(found), moves, scores.counted)
+        else:
+            em = StructuralEM(table, self.rule, self.rules, self.method.run, self.rounds, self.draws)
+            network, parts = em.run(self.start if self.started else None)
+            record = SearchRecord(self.rule, self.method.name, **parts)
+        network.search_record = record
+        return network
+
+    def learnt(self, table: StructureTable, parents: Parents) -> BayesianNetwork:
+        """The network of a structure, its tables learnt from all rows."""
+        network = table.network(parents)
+        if table.complete:
+            network.learn(table.evidence, epochs=1, smoothing=self.rule.smoothing)
+        else:
+            network.learn(
+                table.evidence, epochs=EPOCHS, tolerance=TOLERANCE, smoothing=self.rule.smoothing, seed=self.rule.seed
+            )
+        return network
+
+
+@dataclass(frozen=True, eq=False)
+class StructureTable:
+    """The rows a structure is searched in: variables, in the order of the columns, and codes; hidden ones come last."""
+
+    blank: BayesianNetwork  # the variables, without arcs
+    evidence: Evidence
+
+    @classmethod
+    def of(cls, data: frames.Data, states: Any, weights: Any, hidden: Any = None) -> StructureTable:
+        """Read a table; one with fewer than two rows, or with a column of too many states, is an error."""
+        if frames.is_source(data):
+            from ..tables.stream import stream_of
+
+            data = stream_of(data).again()
+            found = rows_of_source(data).distinct(checked_weight_name(weights))
+            labels = column_states({name: one.values for name, one in found.items()}, states)
+            blank = BayesianNetwork([Variable(name, some) for name, some in labels.items()])
+            evidence = encoded_rows(blank, data, weights)
+        else:
+            table = TreeTable.of(data, states, weights)
+            blank, evidence = table.blank, table.evidence
+        if (evidence.row_weights > 0).sum() < 2:
+            raise LearningError(
+                "One row says nothing of what depends on what.", remedies="give a table of two rows or more"
+            )
+        more = [Variable(name, some) for name, some in settings.by_name(hidden).items()]
+        for variable in more:
+            if variable.name in blank.names:
+                raise LearningError(
+                    f"{variable.name!r} is hidden, and a column of the table.",
+                    remedies="call one of them something else",
+                )
+        whole = BayesianNetwork([*blank.variables, *more])
+        return cls(whole, evidence.on(whole))
+
+    def weighted(self, weights: np.ndarray) -> StructureTable:
+        """The same rows with other weights."""
+        return replace(self, evidence=replace(self.evidence, row_weights=weights))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the variables."""
+        return self.blank.names
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of states of each variable."""
+        return [variable.cardinality for variable in self.blank.variables]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row knows every variable."""
+        return len(self.evidence.columns) == len(self.names) and self.evidence.complete
+
+    def structure(self, given: BayesianNetwork | Arcs | None) -> Parents:
+        """The parents of each variable in a network or a list of arcs; none if nothing is given."""
+        arcs = given.arcs if isinstance(given, BayesianNetwork) else () if given is None else given
+        parents: list[frozenset[int]] = [frozenset()] * len(self.names)
+        for parent, child in arc_pairs("start", arcs, self.names):
+            parents[self.blank.index[child]] |= {self.blank.index[parent]}
+        return tuple(parents)
+
+    def network(self, parents: Parents, tables: Mapping[str, np.ndarray] | None = None) -> BayesianNetwork:
+        """The network of a structure."""
+        arcs = {name: [self.names[one] for one in sorted(some)] for name, some in zip(self.names, parents, strict=True)}
+        return BayesianNetwork(self.blank.variables, arcs, tables)
+
+
+def score_of(network: BayesianNetwork, data: frames.Data, rule: ScoreRule, weights: Any = None) -> float:
+    """The score of the structure of a network on a table in which everything is known."""
+    evidence = encoded_rows(network, data, weights)
+    if evidence.rows < 1:
+        raise LearningError("There are no rows to score the structure on.")
+    unseen = [name for name in network.names if name not in evidence.columns]
+    if unseen:
+        raise LearningError(
+            f"The table has no column {unseen[0]!r}, and a structure is scored on all of its variables.",
+            remedies="add the column",
+        )
+    if not evidence.complete:
+        raise LearningError(
+            "Some values are missing, and the score is one of rows in which everything is known.",
+            remedies=("impute them (`complete`)", "find a structure with `fgrn.search`, which tells its score"),
+        )
+    order = [evidence.columns.index(name) for name in network.names]
+    ordered = replace(evidence, codes=np.asfortranarray(evidence.codes[:, order]), columns=network.names).on(network)
+    scores = FamilyScores.of(ordered, [variable.cardinality for variable in network.variables], rule)
+    return scores.total([frozenset(network.index[one] for one in network.parents(name)) for name in network.names])
+
+
+def encoded_rows(network: BayesianNetwork, data: frames.Data, weights: Any) -> Evidence:
+    """The rows of a table or a stream as codes of the variables of a network."""
+    elsewhere = table_elsewhere(network, data, weights)
+    return encode(network, data, weights) if elsewhere is None else elsewhere.here()

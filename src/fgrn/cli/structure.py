@@ -1,0 +1,144 @@
+"""The command `search`: find a Bayesian network in a table, and write it to a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..core.exceptions import LearningError, counted, nearest, visible
+from ..files.formats import EXTENSIONS
+from . import common
+from .wording import say
+
+if TYPE_CHECKING:
+    from ..bayes.arc_confidence import ArcConfidence
+    from ..bayes.bayesian import BayesianNetwork
+
+SEARCH_OPTIONS = (
+    "score", "method", "required", "forbidden", "roots", "max_parents", "restarts", "equivalent_size", "smoothing",
+    "seed",
+)  # fmt: skip
+"""Options that are handed on to `fgrn.search` by their names."""
+
+
+@click.command(epilog="\b\nExamples\n  fgrn search people.csv -o people.bif\n"
+               "  fgrn search people.csv --score bdeu --tier age,sex --tier income --forbidden 'sex>age'\n"
+               "  fgrn search people.csv --confidence 100 --picture arcs.svg")  # fmt: skip
+@click.argument("data")
+@click.option("-o", "--output", metavar="FILE",
+              help="Write the network: .fgrn, or BIF, XMLBIF, NET, XDSL or UAI by its name.")  # fmt: skip
+@click.option("--score", type=click.Choice(["bic", "aic", "bdeu", "k2", "log_likelihood"]), default="bic",
+              show_default=True, help="Of a structure; log_likelihood is that of rows kept back.")  # fmt: skip
+@click.option("--method", type=click.Choice(["hill_climbing", "tabu", "exact"]), default="hill_climbing",
+              show_default=True, help="exact: the best of all structures, of up to 20 columns.")  # fmt: skip
+@click.option("--required", multiple=True, metavar="ARC", help="An arc that must be there: PARENT>CHILD. Repeatable.")
+@click.option("--forbidden", multiple=True, metavar="ARC", help="An arc that must not be there. Repeatable.")
+@click.option("--tier", "tiers", multiple=True, metavar="A,B,...",
+              help="Columns, causes first: no arc leads from a later tier to an earlier one. Repeatable.")  # fmt: skip
+@click.option("--root", "roots", multiple=True, metavar="COLUMN", help="A column without parents. Repeatable.")
+@click.option("--max-parents", type=click.IntRange(0), metavar="NUMBER", help="The most parents of a column.")
+@click.option("--restarts", type=click.IntRange(0), default=0, show_default=True,
+              help="How often to go on from the best structure with random moves.")  # fmt: skip
+@click.option("--equivalent-size", type=common.FiniteRange(0, min_open=True), default=1.0, show_default=True,
+              help="The equivalent sample size of bdeu.")  # fmt: skip
+@click.option("--smoothing", type=common.FiniteRange(0, common.MOST_SMOOTHING, min_open=True), default=1.0,
+              show_default=True, metavar="COUNT", help="Count added to every cell of every table.")  # fmt: skip
+@click.option("--confidence", type=click.IntRange(1), metavar="SAMPLES",
+              help="Search in so many samples of the rows, and keep the arcs in half of them or more.")  # fmt: skip
+@click.option("--picture", metavar="FILE", help="Draw it, too (.svg, .png, .pdf).")
+@common.schema
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of everything random.")
+@common.reading
+@common.json_option
+def search(data: str, output: str | None, tiers: tuple[str, ...], confidence: int | None, picture: str | None,
+           bins: int, max_levels: int, as_json: bool, **options: Any) -> None:  # fmt: skip
+    """Find a Bayesian network in a table: which columns depend on which, and the tables.
+
+    DATA is a CSV, TSV or Parquet file. Columns with many distinct numbers are put in bins. Missing values are averaged
+    over (structural EM).
+    """
+    from ..bayes.arc_confidence import arc_confidence
+    from ..bayes.structure_search import search as search_table
+    from ..tables.schema import Schema
+
+    common.check_picture(picture)
+    if output:
+        common.check_place(output, "a network, such as people.bif")
+        common.check_other(output, {"DATA": data})
+        if Path(output.removesuffix(".gz")).suffix.lower() not in (*EXTENSIONS, ".fgrn"):
+            raise click.UsageError(
+                f"-o is {output!r}: the end of its name tells the format: .fgrn, {', '.join(EXTENSIONS)}."
+            )
+    how = {name: options.pop(name) for name in SEARCH_OPTIONS}
+    table = common.read(data, **options)
+    common.check_finite(table, data)
+    schema = Schema.infer(table, bins=bins, max_levels=max_levels)
+    codes, states = schema.codes(table), schema.states
+    for name in ("required", "forbidden"):
+        how[name] = [_arc(name, text, list(states)) for text in how[name]]
+    how["tiers"] = [_columns(text, list(states)) for text in tiers] or None
+    sure = None if confidence is None else arc_confidence(codes, confidence, states=states, **how)
+    network = search_table(codes, states=states, **how) if sure is None else sure.network()
+    if output:
+        _write_network(network, output)
+    if picture:
+        from .. import plots
+
+        plots.save(plots.graph(network, strength=sure), picture)
+    _tell_found(network, sure, [one for one in (output, picture) if one], as_json)
+
+
+def _arc(option: str, text: str, names: list[str]) -> tuple[str, str]:
+    """Return the two columns of PARENT>CHILD."""
+    for at in (at for at, letter in enumerate(text) if letter == ">"):
+        if text[:at] in names and text[at + 1 :] in names:
+            return text[:at], text[at + 1 :]
+    if ">" not in text:
+        raise click.UsageError(f"--{option} is PARENT>CHILD, in quotes for a shell. Got {text!r}.")
+    wrong = next(name for name in text.split(">") if name not in names)
+    raise LearningError(f"there is no column {wrong!r} here. {nearest(wrong, names)}", file=f"--{option} {text}")
+
+
+def _columns(text: str, names: list[str]) -> list[str]:
+    """Return the columns of a comma-separated list; a name that holds a comma has to stand alone."""
+    return [text] if text in names else [part.strip() for part in text.split(",")]
+
+
+def _write_network(network: BayesianNetwork, path: str) -> None:
+    from .. import write
+
+    if path.endswith(".fgrn"):
+        network.save(path)
+    else:
+        write(network, path)
+
+
+def _tell_found(network: BayesianNetwork, sure: ArcConfidence | None, written: list[str], as_json: bool) -> None:
+    """Print the arcs, the score, and what was written."""
+    record = network.search_record
+    arcs: list[dict[str, Any]] = [{"parent": parent, "child": child} for parent, child in network.arcs]
+    if sure is not None:
+        strength = {(one.parent, one.child): one for one in sure.arcs()}
+        for arc in arcs:
+            one = strength[arc["parent"], arc["child"]]
+            arc |= {"strength": one.strength, "direction": one.direction}
+    found: dict[str, Any] = {"variables": len(network.names), "arcs": arcs, "parameters": network.free_parameters}
+    if record is not None:
+        found |= {"score": record.score, "score_name": record.rule.name, "moves": len(record.moves)}
+    if as_json:
+        common.as_json({**found, "written": written})
+        return
+    say(visible(f"{counted(len(network.names), 'column')}, {counted(len(arcs), 'arc')}, "
+                f"{counted(network.free_parameters, 'free parameter')}"
+                + ("" if record is None else f"; {record.rule.name} {record.score:,.2f}")))  # fmt: skip
+    heads = ["column", "depends on"] if sure is None else ["parent", "child", "strength", "direction"]
+    rows = (
+        [[name, ", ".join(network.parents(name)) or "-"] for name in network.names]
+        if sure is None
+        else [[arc["parent"], arc["child"], f"{arc['strength']:.2f}", f"{arc['direction']:.2f}"] for arc in arcs]
+    )
+    say(common.aligned(heads, rows, left=2))
+    for path in written:
+        common.confirm(path)

@@ -1,0 +1,413 @@
+"""Hidden Markov models of tables whose rows follow each other: logs, visits, readings of machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+from sklearn.base import DensityMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from ..core import settings
+from ..core.exceptions import LearningError, Remedy, unknown_name
+from ..flow.em import History
+from ..graph import structures
+from ..graph.chain import Chain
+from ..graph.network import Network
+from ..learning.criteria import HELD_OUT, Candidate, Fit, Selection, aic, bic, select, sizes
+from ..queries.completion import impute
+from ..queries.forecasts import Forecast, stationary
+from ..queries.prototypes import Prototypes
+from ..tables import frames, outputs
+from ..tables.encoded import EncodedTable, Evidence
+from ..tables.schema import BINS, MOST_LEVELS, Schema
+from ..tables.time_order import TimeOrder
+from ._base import LatentEstimator
+from ._tables import array_like, is_array
+
+
+class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
+    """A hidden Markov model: a hidden state moves on from row to row, and explains the columns of each row.
+
+    Rows may come in any order, and those of several sequences mixed: `sequence` tells which a row belongs to, and
+    `time` when it was, each as the name of a column or as one value per row. Names are remembered, so that later tables
+    with these columns need not say so again.
+
+    Args:
+        n_hidden: the states of the hidden variable: a number, labels, or "auto": as many as the criterion says.
+        n_epochs: the most epochs of Baum and Welch.
+        smoothing: a Dirichlet count for every cell of every table; the first state is as counted.
+        n_init: random starts, of which the best is kept.
+        tol: learning has converged when a round of accelerated EM (three epochs) gains no more log-likelihood per row.
+        tables: where learning starts, so that labels keep their meaning: by the name of a column P(level | state), a
+            row for each state and its levels in the order of `schema_`. At random unless given.
+        step: the time between two rows. Missing steps are inserted as rows without values; "auto" finds the step in
+            whole numbers and dates, None lets rows follow each other whatever the time.
+        criterion: for n_hidden="auto": "bic", "aic" or "held_out", by sequences that are held out.
+        max_hidden: for n_hidden="auto": the most states to try.
+        n_bins: bins of a column with many different numbers.
+        max_levels: the most levels of a column of words or categories.
+        missing_values: a value that means "unknown", or a list of them, beside None and NaN.
+        schema: what the columns mean, if that is not to be found in the table.
+        unseen: what a level is that was not seen in training: "unknown", with a warning, or an "error".
+        engine: "auto", "cpu" or "reference".
+        random_state: for the random starts, and for `sample`.
+        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
+        verbose: whether to show progress.
+
+    Attributes:
+        network_: the Chain.
+        schema_: what the columns mean.
+        history_: what happened in learning.
+        n_hidden_: the number of states.
+        initial_: P(state) of the first row of a sequence.
+        transitions_: (states, states) P(state of the next row | state).
+        prototypes_: for each state the distribution of every column.
+        selection_: what was tried, with n_hidden="auto".
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{
+            name: rules
+            for name, rules in LatentEstimator._parameter_constraints.items()
+            if name not in ("cycles", "effective_size")
+        },
+        "n_hidden": [Interval(Integral, 1, None, closed="left"), "array-like", StrOptions({"auto"})],
+        "tables": [dict, None],
+        "step": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), None],
+        "criterion": [StrOptions({"bic", "aic", "held_out"})],
+        "max_hidden": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    cycles = 1  # Baum and Welch
+    effective_size = None
+
+    def __init__(
+        self,
+        n_hidden: Any = 2,
+        *,
+        n_epochs: int = 500,
+        smoothing: float = 0.01,
+        n_init: int = 4,
+        tol: float = 1e-6,
+        tables: Mapping[str, Any] | None = None,
+        step: Any = "auto",
+        criterion: str = "bic",
+        max_hidden: int = 16,
+        n_bins: int = BINS,
+        max_levels: int = MOST_LEVELS,
+        missing_values: Any = None,
+        schema: Schema | None = None,
+        unseen: str = "unknown",
+        engine: str = "auto",
+        random_state: Any = None,
+        checkpoint: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_hidden = n_hidden
+        self.n_epochs = n_epochs
+        self.smoothing = smoothing
+        self.n_init = n_init
+        self.tol = tol
+        self.tables = tables
+        self.step = step
+        self.criterion = criterion
+        self.max_hidden = max_hidden
+        self.n_bins = n_bins
+        self.max_levels = max_levels
+        self.missing_values = missing_values
+        self.schema = schema
+        self.unseen = unseen
+        self.engine = engine
+        self.random_state = random_state
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+
+    # Learning
+
+    def fit(self, X: Any, y: Any = None, *, sequence: Any = None, time: Any = None) -> Self:
+        """Learn from a table of sequences.
+
+        Args:
+            X: the table: any dataframe, a mapping of columns or an array; in any order if `time` is given.
+            y: not used.
+            sequence: which sequence each row belongs to: the name of a column of X, or one value per row. All rows are
+                one sequence unless given.
+            time: when each row was: the name of a column of X, or one value per row. Rows are in order unless given.
+        """
+        self._validate_params()
+        with self._or_as_before():
+            self.beside_ = tuple(one if isinstance(one, str) else None for one in (sequence, time))
+            features, ids, times = self._parted(X, sequence, time)
+            table = self._learnable(features, None, None)
+            order = TimeOrder.of(table.rows, ids, times, self.step)
+            return self._fit_table(frames.kind_of(X), order.evidence(table))
+
+    def _train(self, table: EncodedTable) -> None:
+        rows = table.here()
+        if not isinstance(self.n_hidden, str):
+            self.__dict__.pop("selection_", None)
+            self.network_, self.history_ = self._learnt(self.n_hidden, rows)
+        else:
+            trained: dict[int, tuple[Network, History]] = {}
+            self.selection_ = self._compare(rows, sizes(self.max_hidden), trained, patient=True)
+            best = self.selection_.best.n_hidden
+            again = self.criterion == "held_out"  # it has not seen all sequences yet
+            self.network_, self.history_ = self._learnt(best, rows) if again else trained[best]
+        self.n_hidden_ = self.network_.variable(self._hidden_name()).cardinality
+
+    def _learnt(self, hidden: Any, rows: Evidence) -> tuple[Network, History]:
+        net = self._network(hidden)
+        return net, self._teach(net, rows)
+
+    def _network(self, n_hidden: Any) -> Network:
+        hidden = int(n_hidden) if isinstance(n_hidden, Integral) else list(n_hidden)
+        tables = None if self.tables is None else {name: np.asarray(one) for name, one in self.tables.items()}
+        name, column = self._hidden_name(), self._free("sequence")
+        return structures.hmm(self._observed(), hidden, name=name, sequence=column, tables=tables)
+
+    def compare(self, X: Any, sizes: Any, *, sequence: Any = None, time: Any = None) -> Selection:
+        """Try several numbers of states on a table, without changing this model.
+
+        Args:
+            X: the table, as for `fit`.
+            sizes: the numbers to try.
+            sequence: as for `fit`.
+            time: as for `fit`.
+        """
+        from sklearn.base import clone
+
+        other = clone(self)
+        other._validate_params()
+        other.beside_ = (None, None)
+        features, ids, times = other._parted(X, sequence, time)
+        table = other._learnable(features, None, None)
+        rows = TimeOrder.of(table.rows, ids, times, self.step).evidence(table)
+        found: Selection = other._compare(rows, list(sizes), {}, patient=False)
+        return found
+
+    def _compare(
+        self, rows: Evidence, tried: Any, trained: dict[int, tuple[Network, History]], patient: bool
+    ) -> Selection:
+        learnt, kept = rows, None
+        if self.criterion == "held_out":
+            learnt, kept = _split_sequences(rows)
+        name = self._hidden_name()
+
+        def judged(net: Network, table: Evidence) -> Fit:
+            found = net.propagate(table, keep=[name], parts=["marginal", "likelihood"], engine=self.engine)
+            return Fit.of(found.log_likelihood, found.marginal(name), table.row_weights)
+
+        def fit(size: int) -> Candidate:
+            net, _ = trained[size] = self._learnt(size, learnt)
+            held = np.nan if kept is None else judged(net, kept).log_likelihood / kept.rows
+            return Candidate.of(judged(net, learnt), net.free_parameters, held)
+
+        return select(fit, tried, self.criterion, patient, self._stopped)
+
+    # Tables in
+
+    def _parted(self, X: Any, sequence: Any, time: Any) -> tuple[Any, Any, Any]:
+        """The table without the columns of sequences and times, and these, each by name or by value."""
+        found = []
+        named = [self.beside_[k] if one is None else one for k, one in enumerate((sequence, time))]
+        for given, one in zip((sequence, time), named, strict=True):
+            if not isinstance(one, str):
+                found.append(one)
+            elif not is_array(X) and frames.has_column(X, one):
+                found.append(frames.as_list(frames.column(X, one)))
+                X = frames.without_column(X, one)
+            elif given is None:
+                found.append(None)  # it was there in training, and is not here
+            else:
+                raise unknown_name("column", one, () if is_array(X) else frames.columns(X))
+        return X, found[0], found[1]
+
+    def _ordered(self, X: Any, sequence: Any, time: Any) -> tuple[Evidence, TimeOrder]:
+        """A table to be asked about, in the order of time."""
+        check_is_fitted(self)
+        features, ids, times = self._parted(X, sequence, time)
+        table = self._encoded(self._coded(features), None)
+        order = TimeOrder.of(table.rows, ids, times, self.step)
+        return order.evidence(table), order
+
+    # What everybody may ask
+
+    @property
+    def _chain(self) -> Chain:
+        check_is_fitted(self, "network_")
+        return cast(Chain, self.network_)
+
+    @property
+    def initial_(self) -> np.ndarray:
+        """P(state) of the first row of a sequence."""
+        check_is_fitted(self, "network_")
+        return self.network_.prior(self._hidden_name())
+
+    @property
+    def transitions_(self) -> np.ndarray:
+        """(states, states): P(state of the next row | state)."""
+        check_is_fitted(self, "network_")
+        return self.network_.table(f"{self._hidden_name()} next")
+
+    @property
+    def states_(self) -> np.ndarray:
+        """The labels of the states."""
+        check_is_fitted(self, "network_")
+        return np.array(self.network_.variable(self._hidden_name()).labels)
+
+    @property
+    def prototypes_(self) -> Prototypes[Any]:
+        """For each state the distribution of every column, by level; a dict, with `shares` in the long run."""
+        check_is_fitted(self, "network_")
+        tables = {name: (self.network_.table(name), levels) for name, levels in self.schema_.states.items()}
+        profiles = [
+            {name: dict(zip(levels, table[k].tolist(), strict=True)) for name, (table, levels) in tables.items()}
+            for k in range(self.n_hidden_)
+        ]
+        return Prototypes(self.states_.tolist(), profiles, stationary(self.transitions_, self.initial_))
+
+    def predict(self, X: Any, *, sequence: Any = None, time: Any = None, method: str = "viterbi") -> np.ndarray:
+        """The state of each row, in the order of the table.
+
+        Args:
+            X: the table.
+            sequence: as for `fit`; the column of that name, if there was one, unless given.
+            time: the same.
+            method: "viterbi", the states that are likeliest together, missing values summed out; or "posterior", the
+                likeliest state of each row.
+        """
+        settings.choice("method", method, ("viterbi", "posterior"))
+        if method == "posterior":
+            likeliest = self.predict_proba(X, sequence=sequence, time=time).argmax(axis=1)
+            found: np.ndarray = self.states_[likeliest]
+            return found
+        rows, order = self._ordered(X, sequence, time)
+        return order.restored(self._chain.decode(rows))
+
+    def predict_proba(self, X: Any, *, sequence: Any = None, time: Any = None) -> np.ndarray:
+        """How likely each state is in each row given the whole sequence, (rows, states), in the order of the table.
+
+        Args:
+            X: the table.
+            sequence: as for `fit`; the column of that name, if there was one, unless given.
+            time: the same.
+        """
+        rows, order = self._ordered(X, sequence, time)
+        name = self._hidden_name()
+        found = self.network_.propagate(rows, keep=[name], parts=["marginal"], engine=self.engine)
+        return order.restored(found.marginal(name))
+
+    def score_samples(self, X: Any, *, sequence: Any = None, time: Any = None) -> np.ndarray:
+        """The log-likelihood of each row given those before it in its sequence; -inf if it is impossible.
+
+        Args:
+            X: the table.
+            sequence: as for `fit`; the column of that name, if there was one, unless given.
+            time: the same.
+        """
+        rows, order = self._ordered(X, sequence, time)
+        found = self.network_.propagate(rows, keep=[], engine=self.engine, impossible="mark")
+        return order.restored(found.log_likelihood)
+
+    def score(self, X: Any, y: Any = None, *, sequence: Any = None, time: Any = None) -> float:
+        """The mean log-likelihood of a row.
+
+        Args:
+            X: the table.
+            y: not used.
+            sequence: as for `fit`; the column of that name, if there was one, unless given.
+            time: the same.
+        """
+        return float(self.score_samples(X, sequence=sequence, time=time).mean())
+
+    def aic(self, X: Any, *, sequence: Any = None, time: Any = None) -> float:
+        """Akaike's criterion on a table; smaller is better. The arguments are those of `score`."""
+        total = float(self.score_samples(X, sequence=sequence, time=time).sum())
+        return aic(total, self.network_.free_parameters)
+
+    def bic(self, X: Any, *, sequence: Any = None, time: Any = None) -> float:
+        """The Bayesian information criterion on a table; smaller is better. The arguments are those of `score`."""
+        scores = self.score_samples(X, sequence=sequence, time=time)
+        return bic(float(scores.sum()), self.network_.free_parameters, len(scores))
+
+    def forecast(self, X: Any, steps: int = 1, *, sequence: Any = None, time: Any = None) -> Forecast:
+        """What is expected in the next steps of each sequence: the state, and the level of every column.
+
+        Args:
+            X: the table, whose sequences go on.
+            steps: how many steps.
+            sequence: as for `fit`; the column of that name, if there was one, unless given.
+            time: the same.
+        """
+        settings.whole("steps", steps, 1, LearningError)
+        rows, order = self._ordered(X, sequence, time)
+        name = self._hidden_name()
+        found = self.network_.propagate(rows, keep=[name], parts=["marginal"], engine=self.engine).marginal(name)
+        levels = {column: tuple(some) for column, some in self.schema_.states.items()}
+        tables = {column: self.network_.table(column) for column in levels}
+        labels = self.network_.variable(name).labels
+        return Forecast.of(order.names, found[order.ends], self.transitions_, int(steps), labels, tables, levels)
+
+    def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
+        """One new sequence, in the kind of table the model was learnt from, and the state of each of its rows.
+
+        Args:
+            n_samples: how many rows.
+        """
+        check_is_fitted(self)
+        name = self._hidden_name()
+        drawn = self.network_.sample(n_samples, seed=self._seed(), names=[*self.schema_.states, name])
+        states = np.asarray(drawn.pop(name))
+        values = {
+            key: [column.value(v) for v in drawn[key].tolist()] if column.levels else [None] * n_samples
+            for key, column in self.schema_.items()
+        }
+        return outputs.table_like(self._kind, values), states
+
+    def complete(self, X: Any, return_proba: bool = False, *, sequence: Any = None, time: Any = None) -> Any:
+        """The same table with every unknown value filled in, given the whole sequence; see `LatentClassModel.complete`.
+
+        Args:
+            X: the table.
+            return_proba: also return how likely the level of each value is, (rows, columns of training).
+            sequence: as for `fit`; the column of that name, if there was one, unless given.
+            time: the same.
+        """
+        rows, order = self._ordered(X, sequence, time)
+        features = self._parted(X, sequence, time)[0]
+        columns, data = self._read(features, kept=True)
+
+        def marginals(names: Sequence[str]) -> dict[str, np.ndarray]:
+            found = self.network_.propagate(rows, keep=names, parts=["marginal"], engine=self.engine)
+            return {name: order.restored(found.marginal(name)) for name in names}
+
+        filled, sure = impute(columns, data, self.schema_, marginals)
+        plain = frames.columns(X) if isinstance(X, Mapping) else {}
+        out = array_like(X, filled, self._names()) if is_array(X) else outputs.with_columns_replaced(X, plain, filled)
+        return (out, sure) if return_proba else out
+
+    def embed(self, X: Any, *, sequence: Any = None, time: Any = None) -> np.ndarray:
+        """The embedding of each row: how likely each state is given the whole sequence; the same as `predict_proba`.
+
+        Args:
+            X: the table.
+            sequence: as for `fit`; the column of that name, if there was one, unless given.
+            time: the same.
+        """
+        return self.predict_proba(X, sequence=sequence, time=time)
+
+
+def _split_sequences(rows: Evidence) -> tuple[Evidence, Evidence]:
+    """The sequences to learn from, and every fifth, which is held out."""
+    number = np.cumsum(rows.begins) - 1
+    if number[-1] + 1 < HELD_OUT:
+        raise LearningError(
+            f"To hold sequences out, a table has at least {HELD_OUT} of them. Got {int(number[-1]) + 1}.",
+            remedies=Remedy("choose another criterion", criterion="bic"),
+        )
+    back = number % HELD_OUT == HELD_OUT - 1
+    return rows.take(np.flatnonzero(~back)), rows.take(np.flatnonzero(back))

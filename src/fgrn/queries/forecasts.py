@@ -1,0 +1,93 @@
+"""Forecasts of sequences: the distribution of the hidden state and of every column in the next steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.labels import Labels
+from ..core.printing import html_table, text_table
+from ..tables.outputs import frame_of_records
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What is expected in the next steps of each sequence.
+
+    Attributes:
+        sequences: the names of the sequences.
+        states: (sequences, steps, states) the distribution of the hidden state.
+        columns: by column the distribution of its levels, (sequences, steps, levels).
+        levels: by column its levels, and `labels` the hidden states.
+    """
+
+    sequences: tuple[Any, ...]
+    labels: Labels
+    levels: Mapping[str, tuple[Any, ...]]
+    states: np.ndarray
+    columns: Mapping[str, np.ndarray]
+
+    @classmethod
+    def of(
+        cls,
+        sequences: tuple[Any, ...],
+        last: np.ndarray,
+        transitions: np.ndarray,
+        steps: int,
+        labels: Labels,
+        tables: Mapping[str, np.ndarray],
+        levels: Mapping[str, tuple[Any, ...]],
+    ) -> Forecast:
+        """From the distribution of the state at the last step of each sequence: state(h) = last * transitions^h."""
+        states = np.empty((len(last), steps, len(transitions)))
+        here = last
+        for step in range(steps):
+            here = here @ transitions
+            states[:, step] = here
+        return cls(sequences, labels, levels, states, {name: states @ table for name, table in tables.items()})
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """For each sequence and step the likeliest state and levels, each with its probability."""
+        found = []
+        for number, name in enumerate(self.sequences):
+            for step in range(self.states.shape[1]):
+                record: dict[str, Any] = {"sequence": name, "step": step + 1}
+                for key, shares, words in self._all():
+                    best = int(shares[number, step].argmax())
+                    record |= {key: words[best], f"P({key})": float(shares[number, step, best])}
+                found.append(record)
+        return found
+
+    def _all(self) -> list[tuple[str, np.ndarray, tuple[Any, ...]]]:
+        columns = [(name, shares, tuple(self.levels[name])) for name, shares in self.columns.items()]
+        return [("state", self.states, tuple(self.labels)), *columns]
+
+    def to_frame(self) -> Any:
+        """The likeliest states and levels as a pandas data frame."""
+        return frame_of_records(self.as_dicts())
+
+    def _rows(self) -> tuple[list[str], list[list[str]]]:
+        records = self.as_dicts()
+        heads = ["sequence", "step", *(key for key, _, _ in self._all())]
+        rows = [
+            [str(one["sequence"]), str(one["step"]), *(f"{one[key]} ({one[f'P({key})']:.0%})" for key in heads[2:])]
+            for one in records
+        ]
+        return heads, rows
+
+    def __str__(self) -> str:
+        return text_table(*self._rows())
+
+    def _repr_html_(self) -> str:
+        return html_table("Forecast", *self._rows())
+
+
+def stationary(transitions: np.ndarray, initial: np.ndarray) -> np.ndarray:
+    """The shares of the states of a Markov chain in the long run, if it begins as given."""
+    lazy = (transitions + np.eye(len(transitions))) / 2  # the same shares, and no circle to go round in
+    found = initial @ np.linalg.matrix_power(lazy, 2**20)
+    shares: np.ndarray = found / found.sum()
+    return shares

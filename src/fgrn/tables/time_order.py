@@ -1,0 +1,160 @@
+"""Rows of sequences in the order of time: which row is at which step, where sequences begin, which steps are missing.
+
+Tables of logs are rarely sorted: rows of several sequences come mixed, and steps are missing. A missing step is
+inserted as a row without values, so that what is hidden moves on there as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..core.exceptions import EvidenceError, FgrnWarning, Remedy, counted, warn
+from . import frames
+from .encoded import Evidence
+from .missing import is_missing_value
+
+MOST_INSERTED = 10
+"""Missing steps for each row, at most, that are inserted where the step is found out."""
+
+
+@dataclass(frozen=True, eq=False)
+class TimeOrder:
+    """The rows of a table in the order of their sequences and times.
+
+    rows     (steps,): the row of the table at each step; -1 for a step that the table does not have
+    begins   (steps,): where a sequence begins
+    names    the name of each sequence, in the order of their first rows
+    """
+
+    rows: np.ndarray
+    begins: np.ndarray
+    names: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, count: int, sequence: Any = None, time: Any = None, step: Any = "auto") -> TimeOrder:
+        """That of a table with so many rows.
+
+        Args:
+            count: how many rows.
+            sequence: which sequence each row belongs to; all are one unless given.
+            time: when each row was; in the order of the table unless given.
+            step: the time between two steps; "auto" finds it in whole numbers and dates, None inserts no steps.
+        """
+        ids, names = _sequence_numbers(sequence, count)
+        if time is None:
+            order = np.argsort(ids, kind="stable")
+            return cls(order, _changes(ids[order]), names)
+        moments, numeric = _moments(time, count)
+        order = np.lexsort((np.arange(count), moments, ids))
+        begins = _changes(ids[order])
+        if not numeric or step is None or not count:
+            return cls(order, begins, names)
+        return cls(*_with_missing_steps(order, begins, moments[order], step), names)
+
+    @property
+    def ends(self) -> np.ndarray:
+        """(sequences,): the last step of each sequence."""
+        return np.append(np.flatnonzero(self.begins)[1:], len(self.rows)) - 1
+
+    def evidence(self, table: Evidence) -> Evidence:
+        """The rows of an encoded table in this order, with missing steps."""
+        codes = np.full((len(self.rows), table.codes.shape[1]), frames.UNKNOWN, dtype=table.codes.dtype, order="F")
+        known = self.rows >= 0
+        codes[known] = table.codes[self.rows[known]]
+        return replace(Evidence.of_codes(table.columns, codes), begins=self.begins)
+
+    def restored(self, values: np.ndarray) -> np.ndarray:
+        """What was found for each step, in the order of the table; missing steps are left out."""
+        known = self.rows >= 0
+        out = np.empty((int(known.sum()), *values.shape[1:]), dtype=values.dtype)
+        out[self.rows[known]] = values[known]
+        return out
+
+
+def _changes(ids: np.ndarray) -> np.ndarray:
+    """Where a value differs from the one before."""
+    begins = np.ones(len(ids), dtype=bool)
+    begins[1:] = ids[1:] != ids[:-1]
+    return begins
+
+
+def _sequence_numbers(sequence: Any, count: int) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """The number of each row's sequence, in the order of their first rows, and their names."""
+    if sequence is None:
+        return np.zeros(count, dtype=np.intp), (0,) if count else ()
+    values = frames.as_list(frames.as_column(sequence, "sequence"))
+    if len(values) != count:
+        raise EvidenceError(f"'sequence' has {counted(len(values), 'value')}, and the table has {count:,} rows.")
+    numbers: dict[Any, int] = {}
+    out = np.empty(count, dtype=np.intp)
+    for row, value in enumerate(values):
+        if is_missing_value(value):
+            raise EvidenceError("it is not known which sequence this row belongs to.", row=row, value=value)
+        if not isinstance(value, Hashable):
+            raise EvidenceError(f"{value!r} is no name of a sequence.", row=row, value=value)
+        out[row] = numbers.setdefault(value, len(numbers))
+    return out, tuple(numbers)
+
+
+def _moments(time: Any, count: int) -> tuple[np.ndarray, bool]:
+    """The time of each row as something that is sorted, and whether it is a number, dates in nanoseconds."""
+    values = frames.as_list(frames.as_column(time, "time"))
+    if len(values) != count:
+        raise EvidenceError(f"'time' has {counted(len(values), 'value')}, and the table has {count:,} rows.")
+    for row, value in enumerate(values):
+        if is_missing_value(value):
+            raise EvidenceError("the time of this row is not known.", row=row, value=value)
+    array = np.array(values)
+    if array.dtype.kind == "O":
+        try:
+            array = np.array(values, dtype="datetime64[ns]")
+        except (TypeError, ValueError):
+            raise EvidenceError("Times are numbers, dates, or words that sort in their order.") from None
+    if array.dtype.kind in "mM":
+        return array.astype("datetime64[ns]" if array.dtype.kind == "M" else "timedelta64[ns]").astype(np.int64), True
+    return (array, True) if array.dtype.kind in "iuf" else (np.unique(array, return_inverse=True)[1].reshape(-1), False)
+
+
+def _with_missing_steps(
+    order: np.ndarray, begins: np.ndarray, moments: np.ndarray, step: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """The order and beginnings with steps inserted where times are more than one step apart."""
+    apart = np.diff(moments, prepend=moments[:1]).astype(np.float64)
+    apart[begins] = 0
+    positive = apart[apart > 0]
+    if not len(positive):
+        return order, begins
+    if step == "auto":
+        if (positive != np.round(positive)).any() or positive.max() >= 2**62:
+            return order, begins
+        length = float(np.gcd.reduce(positive.astype(np.int64)))
+    else:
+        if isinstance(step, bool) or not isinstance(step, (int, float, np.number)) or not step > 0:
+            raise EvidenceError("must be a positive number, 'auto' or None.", setting="step", value=step)
+        length = float(step)
+    more = np.maximum(np.round(apart / length) - 1, 0)
+    if more.sum() > MOST_INSERTED * len(order):
+        if step != "auto":
+            raise EvidenceError(
+                f"is {step:g}, at which {more.sum():,.0f} steps are missing between {len(order):,} rows.",
+                setting="step",
+                value=step,
+                remedies=("give a longer one", Remedy("let rows follow each other", step=None)),
+            )
+        warn(
+            "The times have no regular step, so that rows follow each other whatever the time between them.",
+            FgrnWarning,
+            remedies=(Remedy("accept this", step=None), Remedy("say how long a step is", step=...)),
+        )
+        return order, begins
+    gaps = more.astype(np.intp)
+    places = np.arange(len(order)) + np.cumsum(gaps)
+    rows = np.full(len(order) + int(gaps.sum()), -1, dtype=np.intp)
+    rows[places] = order
+    starts = np.zeros(len(rows), dtype=bool)
+    starts[places[begins]] = True
+    return rows, starts

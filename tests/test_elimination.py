@@ -1,0 +1,88 @@
+"""Pruned questions against enumeration and the whole network, and the limits of memory."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from random_models import as_evidence, bayesian_network, joint_of, marginal, markov_network, random_row, weighted
+
+import fgrn
+from fgrn import BayesianNetwork, ImpossibleEvidence, WiringError
+from fgrn.bayes.elimination import PrunedQuestion
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@given(seed=seeds)
+def test_pruned_answers_are_those_of_the_enumeration(seed: int) -> None:
+    model = markov_network(seed) if seed % 3 == 0 else bayesian_network(seed)
+    draw = np.random.default_rng(seed)
+    rows = [random_row(model, draw) for _ in range(4)]
+    table = as_evidence(rows, model.names)
+    for axis, name in enumerate(model.names):
+        expected = [marginal(weighted(model, row), axis) for row in rows]
+        np.testing.assert_allclose(model.posterior(table, name), expected, atol=1e-10)
+        np.testing.assert_allclose(model.posterior(table, name, engine="reference"), expected, atol=1e-10)
+    some = [str(name) for name in draw.permutation(model.names)[:3]]
+    axes = [model.names.index(name) for name in some]
+    others = tuple(k for k in range(len(model.names)) if k not in axes)
+    expected_joint = []
+    for row in rows:
+        total = weighted(model, row).sum(axis=others)
+        expected_joint.append(total.transpose(np.argsort(np.argsort(axes))) / total.sum())
+    np.testing.assert_allclose(model.joint(table, some), expected_joint, atol=1e-10)
+
+
+def wide_network(width: int = 27) -> BayesianNetwork:
+    """A child for each pair of causes: all causes are in one clique."""
+    draw = np.random.default_rng(0)
+    causes = [f"x{number}" for number in range(width)]
+    arcs: dict[str, list[str]] = {cause: [] for cause in causes}
+    arcs |= {f"{one}{other}": [one, other] for one, other in combinations(causes, 2)}
+    tables: dict[str, Any] = {name: draw.dirichlet(np.ones(2), 2 ** len(some)) for name, some in arcs.items()}
+    return BayesianNetwork(dict.fromkeys(arcs, 2), arcs, tables)
+
+
+def test_what_does_not_matter_is_left_out() -> None:
+    model = wide_network()
+    with pytest.raises(WiringError, match="GiB"):
+        model.propagate()
+    joint = model.prior("x0")[:, None, None] * model.prior("x1")[:, None] * model.table("x0x1").reshape(2, 2, 2)
+    np.testing.assert_allclose(model.posterior(None, "x0x1"), [joint.sum(axis=(0, 1))], atol=1e-12)
+    found = model.posterior({"x0x1": [0, 1] * 10}, "x0")  # many rows, where the whole does not fit
+    both = joint.sum(axis=1)
+    np.testing.assert_allclose(found[:2], (both / both.sum(axis=0)).T, atol=1e-12)
+    question = next(iter(model._questions.values()))
+    assert {part.name for part in question.parts} == {"x0", "x1", "x0x1"}
+
+
+def test_known_states_separate() -> None:
+    net = BayesianNetwork(dict.fromkeys("abcd", 3), [("a", "b"), ("b", "c"), ("c", "d")])
+    question = PrunedQuestion.of(net._variables, net._parts, ("d",), frozenset("b"), frozenset(), None)
+    assert [part.name for part in question.parts] == ["c", "d"]
+    assert question.tree.total == 9
+
+
+def test_tables_that_were_learnt_are_asked_anew() -> None:
+    net = BayesianNetwork({"a": 2, "b": 2}, [("a", "b")])
+    assert net.posterior({"b": 0}, "a")[0, 0] == pytest.approx(0.5)
+    net.learn({"a": [0, 0, 1], "b": [0, 0, 1]})
+    assert net.posterior({"b": 0}, "a")[0, 0] == pytest.approx(1.0)
+    with pytest.raises(ImpossibleEvidence, match="cannot go with"):
+        net.posterior({"a": 0, "b": 1}, "a")
+
+
+def test_the_limit_of_memory_can_be_set() -> None:
+    net = BayesianNetwork(dict.fromkeys("abc", 100), [("a", "c"), ("b", "c")])
+    net.memory_limit = 2.0**20
+    with pytest.raises(WiringError, match=r"about 0.02 GiB, and the limit is 0.00 GiB.*memory_limit"):
+        net.propagate()
+    with pytest.raises(WiringError, match="memory_limit"):
+        net.posterior(None, "c")
+    assert net.posterior(None, "a").shape == (1, 100)
+    assert joint_of(fgrn.BayesianNetwork({"a": 2})).shape == (2,)

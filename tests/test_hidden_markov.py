@@ -1,0 +1,235 @@
+"""HiddenMarkovModel: sequences in tables as they are, against hmmlearn and against brute force."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import fgrn
+from fgrn.cli import main
+from fgrn.tables import table_file
+from fgrn.tables.time_order import TimeOrder
+
+START = {"sound": [[0.9, 0.1], [0.1, 0.9]]}
+
+
+def machines(count: int = 12, length: int = 30, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    parts = []
+    for number in range(count):
+        worn = np.zeros(length, dtype=bool)
+        for step in range(1, length):
+            worn[step] = worn[step - 1] if rng.random() < 0.9 else not worn[step - 1]
+        sound = np.where(rng.random(length) < np.where(worn, 0.8, 0.1), "rattle", "hum")
+        heat = np.where(rng.random(length) < np.where(worn, 0.7, 0.2), "hot", "cold")
+        columns = {"machine": f"m{number}", "hour": np.arange(length), "sound": sound, "heat": heat, "worn": worn}
+        parts.append(pd.DataFrame(columns))
+    return pd.concat(parts, ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def log() -> pd.DataFrame:
+    return machines()
+
+
+@pytest.fixture(scope="module")
+def model(log: pd.DataFrame) -> fgrn.HiddenMarkovModel:
+    hidden = fgrn.HiddenMarkovModel(["well", "worn"], tables=START, random_state=0)
+    return hidden.fit(log.drop(columns="worn"), sequence="machine", time="hour")
+
+
+def test_labels_keep_their_meaning(model: fgrn.HiddenMarkovModel, log: pd.DataFrame) -> None:
+    for seed in range(3):
+        again = fgrn.HiddenMarkovModel(["well", "worn"], tables=START, random_state=seed)
+        again.fit(log.drop(columns="worn"), sequence="machine", time="hour")
+        assert again.network_.table("sound")[1, 1] > 0.6
+    found = model.predict(log.drop(columns="worn"))
+    assert set(found) == {"well", "worn"}
+    assert ((found == "worn") == log["worn"]).mean() > 0.88
+    marginal = model.predict(log.drop(columns="worn"), method="posterior")
+    assert ((marginal == "worn") == log["worn"]).mean() > 0.88
+
+
+def test_rows_may_come_in_any_order(model: fgrn.HiddenMarkovModel, log: pd.DataFrame) -> None:
+    rows = log.drop(columns="worn")
+    turned = rows.sample(frac=1, random_state=3)
+    again = fgrn.HiddenMarkovModel(["well", "worn"], tables=START, random_state=0)
+    again.fit(turned, sequence="machine", time="hour")
+    np.testing.assert_allclose(again.transitions_, model.transitions_, atol=1e-9)
+    expected = pd.DataFrame(model.predict_proba(rows), index=rows.index).loc[turned.index]
+    np.testing.assert_allclose(model.predict_proba(turned), expected, atol=1e-12)
+    by_value = model.predict(rows[["sound", "heat"]], sequence=rows["machine"], time=rows["hour"].tolist())
+    np.testing.assert_array_equal(by_value, model.predict(rows))
+    assert model.score(turned) == pytest.approx(model.score(rows))
+
+
+def test_a_gap_in_time_is_a_step_without_values(model: fgrn.HiddenMarkovModel) -> None:
+    gap = {"machine": ["a"] * 3, "hour": [0, 1, 4], "sound": ["hum", None, "rattle"], "heat": ["cold", "hot", None]}
+    filled = {
+        "machine": ["a"] * 5,
+        "hour": [0, 1, 2, 3, 4],
+        "sound": ["hum", None, None, None, "rattle"],
+        "heat": ["cold", "hot", None, None, None],
+    }
+    np.testing.assert_allclose(model.predict_proba(gap), model.predict_proba(filled)[[0, 1, 4]], atol=1e-12)
+    assert model.score_samples(gap).sum() == pytest.approx(model.score_samples(filled).sum())
+    following = clone(model).set_params(step=None)
+    following.__dict__.update({k: v for k, v in model.__dict__.items() if k.endswith("_")})
+    assert abs(following.score_samples(gap).sum() - model.score_samples(gap).sum()) > 0.01
+
+
+def brute_force(model: fgrn.HiddenMarkovModel, rows: list[dict[str, Any]]) -> tuple[float, np.ndarray, list[int]]:
+    """The likelihood, the posteriors and the best path of one sequence, over all paths."""
+    prior, moves = model.initial_, model.transitions_
+    states = range(len(prior))
+    total, shares, best = 0.0, np.zeros((len(rows), len(prior))), (0.0, [0] * len(rows))
+    for path in itertools.product(states, repeat=len(rows)):
+        share = prior[path[0]] * np.prod([moves[a, b] for a, b in itertools.pairwise(path)])
+        for state, row in zip(path, rows, strict=True):
+            for name, value in row.items():
+                if value is not None:
+                    levels = list(model.schema_.states[name])
+                    share *= model.network_.table(name)[state, levels.index(value)]
+        total += share
+        for step, state in enumerate(path):
+            shares[step, state] += share
+        best = max(best, (share, list(path)), key=lambda one: one[0])
+    return float(np.log(total)), shares / total, best[1]
+
+
+def test_answers_are_those_of_all_paths(model: fgrn.HiddenMarkovModel) -> None:
+    rows = [
+        {"sound": "hum", "heat": None},
+        {"sound": "rattle", "heat": "hot"},
+        {"sound": None, "heat": None},
+        {"sound": "rattle", "heat": "cold"},
+        {"sound": "hum", "heat": "cold"},
+    ]
+    table = {name: [row[name] for row in rows] for name in ("sound", "heat")}
+    likelihood, shares, path = brute_force(model, rows)
+    assert model.score_samples(table).sum() == pytest.approx(likelihood)
+    np.testing.assert_allclose(model.predict_proba(table), shares, atol=1e-10)
+    assert model.predict(table).tolist() == [["well", "worn"][state] for state in path]
+    ahead = model.forecast(table, steps=2)
+    after = shares[-1] @ np.linalg.matrix_power(model.transitions_, 2)
+    np.testing.assert_allclose(ahead.states[0, 1], after, atol=1e-10)
+    np.testing.assert_allclose(ahead.columns["heat"][0, 1], after @ model.network_.table("heat"), atol=1e-10)
+    assert ahead.to_frame().shape[0] == 2
+    full, sure = model.complete(table, return_proba=True)
+    assert None not in full["sound"]
+    assert sure.shape == (5, 2)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_hmmlearn_learns_the_same() -> None:
+    hmmlearn = pytest.importorskip("hmmlearn.hmm")
+    log = machines(6, 40, seed=2)
+    codes = (log["sound"] == "rattle").astype(int).to_numpy()
+    start, moves = np.array([0.7, 0.3]), np.array([[0.8, 0.2], [0.3, 0.7]])
+    emissions = np.array([[0.8, 0.2], [0.3, 0.7]])
+    other = hmmlearn.CategoricalHMM(2, n_iter=2000, tol=1e-12, init_params="", random_state=0)
+    other.startprob_, other.transmat_, other.emissionprob_ = start, moves, emissions
+    other.fit(codes[:, None], [40] * 6)
+    model = fgrn.HiddenMarkovModel(
+        2, tables={"sound": emissions, "S next": moves, "S": start}, smoothing=0, n_init=1, tol=1e-14, n_epochs=5000
+    ).fit({"sound": log["sound"].tolist()}, sequence=log["machine"].tolist())
+    np.testing.assert_allclose(model.transitions_, other.transmat_, atol=1e-4)
+    np.testing.assert_allclose(model.network_.table("sound"), other.emissionprob_, atol=1e-4)
+    ids = log["machine"].tolist()
+    total = model.score_samples({"sound": log["sound"].tolist()}, sequence=ids).sum()
+    assert total == pytest.approx(other.score(codes[:, None], [40] * 6), abs=1e-5)
+    mine = model.predict({"sound": log["sound"].tolist()}, sequence=ids)
+    np.testing.assert_array_equal(mine, other.predict(codes[:, None], [40] * 6))
+
+
+def test_the_number_of_states_is_chosen(log: pd.DataFrame) -> None:
+    rows = log.drop(columns="worn")
+    options = {"random_state": 0, "max_hidden": 3, "n_init": 2, "tol": 1e-4}
+    chosen = fgrn.HiddenMarkovModel("auto", **options).fit(rows, sequence="machine", time="hour")
+    assert chosen.n_hidden_ == 2
+    held = fgrn.HiddenMarkovModel("auto", criterion="held_out", **options).fit(rows, sequence="machine", time="hour")
+    assert held.selection_.best.held_out > held.selection_.candidates[0].held_out
+    tried = held.compare(rows, sizes=[1, 2], sequence="machine", time="hour")
+    assert len(tried.candidates) == 2
+    with pytest.raises(fgrn.LearningError, match="at least 5"):
+        fgrn.HiddenMarkovModel("auto", criterion="held_out").fit(rows[:60], sequence="machine")
+
+
+def test_it_is_saved_and_samples(model: fgrn.HiddenMarkovModel, log: pd.DataFrame, tmp_path: Path) -> None:
+    rows = log.drop(columns="worn")
+    model.save(tmp_path / "m.fgrn")
+    loaded = fgrn.load(tmp_path / "m.fgrn")
+    np.testing.assert_array_equal(loaded.predict(rows), model.predict(rows))
+    assert loaded.get_params()["n_hidden"] == ["well", "worn"]
+    table, states = loaded.sample(500)
+    assert list(table.columns) == ["sound", "heat"]
+    stays = (states[1:] == states[:-1]).mean()
+    assert stays == pytest.approx(0.9, abs=0.06)
+    assert sum(model.prototypes_.shares.values()) == pytest.approx(1)
+    assert model.bic(rows) > model.aic(rows)
+
+
+def test_the_command_learns_and_predicts(log: pd.DataFrame, tmp_path: Path, capsys: Any) -> None:
+    rows, model = tmp_path / "log.csv", tmp_path / "m.fgrn"
+    log.drop(columns="worn").sample(frac=1, random_state=0).to_csv(rows, index=False)
+    learn = ["fit", str(rows), "--model", "hmm", "--hidden", "2", "-o", str(model)]
+    assert main([*learn, "--sequence", "machine", "--time", "hour"]) == 0
+    assert main(["predict", str(model), str(rows), "-o", str(tmp_path / "states.csv")]) == 0
+    states = table_file.read(tmp_path / "states.csv").to_pandas()
+    assert list(states.columns)[-3:] == ["predicted state", "P(state = 0)", "P(state = 1)"]
+    capsys.readouterr()
+    assert main(["predict", str(model), str(rows), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == len(log)
+    assert main(["fit", str(rows), "--sequence", "machine", "-o", str(model)]) == 2
+    assert main([*learn, "--test", "0.2"]) == 2
+    assert main([*learn, "--sequence", "machina"]) == 1
+    assert "machine" in capsys.readouterr().err
+
+
+# The order of rows
+
+
+def test_steps_are_inserted_where_time_has_gaps() -> None:
+    order = TimeOrder.of(5, ["b", "a", "b", "a", "b"], [3, 20, 1, 10, 7])
+    assert order.names == ("b", "a")
+    assert order.rows.tolist() == [2, 0, -1, 4, 3, -1, -1, -1, -1, 1]
+    assert order.begins.tolist() == [True, False, False, False, True, *[False] * 5]
+    np.testing.assert_array_equal(order.restored(np.arange(10)), [1, 9, 0, 4, 3])
+    assert order.ends.tolist() == [3, 9]
+    days = TimeOrder.of(3, None, pd.to_datetime(["2024-01-05", "2024-01-01", "2024-01-02"]))
+    assert days.rows.tolist() == [1, 2, -1, -1, 0]
+    assert TimeOrder.of(3, None, ["c", "a", "b"]).rows.tolist() == [1, 2, 0]
+    assert TimeOrder.of(2, None, [0.5, 0.1]).rows.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"sequence": ["a"]}, "1 value, and the table has 3 rows"),
+        ({"sequence": ["a", None, "b"]}, "not known which sequence"),
+        ({"time": [1, None, 2]}, "time of this row is not known"),
+        ({"time": [1, {}, 2]}, "Times are numbers"),
+        ({"time": [0, 1, 1000], "step": 1}, "steps are missing"),
+    ],
+)
+def test_what_is_no_order_is_told(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(fgrn.EvidenceError, match=told):
+        TimeOrder.of(3, **options)
+
+
+def test_irregular_times_only_order_rows() -> None:
+    with pytest.warns(fgrn.FgrnWarning, match="no regular step"):
+        order = TimeOrder.of(3, None, [0, 1001, 1])
+    assert order.rows.tolist() == [0, 2, 1]
+
+
+def test_a_column_that_is_not_there_is_named(log: pd.DataFrame) -> None:
+    with pytest.raises(fgrn.UnknownNameError, match="machine"):
+        fgrn.HiddenMarkovModel(2).fit(log, sequence="machin")

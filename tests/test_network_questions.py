@@ -1,0 +1,222 @@
+"""Questions beyond posteriors against enumeration of all joint states: MAP, interventions, information, sensitivity."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+import pytest
+from random_models import bayesian_network, joint_of, markov_network, random_row, weighted
+
+from fgrn import BayesianNetwork, EvidenceError, FgrnError, UnknownNameError
+
+SEEDS = range(6)
+
+
+def axes_but(model: Any, names: list[str]) -> tuple[int, ...]:
+    return tuple(axis for axis, name in enumerate(model.names) if name not in names)
+
+
+# The most probable states
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_map_is_the_largest_of_the_marginal(seed: int) -> None:
+    model: Any = markov_network(seed) if seed % 2 else bayesian_network(seed)
+    draw = np.random.default_rng(seed)
+    row = random_row(model, draw)
+    names = [name for name in model.names if draw.random() < 0.6] or [model.names[0]]
+    total = weighted(model, row).sum(axis=axes_but(model, names))
+    found = model.map(names, {name: [value] for name, value in row.items()} or None)
+    states = tuple(model.variable(name).code(np.ravel(found.labels[name])[0]) for name in names)
+    assert total[states] == pytest.approx(total.max())
+    assert float(np.ravel(found.log_probability)[0]) == pytest.approx(np.log(total.max() / total.sum()))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_k_most_probable_are_the_largest_of_all(seed: int) -> None:
+    model = bayesian_network(seed, most=4)
+    row = random_row(model, np.random.default_rng(seed), soft=False)
+    total = np.sort(weighted(model, row).ravel())[::-1]
+    labels = {name: model.variable(name).labels[int(value)] for name, value in row.items()}
+    found = model.most_probable_k(6, labels or None)
+    assert len(found) == min(6, int((total > 0).sum()))
+    np.testing.assert_allclose([np.exp(one.log_probability) for one in found], total[: len(found)], rtol=1e-9)
+    assert len({tuple(one.labels.items()) for one in found}) == len(found)
+
+
+def test_what_cannot_be_asked_for_is_said() -> None:
+    model = bayesian_network(1)
+    with pytest.raises(UnknownNameError):
+        model.map(["nobody"])
+    with pytest.raises(EvidenceError, match="one row"):
+        model.most_probable_k(2, {model.names[0]: [0, 0]})
+    wide = BayesianNetwork({f"x{number}": 2 for number in range(30)})
+    with pytest.raises(EvidenceError, match="joint states"):
+        wide.map([f"x{number}" for number in range(30)])
+
+
+# Interventions
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_intervention_leaves_out_the_table_of_what_is_set(seed: int) -> None:
+    model = bayesian_network(seed, zeros=False)
+    draw = np.random.default_rng(seed)
+    name, effect = (str(one) for one in draw.permutation([*model.names, *model.names])[:2])
+    state = int(draw.integers(model.variable(name).cardinality))
+    changed = model.do({name: model.variable(name).labels[state]})
+    expected = np.ones(1)
+    for factor in model.to_document().factors:
+        if factor.scope[-1] == name:
+            factor = type(factor)((name,), np.eye(model.variable(name).cardinality)[state])
+        shape = [model.variable(one).cardinality if one in factor.scope else 1 for one in model.names]
+        order = np.argsort([model.names.index(one) for one in factor.scope])
+        expected = expected * factor.values.transpose(order).reshape(shape)
+    np.testing.assert_allclose(joint_of(changed), expected, atol=1e-12)
+    if effect != name:
+        np.testing.assert_allclose(
+            model.average_effect(name, effect)[state], expected.sum(axis=axes_but(model, [effect])), atol=1e-12
+        )
+
+
+def structure(arcs: str) -> BayesianNetwork:
+    pairs = [tuple(arc.split(">")) for arc in arcs.split()]
+    names = sorted({name for pair in pairs for name in pair})
+    draw = np.random.default_rng(len(pairs))
+    parents = {name: [one for one, other in pairs if other == name] for name in names}
+    tables = {name: draw.dirichlet(np.ones(2), 2 ** len(some)) for name, some in parents.items()}
+    return BayesianNetwork(dict.fromkeys(names, 2), parents, tables)
+
+
+@pytest.mark.parametrize("arcs", ["z>x z>y x>y", "a>x a>b b>y x>m m>y", "u>x u>y x>y x>c y>c", "x>y a>x b>a b>y c>y"])
+def test_adjustment_gives_the_effect_of_the_intervention(arcs: str) -> None:
+    net = structure(arcs)
+    others = [name for name in net.names if name not in "xy"]
+    sets = net.adjustment_sets("x", "y")
+    truth = net.average_effect("x", "y")
+    assert sets
+    for some in sets:
+        order = [*sorted(some), "x", "y"]
+        joint = net.joint(None, order)[0]
+        share = joint.sum(axis=(-1, -2))[..., None]
+        found = joint / joint.sum(axis=-1, keepdims=True) * share[..., None]
+        np.testing.assert_allclose(found.sum(axis=tuple(range(len(some)))), truth, atol=1e-10)
+    for size in range(min(map(len, sets))):  # a smaller set does not work in general
+        for few in combinations(others, size):
+            assert frozenset(few) not in sets
+    assert net.average_treatment_effect("x", "y") == pytest.approx(truth[1, 1] - truth[0, 1])
+
+
+def test_the_frontdoor() -> None:
+    net = structure("u>x u>y x>m m>y")
+    assert net.adjustment_sets("x", "y", observed=["m"]) == []
+    assert net.frontdoor_sets("x", "y", observed=["m"]) == [frozenset("m")]
+    x, m = net.joint(None, ["x", "m"])[0], net.joint(None, ["x", "m", "y"])[0]
+    given = m / m.sum(axis=-1, keepdims=True)
+    inner = (given * x.sum(axis=1)[:, None, None]).sum(axis=0)
+    np.testing.assert_allclose((x / x.sum(axis=1, keepdims=True)) @ inner, net.average_effect("x", "y"), atol=1e-12)
+    assert structure("x>y").frontdoor_sets("x", "y") == []
+
+
+def test_impossible_interventions_are_refused() -> None:
+    net = structure("x>y")
+    with pytest.raises(UnknownNameError):
+        net.do(z=0)
+    with pytest.raises(UnknownNameError):
+        net.do(x=7)
+    with pytest.raises(FgrnError, match="at least one"):
+        net.do()
+    with pytest.raises(FgrnError, match="both 'x'"):
+        net.adjustment_sets("x", "x")
+
+
+# Information
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_mutual_information_is_that_of_the_joint_distribution(seed: int) -> None:
+    net = bayesian_network(seed, zeros=False)
+    if len(net.names) < 2:
+        return
+    one, other = net.names[:2]
+    table = joint_of(net).sum(axis=axes_but(net, [one, other]))
+
+    def entropy(values: np.ndarray) -> float:
+        return -float((values * np.log(values)).sum())
+
+    expected = entropy(table.sum(axis=0)) + entropy(table.sum(axis=1)) - entropy(table)
+    assert net.mutual_information(one, other) == pytest.approx(expected, abs=1e-12)
+    ranked = net.value_of_asking(one, costs={other: 0.5})
+    assert [item.value for item in ranked] == sorted((item.value for item in ranked), reverse=True)
+    assert next(item for item in ranked if item.name == other).value == pytest.approx(expected - 0.5, abs=1e-9)
+    assert all(item.name != other for item in net.value_of_asking(one, {other: net.variable(other).labels[0]}))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_sensitivity_is_the_posterior_of_the_changed_network(seed: int) -> None:
+    net = bayesian_network(seed, zeros=False)
+    draw = np.random.default_rng(seed)
+    sized = [name for name in net.names if net.variable(name).cardinality > 1]
+    if not sized:
+        return
+    child, target = str(draw.choice(sized)), str(draw.choice(net.names))
+    above = {name: net.variable(name).labels[0] for name in net.parents(child)}
+    row = {net.names[-1]: net.variable(net.names[-1]).labels[0]}
+    label = net.variable(target).labels[-1]
+    found = net.sensitivity((target, label), (child, net.variable(child).labels[0], above), row)
+    assert found.probability == pytest.approx(float(net.posterior(row, target)[0, -1]), abs=1e-9)
+    for x in (0.1, 0.9):
+        table = net.table(child).copy()
+        table[0, 1:] *= (1 - x) / table[0, 1:].sum()
+        table[0, 0] = x
+        tables = {name: table if name == child else net.table(name) for name in net.names}
+        other = BayesianNetwork(net.variables, net.parents_of_all, tables)
+        assert found(x) == pytest.approx(float(other.posterior(row, target)[0, -1]), abs=1e-9)
+    step = 1e-6
+    slope = (found(found.parameter + step) - found(found.parameter - step)) / (2 * step)
+    assert found.derivative == pytest.approx(slope, abs=1e-5)
+    assert found.range[0] - 1e-12 <= found.probability <= found.range[1] + 1e-12
+    with pytest.raises(FgrnError, match="a state for each parent"):
+        net.sensitivity((target, label), (child, net.variable(child).labels[0], {"nobody": 1}))
+
+
+def test_conflict_is_positive_where_evidence_disagrees() -> None:
+    net = BayesianNetwork({"a": 2, "b": 2}, [("a", "b")], {"a": [[0.5, 0.5]], "b": [[0.9, 0.1], [0.1, 0.9]]})
+    for a, b in product(range(2), repeat=2):
+        probability = 0.5 * net.table("b")[a, b]
+        assert net.conflict({"a": a, "b": b}) == pytest.approx(np.log(0.25 / probability))
+    assert net.conflict({"a": 1}) == pytest.approx(0.0, abs=1e-12)
+    with pytest.raises(EvidenceError, match="one row"):
+        net.conflict({"a": [0, 1], "b": [0, 0]})
+
+
+# Sampling
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_sampled_posteriors_are_as_near_as_they_say(seed: int) -> None:
+    net = bayesian_network(seed, zeros=seed % 2 == 0)
+    draw = np.random.default_rng(seed)
+    rows = [random_row(net, draw) for _ in range(2)]
+    table = {name: [row.get(name) for row in rows] for name in net.names}
+    for name in net.names[:3]:
+        found = net.sampled_posterior(table, name, samples=4000, seed=seed)
+        exact = net.posterior(table, name)
+        assert (np.abs(found.probabilities - exact) <= 5 * found.standard_errors + 2e-3).all()
+        np.testing.assert_allclose(found.probabilities.sum(axis=1), 1.0)
+        assert (found.effective_size <= 4000 + 1e-6).all()
+        again = net.sampled_posterior(table, name, samples=4000, seed=seed)
+        np.testing.assert_array_equal(again.probabilities, found.probabilities)
+
+
+def test_standard_errors_are_those_of_repeated_samples() -> None:
+    net = structure("a>b b>c")
+    found = [net.sampled_posterior({"c": 1}, "a", samples=400, seed=seed) for seed in range(60)]
+    spread = np.std([one.probabilities[0, 0] for one in found])
+    told = np.mean([one.standard_errors[0, 0] for one in found])
+    assert 0.7 < spread / told < 1.4
+    sure = BayesianNetwork({"a": 2, "b": 2}, [("a", "b")], {"a": [[1.0, 0.0]], "b": [[1.0, 0.0], [0.0, 1.0]]})
+    with pytest.raises(EvidenceError, match="none of 10 samples"):
+        sure.sampled_posterior({"b": 1}, "a", samples=10)

@@ -1,0 +1,343 @@
+"""Structure search against enumeration of all structures, scores against loops and pyAgrum, and errors of users."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from math import lgamma, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from random_models import bayesian_network
+
+import fgrn
+from fgrn import BayesianNetwork, LearningError, UnknownNameError, Variable
+from fgrn.bayes.scores import SCORES
+
+DECOMPOSABLE = SCORES[:4]
+
+
+def rows_of(seed: int, rows: int = 300, columns: int = 4) -> dict[str, np.ndarray]:
+    """Columns that depend on each other: each is a noisy function of the ones before."""
+    draw = np.random.default_rng(seed)
+    found: dict[str, np.ndarray] = {}
+    for number in range(columns):
+        size = int(draw.integers(2, 4))
+        base = sum((column * int(draw.integers(0, 3)) for column in found.values()), np.zeros(rows, dtype=int))
+        noise = draw.integers(0, size, rows) * (draw.random(rows) < 0.5)
+        found[f"c{number}"] = (base + noise) % size
+    return found
+
+
+def plain_score(
+    table: dict[str, np.ndarray], parents: dict[str, tuple[str, ...]], name: str, weights: Any = None, size: float = 1.0
+) -> float:
+    """The score by loops over joint states, as the definitions have it."""
+    weights = np.ones(len(next(iter(table.values())))) if weights is None else np.asarray(weights)
+    states = {key: int(column.max()) + 1 for key, column in table.items()}
+    total = 0.0
+    for child, some in parents.items():
+        r, q = states[child], int(np.prod([states[p] for p in some], dtype=int))
+        for joint in product(*(range(states[parent]) for parent in some)):
+            here = np.ones(len(weights), dtype=bool)
+            for parent, state in zip(some, joint, strict=True):
+                here &= table[parent] == state
+            counts = [float(weights[here & (table[child] == state)].sum()) for state in range(r)]
+            if name in ("bic", "aic"):
+                total += sum(n * log(n / sum(counts)) for n in counts if n)
+            else:
+                cell = 1.0 if name == "k2" else size / (q * r)
+                total += lgamma(r * cell) - lgamma(r * cell + sum(counts))
+                total += sum(lgamma(n + cell) - lgamma(cell) for n in counts)
+        total -= {"bic": log(weights.sum()) / 2, "aic": 1.0}.get(name, 0.0) * q * (r - 1)
+    return total
+
+
+def structures(names: list[str]) -> list[dict[str, tuple[str, ...]]]:
+    """All structures without circles."""
+    pairs = list(combinations(names, 2))
+    found = []
+    for ways in product((0, 1, 2), repeat=len(pairs)):
+        parents: dict[str, list[str]] = {name: [] for name in names}
+        for (one, other), way in zip(pairs, ways, strict=True):
+            if way:
+                parents[other if way == 1 else one].append(one if way == 1 else other)
+        left = dict(parents)
+        while True:
+            free = [name for name, some in left.items() if not set(some) & set(left)]
+            if not free:
+                break
+            for name in free:
+                del left[name]
+        if not left:
+            found.append({name: tuple(some) for name, some in parents.items()})
+    return found
+
+
+# Scores
+
+
+@pytest.mark.parametrize("score", DECOMPOSABLE)
+@pytest.mark.parametrize("seed", range(3))
+def test_scores_are_those_of_the_definitions(score: str, seed: int) -> None:
+    table = rows_of(seed)
+    weights = np.random.default_rng(seed).choice([0.0, 0.5, 1.0, 3.0], 300)
+    parents: dict[str, tuple[str, ...]] = {"c0": (), "c1": ("c0",), "c2": ("c1", "c0"), "c3": ("c0", "c2", "c1")}
+    net = BayesianNetwork(fgrn.states(table), parents)
+    assert net.score(table, score) == pytest.approx(plain_score(table, parents, score), rel=1e-12, abs=1e-8)
+    found = net.score(table, score, weights=weights, equivalent_size=7.0)
+    assert found == pytest.approx(plain_score(table, parents, score, weights, 7.0), rel=1e-12, abs=1e-8)
+
+
+def test_scores_are_those_of_pyagrum() -> None:
+    gum = pytest.importorskip("pyagrum")
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({name: column.astype(str) for name, column in rows_of(5, 500).items()})
+    arcs = [("c0", "c1"), ("c0", "c2"), ("c1", "c3"), ("c2", "c3")]
+    net = BayesianNetwork(fgrn.states(frame), arcs)
+    for score, use in (("bic", "useScoreBIC"), ("aic", "useScoreAIC"), ("k2", "useScoreK2")):
+        learner = gum.BNLearner(frame)
+        getattr(learner, use)()
+        learner.useNoPrior()
+        theirs = sum(learner.score(name, list(net.parents(name))) for name in net.names) * log(2)
+        if score == "aic":  # there a parameter costs one bit, and not one nat
+            theirs -= (1 - log(2)) * net.free_parameters
+        near = 1e-4 if score == "k2" else 1e-8  # log Gamma is approximated there
+        assert net.score(frame, score) == pytest.approx(theirs, abs=near), score
+
+
+def test_rows_kept_back_are_scored_under_tables_of_the_others() -> None:
+    table = rows_of(1, 200)
+    net = BayesianNetwork(fgrn.states(table), [("c0", "c1"), ("c1", "c2"), ("c0", "c2")])
+    order = np.random.default_rng(3).permutation(200)
+    train, held = order[:150], order[150:]
+    other = BayesianNetwork(net.variables, net.arcs)
+    other.learn({name: column[train] for name, column in table.items()}, smoothing=0.5)
+    expected = other.propagate({name: column[held] for name, column in table.items()}).log_likelihood.sum()
+    found = net.score(table, "log_likelihood", held_out=0.25, smoothing=0.5, seed=3)
+    assert found == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_a_score_needs_all_columns_and_no_missing_values() -> None:
+    net = BayesianNetwork({"a": 2, "b": 2}, [("a", "b")])
+    with pytest.raises(LearningError, match="no column 'b'"):
+        net.score({"a": [0, 1]})
+    with pytest.raises(LearningError, match="missing"):
+        net.score({"a": [0, 1], "b": [0, None]})
+    with pytest.raises(LearningError, match="one of 'bic'"):
+        net.score({"a": [0, 1], "b": [0, 1]}, "bick")
+
+
+# Search
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("seed", range(2))
+def test_the_exact_search_finds_the_best_of_all_structures(score: str, seed: int) -> None:
+    table = rows_of(seed, 120)
+    every = [BayesianNetwork(fgrn.states(table), parents).score(table, score) for parents in structures(list(table))]
+    found = fgrn.search(table, score, "exact")
+    assert found.search_record is not None
+    assert found.search_record.score == pytest.approx(max(every), rel=1e-12)
+    assert found.score(table, score) == pytest.approx(max(every), rel=1e-12)
+
+
+RULES: dict[str, Any] = {
+    "required": [("c3", "c0")],
+    "forbidden": {"c2": ["c1"]},
+    "tiers": [["c3", "c0"], ["c2"]],
+    "max_parents": 2,
+}
+
+
+def keeps_rules(parents: dict[str, tuple[str, ...]]) -> bool:
+    late = {"c2"} & {*parents["c0"], *parents["c3"]}
+    return "c3" in parents["c0"] and "c1" not in parents["c2"] and not late and max(map(len, parents.values())) <= 2
+
+
+@pytest.mark.parametrize("method", ["hill_climbing", "tabu", "exact"])
+def test_rules_are_kept(method: str) -> None:
+    table = rows_of(7, 150)
+    best = max(
+        BayesianNetwork(fgrn.states(table), parents).score(table)
+        for parents in structures(list(table))
+        if keeps_rules(parents)
+    )
+    found = fgrn.search(table, method=method, restarts=3, **RULES)
+    assert keeps_rules(found.parents_of_all)
+    assert found.search_record is not None
+    if method == "exact":
+        assert found.search_record.score == pytest.approx(best, rel=1e-12)
+    assert found.search_record.score <= best + 1e-9
+    assert fgrn.search(table, roots=["c2", "c1"]).parents("c2") == ()
+
+
+@pytest.mark.parametrize("method", ["hill_climbing", "tabu"])
+def test_the_path_of_moves_leads_to_the_network(method: str) -> None:
+    table = rows_of(11, 500, 6)
+    start = [("c5", "c0"), ("c4", "c1")]
+    found = fgrn.search(table, method=method, start=start)
+    record = found.search_record
+    assert record is not None
+    arcs, best = set(start), (BayesianNetwork(fgrn.states(table), start).score(table), set(start))
+    for move in record.moves:
+        assert move.parent is not None
+        assert move.child is not None
+        if move.kind == "add":
+            arcs.add((move.parent, move.child))
+        else:
+            arcs.remove((move.parent, move.child))
+            arcs |= {(move.child, move.parent)} if move.kind == "reverse" else set()
+        score = BayesianNetwork(fgrn.states(table), sorted(arcs)).score(table)
+        assert move.score == pytest.approx(score, rel=1e-10)
+        best = max(best, (score, set(arcs)), key=lambda one: one[0])
+    assert best[1] == set(found.arcs)
+    assert record.score == pytest.approx(best[0], rel=1e-12)
+    assert np.isfinite(found.propagate(table).log_likelihood).all()
+
+
+def test_a_structure_is_found_again_in_its_sample() -> None:
+    net = bayesian_chain()
+    found = fgrn.search(net.sample(4000, seed=1), method="exact")
+    assert found.structural_hamming_distance(net) == 0
+    weights = np.tile([1.0, 0.0], 2000)
+    half = {name: column[::2] for name, column in net.sample(4000, seed=1).items()}
+    assert fgrn.search(net.sample(4000, seed=1), weights=weights).arcs == fgrn.search(half).arcs
+
+
+def bayesian_chain() -> BayesianNetwork:
+    near = [[0.9, 0.1], [0.2, 0.8]]
+    tables = {
+        "a": [0.4, 0.6],
+        "b": near,
+        "c": near,
+        "d": [[[0.9, 0.1], [0.2, 0.8]], [[0.3, 0.7], [0.6, 0.4]]],
+        "e": [0.3, 0.7],
+    }
+    arcs = [("a", "b"), ("b", "c"), ("c", "d"), ("e", "d")]
+    return BayesianNetwork(
+        {name: ["no", "yes"] for name in "abcde"}, arcs, {k: np.atleast_2d(v) for k, v in tables.items()}
+    )
+
+
+def test_threads_and_streams_change_nothing(tmp_path: Path) -> None:
+    table = rows_of(2, 400, 6)
+    file = tmp_path / "table.csv"
+    lines = [",".join(table), *(",".join(map(str, row)) for row in zip(*table.values(), strict=True))]
+    file.write_text("\n".join(lines) + "\n")
+    one, two = fgrn.search(table, threads=1), fgrn.search(table, threads=2)
+    streamed = fgrn.search(fgrn.Stream(file))
+    assert one == two
+    assert streamed.arcs == one.arcs
+    assert streamed.search_record is not None
+    assert one.search_record is not None
+    assert streamed.search_record.score == one.search_record.score
+
+
+def test_a_search_can_be_ended() -> None:
+    found = fgrn.search(rows_of(4), watch=lambda moves, score: moves == 2)
+    assert found.search_record is not None
+    assert len(found.search_record.moves) == 2
+
+
+# Missing values
+
+
+def test_missing_values_are_averaged_over() -> None:
+    net = bayesian_chain()
+    table = {name: list(column) for name, column in net.sample(3000, seed=2).items()}
+    draw = np.random.default_rng(0)
+    holes = {name: [None if draw.random() < 0.15 else value for value in column] for name, column in table.items()}
+    found = fgrn.search(holes, draws=3)
+    assert found.structural_hamming_distance(net) <= 1
+    record = found.search_record
+    assert record is not None
+    observed = float(found.propagate(holes).log_likelihood.sum())
+    assert record.score == pytest.approx(observed - found.free_parameters * log(3000) / 2, abs=2.0)
+    assert record.score == max(record.rounds)
+    with pytest.raises(LearningError, match="score='bic'"):
+        fgrn.search(holes, "log_likelihood")
+
+
+def test_hidden_variables_have_a_place_in_the_start() -> None:
+    mixture = BayesianNetwork(
+        {"h": 2, "a": 2, "b": 2, "c": 2},
+        {"a": ["h"], "b": ["h"], "c": ["h"]},
+        {"h": [[0.5, 0.5]], **{name: [[0.9, 0.1], [0.1, 0.9]] for name in "abc"}},
+    )
+    table = mixture.sample(1500, seed=0, names=["a", "b", "c"])
+    found = fgrn.search(table, hidden={"h": 2}, start={"a": ["h"], "b": ["h"], "c": ["h"]}, draws=3)
+    assert {frozenset(arc) for arc in found.arcs} == {frozenset(("h", name)) for name in "abc"}
+    with pytest.raises(LearningError, match="hidden, and a column"):
+        fgrn.search(table, hidden={"a": 2})
+
+
+# Confidence
+
+
+def test_confidence_is_the_share_of_samples_with_an_arc() -> None:
+    net = bayesian_chain()
+    found = fgrn.arc_confidence(net.sample(800, seed=3), 20, method="exact", max_parents=2)
+    assert found.strength("a", "b") == 1.0
+    assert found.strength("a", "e") < 0.5
+    assert (found.shares + found.shares.T <= 1 + 1e-12).all()
+    averaged = found.network()
+    assert {frozenset(arc) for arc in averaged.arcs} == {frozenset((one.parent, one.child)) for one in found.arcs()}
+    assert averaged.structural_hamming_distance(net) <= 1
+    assert "strength" in repr(found)
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    figure = fgrn.plots.graph(averaged, strength=found)
+    widths = {line.get_linewidth() for line in figure.axes[0].patches if (line.get_gid() or "").startswith("arc ")}
+    assert 3.0 in widths
+
+
+# What users get wrong
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"required": [("c0", "c1"), ("c1", "c0")]}, "contradict each other. The arcs form a cycle"),
+        ({"required": [("c0", "c1")], "forbidden": [("c0", "c1")]}, "'c0' -> 'c1' is required, and it is forbidden"),
+        ({"required": [("c0", "c1")], "tiers": [["c1"], ["c0"]]}, "against the tiers, where 'c0' comes after 'c1'"),
+        ({"required": [("c0", "c1")], "roots": ["c1"]}, "to a root"),
+        ({"required": {"c0": ["c1", "c2"]}, "max_parents": 1}, "2 required parents"),
+        ({"tiers": [["c0"], ["c1", "c0"]]}, "'c0' in two tiers, 1 and 2"),
+        ({"start": [("c0", "c1")], "forbidden": [("c0", "c1")]}, "The start has the arc"),
+        ({"start": [("c0", "c1")], "required": [("c1", "c0")]}, "cannot have the required arcs"),
+        ({"forbidden": ["c0"]}, r"pairs \(parent, child\)"),
+        ({"method": "climb"}, "must be one of 'hill_climbing'"),
+        ({"equivalent_size": 0}, "more than 0"),
+        ({"held_out": 1.0}, "less than 1"),
+    ],
+)
+def test_settings_that_cannot_be(options: dict[str, Any], expected: str) -> None:
+    with pytest.raises(LearningError, match=expected):
+        fgrn.search(rows_of(0, 20), **options)
+
+
+def test_tables_that_cannot_be() -> None:
+    with pytest.raises(LearningError, match="two rows or more"):
+        fgrn.search({"a": [1], "b": [0]})
+    with pytest.raises(UnknownNameError, match="c9"):
+        fgrn.search(rows_of(0, 20), required=[("c9", "c0")])
+    wide = {f"c{number}": [0, 1, 1] for number in range(21)}
+    with pytest.raises(LearningError, match="method='tabu'"):
+        fgrn.search(wide, method="exact")
+
+
+def test_variables_stand_for_their_names_in_rules() -> None:
+    table = rows_of(3, 100)
+    c0, c1 = (Variable(name, int(table[name].max()) + 1) for name in ("c0", "c1"))
+    assert fgrn.search(table, required=[(c0, c1)]).arcs == fgrn.search(table, required=[("c0", "c1")]).arcs
+    assert ("c0", "c1") in fgrn.search(table, required=[(c0, c1)]).arcs
+
+
+def test_equal_rows_count_as_one_with_a_weight() -> None:
+    small = bayesian_network(3, zeros=False)
+    table = {name: np.repeat(column, 20) for name, column in small.sample(50, seed=0).items()}
+    once = {name: column[::20] for name, column in table.items()}
+    assert small.score(table, "k2") == pytest.approx(small.score(once, "k2", weights=np.full(50, 20.0)), rel=1e-12)

@@ -1,0 +1,107 @@
+"""Covariates of class membership and distal outcomes, corrected for wrong assignments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fgrn
+from fgrn.statistics.three_step import AssignedRows, distal_outcome, membership_regression
+
+BETA = np.array([[0.0, 0.0], [-0.5, 1.0]])
+
+
+def study(rows: int, seed: int, sharp: float = 0.8) -> tuple[dict[str, list[Any]], np.ndarray, np.ndarray]:
+    """Answers to five items of two classes, which depend on a covariate, and an outcome that depends on the class."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=rows)
+    chance = 1 / (1 + np.exp(-(BETA[1, 0] + BETA[1, 1] * z)))
+    second = rng.random(rows) < chance
+    table = {
+        f"q{item}": np.where(rng.random(rows) < np.where(second, sharp, 1 - sharp), "yes", "no").tolist()
+        for item in range(5)
+    }
+    return table, z, np.where(second, 2.0, 1.0) + rng.normal(0, 0.5, rows)
+
+
+def test_corrections_give_back_what_assignments_hide() -> None:
+    table, z, outcome = study(6000, 0, sharp=0.75)
+    model = fgrn.LatentClassModel(2, random_state=0).fit(table).relabel(("q0", "no"))
+    found = model.membership_regression({"z": z})
+    assert found.names == ("(intercept)", "z")
+    assert np.abs(found.coefficients[1] - BETA[1]).max() < 0.15
+    naive = membership_regression(AssignedRows(model.predict(table), np.ones(6000), np.eye(2)), {"z": z})
+    assert naive.coefficients[1, 1] < 0.85 * found.coefficients[1, 1]
+    means = model.distal_outcome(outcome)
+    assert np.abs(means.means - [1, 2]).max() < 0.06
+    naive_means = [outcome[model.predict(table) == k].mean() for k in range(2)]
+    assert np.diff(naive_means) < 0.9 * np.diff(means.means)
+    assert means.p < 1e-9
+    assert "odds ratio" in str(found)
+    assert "BCH" in str(means)
+    assert len(found.to_frame()) == len(means.to_frame()) == 2
+
+
+def test_the_maximum_and_its_errors_are_those_of_numerical_derivatives() -> None:
+    table, z, _ = study(400, 1)
+    model = fgrn.LatentClassModel(2, random_state=0).fit(table)
+    rows = AssignedRows.of(*model._analysed(None, None, merge=False))
+    kind = np.where(np.arange(400) % 3 == 0, "a", "b")
+    found = membership_regression(rows, {"z": z, "kind": kind})
+    design = np.column_stack([np.ones(400), z, kind == "b"])
+
+    def objective(beta: np.ndarray) -> float:
+        odds = np.exp(design @ beta)
+        shares = np.column_stack([1 / (1 + odds), odds / (1 + odds)])
+        return float(np.log((shares * rows.errors[:, rows.assigned].T).sum(axis=1)).sum())
+
+    best, step = found.coefficients[1], np.eye(3) * 1e-3
+    assert objective(best) == pytest.approx(found.log_likelihood)
+    gradient = [(objective(best + one) - objective(best - one)) / 2e-3 for one in step]
+    np.testing.assert_allclose(gradient, 0, atol=1e-3)
+    hessian = np.array(
+        [
+            [sum(s * t * objective(best + s * a + t * b) for s in (1, -1) for t in (1, -1)) / 4e-6 for a in step]
+            for b in step
+        ]
+    )
+    np.testing.assert_allclose(found.errors[1], np.sqrt(np.diag(np.linalg.inv(-hessian))), rtol=1e-4)
+
+
+def test_certain_classes_are_those_of_statsmodels() -> None:
+    discrete = pytest.importorskip("statsmodels.discrete.discrete_model")
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(300, 2))
+    classes = (rng.random(300) * 3 + z[:, 0]).astype(int).clip(0, 2)
+    found = membership_regression(AssignedRows(classes, np.ones(300), np.eye(3)), {"a": z[:, 0], "b": z[:, 1]})
+    other = discrete.MNLogit(classes, np.column_stack([np.ones(300), z])).fit(disp=0)
+    np.testing.assert_allclose(found.coefficients[1:], np.asarray(other.params).T, atol=1e-5)
+    np.testing.assert_allclose(found.errors[1:], np.asarray(other.bse).T.reshape(2, 3), atol=1e-5)
+
+
+def test_certain_classes_have_plain_means() -> None:
+    rng = np.random.default_rng(0)
+    classes, y = rng.integers(0, 2, 200), rng.normal(size=200)
+    found = distal_outcome(AssignedRows(classes, np.ones(200), np.eye(2)), y)
+    np.testing.assert_allclose(found.means, [y[classes == k].mean() for k in range(2)])
+    plain = [y[classes == k].std() / np.sqrt((classes == k).sum()) for k in range(2)]
+    np.testing.assert_allclose(found.errors, plain)
+
+
+def test_what_cannot_be_estimated_is_told() -> None:
+    classes = np.array([0, 1] * 50)
+    rows = AssignedRows(classes, np.ones(100), np.eye(2))
+    z = np.random.default_rng(0).normal(size=100)
+    with pytest.raises(fgrn.LearningError, match="separates"):
+        membership_regression(rows, {"z": classes * 1.0})
+    with pytest.raises(fgrn.LearningError, match="do not determine"):
+        membership_regression(rows, {"z": z, "twice": 2 * z})
+    for wrong in ({}, [1, 2], {"z": [1.0]}, {"z": [None] * 100}):
+        with pytest.raises(fgrn.LearningError):
+            membership_regression(rows, wrong)
+    for outcome in ([1.0], [None] * 100, ["x"] * 100):
+        with pytest.raises(fgrn.LearningError):
+            distal_outcome(rows, outcome)
+    assert membership_regression(rows, {"z": [None, *z[1:]]}).rows == 99
