@@ -26,7 +26,7 @@ STATES_PER_LEVEL, FEWEST_STATES, MOST_STATES, ALL_STATES = 4, 8, 128, 64
 ROWS_OF_A_STATE = 25
 """Unless given, there are no more hidden states in all than one for so many rows."""
 
-BATCH_ROWS = (200, 2000)
+BATCH_ROWS = (400, 2000)
 """The fewest and the most rows of a batch, unless given."""
 
 FEWEST_KEPT_BACK = 20
@@ -45,7 +45,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         n_trees: how many trees are mixed, or "auto": as many as have 64 states in all, and fewer in small tables. They
             join the columns alike, and differ in their tables.
         n_epochs: the most epochs of EM.
-        batch_size: rows between two updates of the tables, or "auto": a quarter of the rows, from 200 to 2,000; None
+        batch_size: rows between two updates of the tables, or "auto": a 16th of the rows, from 400 to 2,000; None
             for all rows at once. In small batches chance lets one tree take the rows of all others.
         step: the part that a batch has in the counts that tables are made of: the first, and the last, to which it
             falls over all epochs.
@@ -187,7 +187,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     def _options(self, what: str = "") -> dict[str, Any]:
         size = self.batch_size
         if size == "auto":
-            size = int(np.clip(self.n_rows_ // 4, *BATCH_ROWS))
+            size = int(np.clip(self.n_rows_ // 16, *BATCH_ROWS))
         validation = self.validation
         if isinstance(validation, Real):
             validation = None if float(validation) * self.n_rows_ < FEWEST_KEPT_BACK else float(validation)
