@@ -89,7 +89,7 @@ def one_tree(train: Evidence, validation: Evidence, arguments: argparse.Namespac
     print(f"  tree found in {time.perf_counter() - begun:.1f} s", flush=True)
     begun = time.perf_counter()
     history = net.learn(
-        train, epochs=arguments.epochs, smoothing=counts_of_prior(net, train, arguments.smoothing),
+        train, epochs=arguments.epochs, smoothing=counts_of_prior(net, train, arguments.smoothing, trees=1),
         batch_size=arguments.batch_size, step=(arguments.first_step, arguments.last_step), validation=validation,
         patience=arguments.patience, engine="torch", **where,
     )  # fmt: skip

@@ -165,7 +165,7 @@ def _starts(
         share = shares[column]
         level = share / share.sum(axis=1, keepdims=True)  # P(level | state)
         marginal = share.sum(axis=0)
-        emission = (1 - BLUR) * level + BLUR * marginal / marginal.sum()
+        emission = (1 - BLUR) * level + BLUR * marginal
         state = share / marginal  # (states, levels): P(state | level), by column
         emission = np.tile(emission / emission.sum(axis=1, keepdims=True), (trees, 1))
         if parent < 0:
