@@ -14,7 +14,7 @@ import fgrn
 from fgrn.cli import main
 from fgrn.learning.criteria import aic, bic, caic, sabic
 from fgrn.statistics.bootstrap import drawn_from_model
-from fgrn.statistics.information import information
+from fgrn.statistics.fisher_information import information
 from fgrn.statistics.latent_classes import LatentClasses, Patterns, distinct_rows
 from fgrn.statistics.vuong import tail_of_squares
 from fgrn.tables import table_file

@@ -111,7 +111,7 @@ def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstim
     if "n_trees" in known:
         estimator.n_trees_ = value_of(int, record, "n_trees", "its estimator")
     if isinstance(estimator, HiddenMarkovModel):
-        estimator.beside_ = _beside(record)
+        estimator.beside_ = _sequence_columns(record)
     if isinstance(estimator, (Choosing, HiddenMarkovModel)) or "n_trees" in known:
         estimator.n_hidden_ = value_of(int, record, "n_hidden", "its estimator")
     if "selection" in record:
@@ -170,7 +170,7 @@ def _restore_classes(estimator: LatentEstimator, record: dict[str, Any]) -> None
     estimator._y_name = value_of(str, record, "target", "its estimator")
 
 
-def _beside(record: dict[str, Any]) -> tuple[str | None, str | None]:
+def _sequence_columns(record: dict[str, Any]) -> tuple[str | None, str | None]:
     """Return the names of the columns of sequences and times, None where there was none."""
     names = value_of(list, record, "beside", "its estimator")
     if len(names) != 2 or not all(name is None or isinstance(name, str) for name in names):

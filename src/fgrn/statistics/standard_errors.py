@@ -23,7 +23,7 @@ from ..core.exceptions import LearningError
 from ..core.labels import Label
 from ..core.printing import html_table, text_table
 from ..tables.outputs import frame_of_records
-from .information import Information, Inverse, information
+from .fisher_information import Information, Inverse, information
 from .latent_classes import LatentClasses, Patterns
 
 KINDS = ("observed", "robust", "outer")

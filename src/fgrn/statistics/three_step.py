@@ -23,7 +23,7 @@ from ..core.printing import html_table, text_table
 from ..tables import frames
 from ..tables.missing import is_missing_value
 from ..tables.outputs import frame_of_records
-from .information import Inverse
+from .fisher_information import Inverse
 from .latent_classes import LatentClasses, Patterns
 
 MOST_LOGIT, MOST_ERROR = 20.0, 50.0
@@ -138,8 +138,8 @@ def membership_regression(rows: AssignedRows, covariates: Any) -> MembershipRegr
     for _ in range(STEPS):
         gradient = ((posterior - shares) * weights[:, None]).T @ design
         free = gradient[1:].ravel()
-        curved = _information(design, weights, shares) - _information(design, weights, posterior)
-        expected = _information(design, weights, shares)
+        curved = _logit_information(design, weights, shares) - _logit_information(design, weights, posterior)
+        expected = _logit_information(design, weights, shares)
         move = np.linalg.lstsq(curved if _is_positive(curved) else expected, free, rcond=None)[0].reshape(-1, width)
         size = 1.0
         while size > SMALL_STEP:
@@ -153,7 +153,7 @@ def membership_regression(rows: AssignedRows, covariates: Any) -> MembershipRegr
         beta, (value, shares, posterior) = tried, found
         if done:
             break
-    inverse = Inverse.of(_information(design, weights, shares) - _information(design, weights, posterior))
+    inverse = Inverse.of(_logit_information(design, weights, shares) - _logit_information(design, weights, posterior))
     spread = np.sqrt(np.maximum(np.diag(inverse.matrix), 0.0))
     unsettled = not done or inverse.rank < len(spread) or spread.max(initial=0.0) > MOST_ERROR
     if unsettled and np.abs(design @ beta.T).max(initial=0.0) > MOST_LOGIT:
@@ -184,7 +184,7 @@ def _centre_and_scale(design: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return middle, np.where(scale > 0, scale, 1.0)
 
 
-def _information(design: np.ndarray, weights: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def _logit_information(design: np.ndarray, weights: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """The sum over rows of (diag(p) - p p') times z z', for the classes but the first."""
     count, width = shares.shape[1] - 1, design.shape[1]
     out = np.empty((count, width, count, width))

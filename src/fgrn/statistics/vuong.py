@@ -20,7 +20,7 @@ import numpy as np
 from ..core.printing import html_table, text_table
 from ..tables.outputs import frame_of_records
 from .bootstrap import likelihood
-from .information import Inverse, information
+from .fisher_information import Inverse, information
 from .latent_classes import LatentClasses, Patterns
 
 TERMS_AT_ONCE, MOST_TERMS, TAIL_ERROR = 512, 2**17, 1e-10
