@@ -404,8 +404,8 @@ def test_a_model_says_what_it_is() -> None:
     ("arguments", "error", "words"),
     [
         (({},), WiringError, "at least one variable"),
-        (({"a": 2}, [("a", "a")]), WiringError, "circle: a -> a"),
-        (({"a": 2, "b": 2, "c": 2}, [("a", "b"), ("b", "c"), ("c", "a")]), WiringError, "circle"),
+        (({"a": 2}, [("a", "a")]), WiringError, "cycle: a -> a"),
+        (({"a": 2, "b": 2, "c": 2}, [("a", "b"), ("b", "c"), ("c", "a")]), WiringError, "cycle"),
         (({"a": 2}, [("b", "a")]), KeyError, "no variable 'b'"),
         (({"a": 2, "b": 2}, [("a", "b"), ("a", "b")]), WiringError, "twice"),
         (({"a": 2, "b": 2}, ["ab"]), WiringError, "pair"),

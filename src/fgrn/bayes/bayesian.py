@@ -41,7 +41,7 @@ from .causal import Interventions
 from .document import Document
 from .factored import FactoredModel, checked_variables, variables_of
 from .importance import SampledQueries
-from .information import InformationQueries
+from .observation_value import InformationQueries
 from .realisation import ScopedTable, shape_of
 
 if TYPE_CHECKING:

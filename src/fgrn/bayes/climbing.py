@@ -153,7 +153,8 @@ class Climb:
             if self.stopped:
                 break
             place = _Place(self.scores, self.rules, list(best))
-            self._wander(place, max(2, len(best) // 8), random)
+            fewest = max(2, len(best) // 4)  # with fewer the climb ends where it was; as many as columns leave little
+            self._wander(place, int(random.integers(fewest, max(fewest, len(best)) + 1)), random)
             self.moves.append(ArcMove("restart", None, None, place.total - score, place.total))
             self._uphill(place)
             if place.total > score + LEAST_GAIN:

@@ -63,7 +63,7 @@ class PrunedQuestion:
             above = {part.scope[-1]: part.scope[:-1] for part in parts}
             alive = closure([*target, *known, *weighted], above)
             kept = [part for part in parts if part.scope[-1] in alive]
-        near = _beside(target, known, kept)
+        near = _joined_tables(target, known, kept)
         names = {part.name for part in near}
         apart = tuple(part for part in kept if part.name not in names)
         asked = tuple(name for name in target if name not in known)
@@ -179,7 +179,7 @@ def _open(scope: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
     return tuple(name for name in scope if name not in known)
 
 
-def _beside(target: Sequence[str], known: Collection[str], parts: Sequence[ScopedTable]) -> list[ScopedTable]:
+def _joined_tables(target: Sequence[str], known: Collection[str], parts: Sequence[ScopedTable]) -> list[ScopedTable]:
     """The tables that are joined to the target by variables whose state is not known."""
     of_variable: dict[str, list[int]] = {}
     for number, part in enumerate(parts):

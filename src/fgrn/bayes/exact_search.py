@@ -5,7 +5,7 @@ The last column of an order has the best parents among all others, and the other
     best(S) = max over v in S of best(S - v) + score of v with its best parents in S - v
 
 Subsets are numbers with a bit for each column. Scores of families are differences of sums over joint states of subsets
-(`fgrn.engines.families`), so that 2 ** columns tables are counted, and not one for every family.
+(`fgrn.engines.family_table`), so that 2 ** columns tables are counted, and not one for every family.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..core import settings
 from ..core.exceptions import LearningError
-from ..engines.families import FamilyTable, JointStates
+from ..engines.family_table import FamilyTable, JointStates
 from ..flow.equal_rows import merged
 from ..tables.encoded import Evidence
 
@@ -65,7 +65,7 @@ class ScoreRule:
 
     @property
     def term(self) -> str:
-        """The term that is summed over cells; see `fgrn.engines.families`."""
+        """The term that is summed over cells; see `fgrn.engines.family_table`."""
         if self.name == "log_likelihood":
             return "kept back"
         return "likelihood" if self.name in ("bic", "aic") else "dirichlet"

@@ -100,7 +100,7 @@ class InformationQueries:
         """How much two variables tell of each other, in nats, given one row of evidence."""
         joint = self.joint(given, [self.variable(one).name, self.variable(other).name])
         _check_one_row(joint)
-        return _information(joint[0])
+        return _mutual_information(joint[0])
 
     def value_of_asking(
         self,
@@ -213,7 +213,7 @@ class InformationQueries:
         return Sensitivity((a, joint_low - 0.25 * a, c, low - 0.25 * c), float(now[row][column]))
 
 
-def _information(joint: np.ndarray) -> float:
+def _mutual_information(joint: np.ndarray) -> float:
     """The mutual information of the two axes of a joint distribution, in nats."""
     product = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
     some = joint > 0
