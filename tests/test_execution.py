@@ -97,7 +97,7 @@ def test_each_kind_of_question_is_answered_by_its_kernel(kind: str, ran: set[str
     assert ran == expected
 
 
-@pytest.mark.parametrize("kind", ASKED.keys() - {"a chain"})
+@pytest.mark.parametrize("kind", [kind for kind in ASKED if kind != "a chain"])
 def test_few_rows_are_answered_at_once_and_without_a_kernel(
     kind: str, ran: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
