@@ -3,7 +3,8 @@
     python -m benchmarks.fashion build/fashion --output fashion.json [--trees 40]
 
 needs NumPy, PyTorch, a GPU, and the files of the Debian package dataset-fashion-mnist in that folder. The last 5,000
-of the 60,000 training images are kept back for validation. One tree is learnt by mini-batch EM with the prior of `HiddenTreeModel`.
+of the 60,000 training images are kept back for validation. One tree is learnt by mini-batch EM, with
+the prior of `HiddenTreeModel`.
 With --trees, a mixture of trees follows that share the tables of pixels with that tree: images are put into groups by
 k-means, each group learns its own tables between hidden variables from a prior of --strength rows of the single tree's,
 images go to the tree under which they are most probable, and that is done --rounds times. The tree is found on the GPU.
