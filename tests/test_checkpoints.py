@@ -234,6 +234,7 @@ def test_estimators_go_on(estimator: Any, tmp_path: Path) -> None:
     assert fgrn.load(tmp_path / "model.fgrn").checkpoint is None
 
 
+@pytest.mark.filterwarnings("ignore:The best number of hidden states")
 @pytest.mark.parametrize("estimator", ESTIMATORS[:5], ids=lambda one: f"{type(one).__name__}-{one.n_epochs}")
 def test_estimators_that_were_stopped_go_on(estimator: Any, tmp_path: Path) -> None:
     """As after Ctrl-C: the stop condition stays true after it was true once."""

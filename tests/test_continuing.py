@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
 import fgrn
 from fgrn import LearningError, ModelFileError
@@ -53,7 +53,7 @@ def table(rows: int = 240, seed: int = 0) -> tuple[pd.DataFrame, list[str], np.n
 def taught(model: Any, how: str, rows: slice, weighted: bool = False) -> Any:
     frame, answer, weights = table()
     options: dict[str, Any] = {"sample_weight": weights[rows]} if weighted else {}
-    if hasattr(model, "predict_proba") and not isinstance(model, fgrn.LatentClassModel):
+    if is_classifier(model):
         options["y"] = answer[rows]
         if how == "partial_fit":
             options["classes"] = ["no", "yes"]

@@ -34,6 +34,7 @@ from fgrn.plots.folding import Widths, network_layers
 from fgrn.plots.placement import blocks_to_draw, place_in_order, place_nodes
 from fgrn.plots.style import AGAINST, GREY, INK, cut_to_width, percent, readable, width_of, wrap_to_width
 from fgrn.queries.explanation import CERTAIN, Explanation
+from fgrn.statistics.fit import BivariateResiduals, PairResidual
 
 LEVELS = ("", "$a_b$", "c" * 90)
 
@@ -767,6 +768,8 @@ def test_missingness_of_the_votes(shared_data: Path) -> None:
 # Figures and files
 
 
+RESIDUALS = BivariateResiduals(("a", "b"), (PairResidual("a", "b", 4.2, 1, 100.0),))
+
 PICTURES: list[Callable[..., Figure]] = [
     lambda **options: plots.network(asbestos(), {"cancer": ["yes"]}, **options),
     lambda **options: plots.graph(chest(), {"xray": ["yes"]}, **options),
@@ -776,6 +779,7 @@ PICTURES: list[Callable[..., Figure]] = [
     lambda **options: plots.explanation(explained([1.0, -2.0]), **options),
     lambda **options: plots.confusion([0, 1], [0, 1], **options),
     lambda **options: plots.missingness(TABLE, **options),
+    lambda **options: plots.residuals(RESIDUALS, **options),
 ]
 
 

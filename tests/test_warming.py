@@ -29,9 +29,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     plain = engines.get
 
-    def watched(name: str) -> Any:
+    def watched(name: str, **settings: Any) -> Any:
         names.append(name)
-        return plain(name)
+        return plain(name, **settings)
 
     monkeypatch.setattr(engines, "get", watched)
     return names

@@ -37,6 +37,7 @@ from ..core.whole_file import reason_of
 from ..flow.acceleration import Extrapolation
 from ..flow.em import Start
 from ..flow.parameters import Parameters
+from ..graph.blocks import Factor
 from ..graph.network import Network
 from ..learning.checkpoints import Stage
 from . import container
@@ -99,13 +100,10 @@ def read_checkpoint(place: Path) -> tuple[list[Stage], bool]:
 def _best_network(stages: list[Stage]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return document and tensors of the latest network with its best parameters so far; empty without one."""
     stage = next((one for one in reversed(stages) if isinstance(one.model, Network)), None)
-    if stage is None:
-        return {}, {}
+    if stage is None or any(isinstance(block, Factor) for block in stage.model.blocks):
+        return {}, {}  # the junction tree in which a Bayesian network learns is not the model
     best = stage.began if stage.best is None else stage.starts[stage.best].result.handed_over()
-    try:
-        return network_parts(stage.model, best)
-    except Refused:  # a junction tree is not saved as a model
-        return {}, {}
+    return network_parts(stage.model, best)
 
 
 def _encode_stage(stage: Stage, name: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
