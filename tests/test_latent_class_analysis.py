@@ -188,6 +188,28 @@ def test_fit_with_missing_values_is_that_of_each_set_of_observed_items(model: fg
     assert found.df == found.cells - found.tables - found.parameters
 
 
+@pytest.mark.parametrize("items", [70, 1100])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_wide_tables_have_a_report(items: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = {f"q{item}": np.roll([0, 1, 1, 1], rng.integers(4)).astype(str).tolist() for item in range(items)}
+    model = fgrn.LatentClassModel(1, random_state=0, n_init=1, smoothing=0).fit(rows)
+    found = model.goodness_of_fit()
+    assert found.cells == 2**items
+    shares = sum(np.log(3 / 4 if value == "1" else 1 / 4) for column in rows.values() for value in column)
+    distinct, copies = np.unique(list(zip(*rows.values(), strict=True)), axis=0, return_counts=True)
+    assert found["G2"].value == pytest.approx(2 * (copies @ np.log(copies / 4) - shares), rel=1e-9)
+    assert len(distinct) == 4
+    assert [one.p for one in found.statistics] == ([1.0, 1.0, 1.0] if items == 70 else [None] * 3)
+    assert found.sparse
+    json.dumps(found.as_dicts(), allow_nan=False)
+    assert max(map(len, str(found).splitlines())) < 200
+    if items > 70:
+        return  # the errors of so many items take long
+    model.save(tmp_path / "wide.fgrn")
+    assert str(fgrn.load(tmp_path / "wide.fgrn").report()) == str(model.report())
+
+
 def test_residuals_see_an_association_that_classes_do_not_explain() -> None:
     rows = simulated(2000, PRIOR, TABLES, seed=5)
     assert (
