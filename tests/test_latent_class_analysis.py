@@ -476,6 +476,13 @@ def test_settings_are_checked(model: fgrn.LatentClassModel) -> None:
             model.standard_errors(**options)  # type: ignore[arg-type]
 
 
+def test_weights_are_of_the_rows_of_a_table(model: fgrn.LatentClassModel) -> None:
+    for asked in (model.report, model.goodness_of_fit, model.standard_errors, model.bivariate_residuals):
+        with pytest.raises(fgrn.LearningError, match="X too") as caught:
+            asked(sample_weight=np.ones(800))
+        assert caught.value.setting == "sample_weight"
+
+
 def test_an_impossible_row_is_named() -> None:
     classes = LatentClasses(("a",), (("x", "y"),), np.array([1.0]), (np.array([[1.0, 0.0]]),))
     rows = Patterns(np.array([[0], [1]]), np.ones(2), np.ones(2), 2)

@@ -61,7 +61,7 @@ class ClassAnalysis(KeptRows):
             sample_weight: one weight per row of X.
         """
         check_is_fitted(self)
-        if X is None and self._kept is None and self._saved_report is not None:
+        if X is None and sample_weight is None and self._kept is None and self._saved_report is not None:
             return self._saved_report
         model, rows = self._analysed(X, sample_weight)
         return latent_class_report(model, rows, self.history_, self.network_.free_parameters)
@@ -243,6 +243,12 @@ class ClassAnalysis(KeptRows):
     def _analysed(self, X: Any, sample_weight: Any, merge: bool = True) -> tuple[LatentClasses, Patterns]:
         """The estimates, and the rows they are judged on."""
         model = self._estimates()
+        if X is None and sample_weight is not None:
+            raise LearningError(
+                "is of the rows of a table, and none is given; the rows of the fit have their own weights.",
+                setting="sample_weight",
+                remedies="give the table as X too, or leave the weights out",
+            )
         if X is not None:
             data = self._coded(X)
             rows = self._encoded(data, self._weights(sample_weight, frames.row_count(data)))
