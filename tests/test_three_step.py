@@ -90,6 +90,17 @@ def test_certain_classes_have_plain_means() -> None:
     np.testing.assert_allclose(found.errors, plain)
 
 
+def test_a_row_of_weight_two_is_the_row_given_twice() -> None:
+    rng = np.random.default_rng(0)
+    classes, y, copies = rng.integers(0, 2, 60), rng.normal(size=60), rng.integers(1, 4, 60)
+    errors = np.array([[0.9, 0.1], [0.2, 0.8]])
+    weighted = distal_outcome(AssignedRows(classes, copies * 1.0, errors), y)
+    repeated = distal_outcome(AssignedRows(np.repeat(classes, copies), np.ones(copies.sum()), errors), y.repeat(copies))
+    np.testing.assert_allclose(weighted.means, repeated.means)
+    np.testing.assert_allclose(weighted.covariance, repeated.covariance)
+    assert weighted.p == pytest.approx(repeated.p)
+
+
 def test_what_cannot_be_estimated_is_told() -> None:
     classes = np.array([0, 1] * 50)
     rows = AssignedRows(classes, np.ones(100), np.eye(2))

@@ -278,13 +278,13 @@ def distal_outcome(rows: AssignedRows, outcome: Any) -> DistalOutcome:
         raise LearningError("An outcome is a number; ask for a level as 0 and 1, such as y == 'yes'.") from None
     if not len(y):
         raise LearningError("No row has the outcome.")
-    correction = np.linalg.pinv(rows.errors)[rows.assigned[kept]] * rows.weights[kept, None]
-    total = correction.sum(axis=0)
+    correction, weights = np.linalg.pinv(rows.errors)[rows.assigned[kept]], rows.weights[kept]
+    total = weights @ correction
     if (total <= 0).any():
         raise LearningError("A class has no weight left among the rows with the outcome.", remedies="use fewer classes")
-    means = correction.T @ y / total
+    means = correction.T @ (weights * y) / total
     around = correction * (y[:, None] - means) / total
-    covariance = around.T @ around
+    covariance = around.T @ (around * weights[:, None])  # a row of weight 2 is two equal rows
     contrast = np.eye(len(means))[1:] - np.eye(len(means))[0]
     apart, spread = contrast @ means, contrast @ covariance @ contrast.T
     statistic = float(apart @ np.linalg.pinv(spread) @ apart) if len(apart) else 0.0
