@@ -101,6 +101,28 @@ def test_a_row_of_weight_two_is_the_row_given_twice() -> None:
     assert weighted.p == pytest.approx(repeated.p)
 
 
+def test_rows_of_weight_zero_count_for_nothing_and_keep_their_place() -> None:
+    table, z, outcome = study(300, 2)
+    word = np.where(z > 0, "up", "down")
+    table["q0"][3], word[3], weights = "perhaps", "never", np.ones(300)
+    weights[[3, 40, 299]] = 0
+    some = np.flatnonzero(weights)
+    part = {name: [column[place] for place in some] for name, column in table.items()}
+    model, plain = fgrn.LatentClassModel(2, random_state=0), fgrn.LatentClassModel(2, random_state=0)
+    model.fit(table, sample_weight=weights)
+    plain.fit(part)
+    means, wanted = model.distal_outcome(outcome), plain.distal_outcome(outcome[some])
+    np.testing.assert_allclose(means.covariance, wanted.covariance)
+    assert means.rows == wanted.rows == 297
+    found = model.membership_regression({"word": word})
+    np.testing.assert_allclose(found.errors, plain.membership_regression({"word": word[some]}).errors, rtol=1e-6)
+    assert found.rows == 297
+    assert str(model.report()) == str(plain.report())
+    table["q0"][3] = None  # as a table given later, with a set of observed items that no row of weight has
+    assert model.goodness_of_fit(table, weights) == plain.goodness_of_fit(part)
+    assert model.report(table, weights).n_rows == 297
+
+
 def test_what_cannot_be_estimated_is_told() -> None:
     classes = np.array([0, 1] * 50)
     rows = AssignedRows(classes, np.ones(100), np.eye(2))

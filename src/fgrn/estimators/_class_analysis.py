@@ -253,6 +253,8 @@ class ClassAnalysis(KeptRows):
             data = self._coded(X)
             rows = self._encoded(data, self._weights(sample_weight, frames.row_count(data)))
         elif self._kept is not None:
+            if not merge:
+                return model, self._as_given(self._kept)
             rows = self._kept
         else:
             raise LearningError(

@@ -16,7 +16,7 @@ from ..statistics.latent_classes import LatentClasses, Patterns
 from ..tables import frames, outputs
 from ..tables.encoded import EncodedTable, Evidence
 from ._state_count import Choosing
-from ._tables import array_like, is_array
+from ._tables import Classes, array_like, is_array
 
 MOST_KEPT_CELLS = 2**24
 """Cells of a table that are kept with the model, a byte each."""
@@ -29,11 +29,19 @@ class KeptRows(Choosing):
     """A model with one hidden variable that keeps the rows it was fitted on, if they are not too many."""
 
     _kept: Evidence | None = None
+    _fit_weights: np.ndarray | None = None
+    """The weights of all rows that were given to fit; those of weight 0 are not among the rows that are kept."""
+
+    def _fit(self, X: Any, sample_weight: Any, classes: Classes | None = None, batch: bool = False) -> Self:
+        super()._fit(X, sample_weight, classes, batch)
+        self._fit_weights = np.asarray(sample_weight, dtype=np.float64) if np.ndim(sample_weight) else None
+        return self
 
     def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
         super()._fit_table(kind, table, batch)
         small = isinstance(table, Evidence) and table.in_memory and table.codes.size <= MOST_KEPT_CELLS
         self._kept = table if small and isinstance(table, Evidence) and not batch else None
+        self._fit_weights = None
         return self
 
     def _step(self, table: Evidence) -> Self:
@@ -74,6 +82,12 @@ class KeptRows(Choosing):
             wanted = array_like(X, filled, self._names()) if is_array(X) else None
             found.append(outputs.with_columns_replaced(X, plain, filled) if wanted is None else wanted)
         return found
+
+    def _as_given(self, kept: Evidence) -> Patterns:
+        """The rows that are kept at the places where they were given, between rows of weight 0."""
+        rows = Patterns.of(kept, self._estimates().names, merge=False)
+        weights = self._fit_weights
+        return rows if weights is None else rows.among(np.flatnonzero(weights), len(weights))
 
     def _rows_of_uncertainty(self, data: Any) -> Patterns:
         """The rows that parameters are estimated from again."""

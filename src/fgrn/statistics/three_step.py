@@ -118,7 +118,7 @@ def membership_regression(rows: AssignedRows, covariates: Any) -> MembershipRegr
     """Regress the class on covariates; rows without one of them are left out, which `rows` of the result tells."""
     from scipy.stats import norm
 
-    names, design, kept = _design(covariates, len(rows.assigned))
+    names, design, kept = _design(covariates, rows.weights)
     weights, likely = rows.weights[kept], rows.errors[:, rows.assigned[kept]].T
     classes, width = len(rows.errors), design.shape[1]
     beta, done = np.zeros((classes, width)), False
@@ -199,17 +199,21 @@ def _is_positive(matrix: np.ndarray) -> bool:
     return bool(np.linalg.eigvalsh(matrix).min(initial=1.0) > 0)
 
 
-def _design(covariates: Any, rows: int) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
-    """Covariates as columns of numbers, a level of words as 0 and 1 against the first, and which rows have them all."""
+def _design(covariates: Any, weights: np.ndarray) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+    """Covariates as columns of numbers, a level of words as 0 and 1 against the first, and which rows have them all.
+
+    Rows of weight 0 are left out.
+    """
+    rows = len(weights)
     columns = frames.columns(covariates) if isinstance(covariates, Mapping) or frames.is_frame(covariates) else {}
     if not columns:
         raise LearningError("Covariates are a mapping of columns or a dataframe, with at least one column.")
-    names, parts, kept = ["(intercept)"], [np.ones(rows)], np.ones(rows, dtype=bool)
+    names, parts, kept = ["(intercept)"], [np.ones(rows)], weights > 0
     for name, column in columns.items():
         values = frames.as_list(column)
         if len(values) != rows:
             raise LearningError(f"it has {len(values):,} values for {rows:,} rows.", column=name)
-        known = np.array([not is_missing_value(value) for value in values])
+        known = np.array([not is_missing_value(value) for value in values]) & (weights > 0)
         kept &= known
         some = [value for value, is_known in zip(values, known, strict=True) if is_known]
         if all(isinstance(value, (int, float, np.number)) for value in some):
@@ -271,7 +275,7 @@ def distal_outcome(rows: AssignedRows, outcome: Any) -> DistalOutcome:
     values = frames.as_list(frames.as_column(outcome, "outcome"))
     if len(values) != len(rows.assigned):
         raise LearningError(f"The outcome has {len(values):,} values for {len(rows.assigned):,} rows.")
-    kept = np.array([not is_missing_value(value) for value in values])
+    kept = np.array([not is_missing_value(value) for value in values]) & (rows.weights > 0)
     try:
         y = np.array([float(value) for value, known in zip(values, kept, strict=True) if known])
     except (TypeError, ValueError):
