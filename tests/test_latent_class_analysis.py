@@ -465,6 +465,26 @@ def test_what_to_be_careful_about_is_said(table: dict[str, list[Any]]) -> None:
     assert "Wald" in str(errors)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_an_estimate_of_one_is_on_the_boundary_too() -> None:
+    rng = np.random.default_rng(0)
+    second = rng.random(300) < 0.5
+    noisy = {f"q{j}": np.where(rng.random(300) < np.where(second, 0.9, 0.1), "x", "y") for j in range(4)}
+    table = {"a": np.where(second, "x", "y"), **noisy, "same": ["u"] * 300}
+    errors = fgrn.LatentClassModel(2, random_state=0, smoothing=0).fit(table).standard_errors().to_frame()
+    item = errors[errors["item"] == "a"].sort_values(["class", "estimate"])
+    assert item["boundary"].all()
+    zero, one = item.iloc[0], item.iloc[1]
+    assert zero["estimate"] < 1e-6
+    assert one["estimate"] > 1 - 1e-6
+    assert one["standard_error"] == 0
+    assert one["low"] == pytest.approx(1 - zero["high"])
+    assert one["high"] == 1
+    assert 0.9 < one["low"] < 0.999
+    assert not errors[errors["item"] == "same"]["boundary"].any()
+    assert not errors[errors["item"] == "q1"]["boundary"].any()
+
+
 def test_a_table_without_a_value_is_refused() -> None:
     with pytest.raises(fgrn.SchemaError, match="no known value"):
         fgrn.LatentClassModel(2).fit({"a": [None] * 9, "b": [None] * 9})

@@ -80,7 +80,7 @@ class ClassAnalysis(KeptRows):
         """Standard errors and confidence intervals of class sizes and item-response probabilities.
 
         From second derivatives of the log-likelihood (with those of the smoothing), which are computed exactly. An
-        estimate on the boundary (probability 0) has no standard error, and says so.
+        estimate on the boundary (probability 0 or 1) has no standard error, and says so.
 
         Args:
             X: the table it was fitted on; not needed right after `fit`.

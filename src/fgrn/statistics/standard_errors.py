@@ -23,7 +23,7 @@ from ..core.exceptions import LearningError
 from ..core.labels import Label
 from ..core.printing import html_table, text_table
 from ..tables.outputs import frame_of_records
-from .fisher_information import Information, Inverse, information
+from .fisher_information import Estimates, Information, Inverse, information
 from .latent_classes import LatentClasses, Patterns
 
 KINDS = ("observed", "robust", "outer")
@@ -41,8 +41,9 @@ class StandardErrors:
             determine.
         low: (C,) lower limits of the confidence intervals.
         high: (C,) upper limits.
-        boundary: (C,) which estimates are 0, or a class that no row has; intervals from the information are not valid
-            there, and the limits are those of a binomial proportion in as many rows as the class has.
+        boundary: (C,) which estimates are 0, or 1 since all other levels are 0, or of a class that no row has;
+            intervals from the information are not valid there, and the limits are those of a binomial proportion in as
+            many rows as the class has.
         identified: (C,) which estimates the rows determine.
         rank: the rank of the information matrix, of `n_free` parameters that are not on the boundary.
         concave: whether the estimate is a maximum in every direction.
@@ -121,8 +122,8 @@ class StandardErrors:
         found = [f"{self.kind} information; {self.level:.0%} confidence intervals on the logit scale"]
         if self.boundary.any():
             found.append(
-                "boundary: the estimate is 0 (or the class is empty) and was held fixed; Wald intervals are not valid "
-                "there, and the limits are those of a binomial proportion in as many rows as the class has"
+                "boundary: the estimate is 0 or 1 (or the class is empty) and was held fixed; Wald intervals are not "
+                "valid there, and the limits are those of a binomial proportion in as many rows as the class has"
             )
         return found
 
@@ -166,10 +167,11 @@ def standard_errors(
     moved = np.abs(jacobian @ inverse.undetermined).max(axis=1, initial=0.0)
     identified = moved <= 1e-6 * np.maximum(np.abs(jacobian).max(axis=1, initial=0.0), 1e-300)
     errors = np.where(identified, np.sqrt(np.maximum(np.diag(covariance), 0.0)), np.inf)
-    low, high = _interval(model, rows, cells.probability, errors, cells.boundary, level)
+    ones = _all_others_are_zero(cells)
+    low, high = _interval(model, rows, cells.probability, errors, cells.boundary, ones, level)
     return StandardErrors(
-        kind, float(level), model, cells.probability, errors, low, high, cells.boundary, identified, len(cells.free),
-        inverse.rank, inverse.concave, covariance,
+        kind, float(level), model, cells.probability, errors, low, high, cells.boundary | ones, identified,
+        len(cells.free), inverse.rank, inverse.concave, covariance,
     )  # fmt: skip
 
 
@@ -231,12 +233,20 @@ def _meat(found: Information, rows: Patterns, sampling: bool, design: Design | N
     return found.scores.T @ (found.scores * rows.squares[:, None]) if sampling else found.outer
 
 
+def _all_others_are_zero(cells: Estimates) -> np.ndarray:
+    """(C,): which estimates are 1 since all others of their distribution, at least one, are on the boundary."""
+    inner = np.bincount(cells.line, ~cells.boundary)[cells.line]
+    alone: np.ndarray = ~cells.boundary & (inner == 1) & (np.bincount(cells.line)[cells.line] > 1)
+    return alone
+
+
 def _interval(
     model: LatentClasses,
     rows: Patterns,
     estimates: np.ndarray,
     errors: np.ndarray,
     boundary: np.ndarray,
+    ones: np.ndarray,
     level: float,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Limits on the logit scale; those of a binomial proportion on the boundary, and 0 and 1 where nothing is known."""
@@ -254,4 +264,5 @@ def _interval(
     per_cell = np.concatenate([np.full(model.n_classes, rows.weight), np.repeat(sizes, model.cells.shape[1])])
     most = 1 - (1 - level) ** (1 / np.maximum(per_cell, 1e-9))
     high[boundary] = np.maximum(estimates, most)[boundary]
+    low[ones], high[ones] = np.minimum(estimates, 1 - most)[ones], 1.0
     return low, high
