@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -23,6 +24,9 @@ MOST_KEPT_CELLS = 2**24
 
 REFIT_TOLERANCE = 1e-7
 """Gain per row below which a fit to drawn rows has converged: far less than what differs between draws."""
+
+DRAWN_COUNT = 0.01
+"""Dirichlet count, in fits to drawn rows without smoothing, of a level of the table that the drawn rows may lack."""
 
 
 class KeptRows(Choosing):
@@ -52,7 +56,8 @@ class KeptRows(Choosing):
         """Complete a table m times, each missing value drawn as it is uncertain (multiple imputation).
 
         Analyse each of the tables, and put the results together with `fgrn.pool`. A missing number becomes one that was
-        observed in the bin that was drawn.
+        observed in the bin that was drawn. Without smoothing, each cell of a level that occurs in the rows of the fit
+        has a Dirichlet count of 0.01 in the fits to drawn rows, so that values are possible that no drawn row has.
 
         Args:
             X: the table, of any kind; the tables are of the same kind.
@@ -66,7 +71,8 @@ class KeptRows(Choosing):
         model = self._estimates()
         codes = np.stack([data[name].codes for name in model.names], axis=1).astype(np.int32)
         rows = self._rows_of_uncertainty(data) if uncertainty else None
-        generator, refit = np.random.default_rng(self._seed()), self._refit(1)
+        counts = None if rows is None or self.smoothing else _counts_of_levels(model, rows)
+        generator, refit = np.random.default_rng(self._seed()), self._refit(1, counts)
         missing = [
             MissingValues.of(item, self.schema_[name], codes[:, item], frames.as_list(columns[name]))
             for item, name in enumerate(model.names)
@@ -102,10 +108,12 @@ class KeptRows(Choosing):
             )
         return rows
 
-    def _refit(self, n_init: int | None) -> Refit:
+    def _refit(self, n_init: int | None, smoothing: Mapping[str, np.ndarray] | None = None) -> Refit:
         """A function that fits so many classes to other rows; with the same number it starts from the estimate, too."""
         options = self._options() | {"checkpoint": None, "watch": None, "starts": n_init or self.n_init}
         options["tolerance"] = max(self.tol, REFIT_TOLERANCE)
+        if smoothing is not None:
+            options["smoothing"] = smoothing
         own = self._estimates()
 
         def refit(rows: Patterns, size: int, seed: int) -> LatentClasses:
@@ -124,3 +132,11 @@ class KeptRows(Choosing):
         tables = tuple(self.network_.table(name) for name in states)
         levels = tuple(map(tuple, states.values()))
         return LatentClasses(tuple(states), levels, prior, tables, float(self.smoothing), bool(self.learn_prior))
+
+
+def _counts_of_levels(model: LatentClasses, rows: Patterns) -> dict[str, np.ndarray]:
+    """A small count for each level of each item that occurs in some rows, 0 for the others."""
+    return {
+        name: DRAWN_COUNT * np.isin(np.arange(size), rows.codes[:, item])
+        for item, (name, size) in enumerate(zip(model.names, model.sizes, strict=True))
+    }
