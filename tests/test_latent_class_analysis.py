@@ -496,6 +496,31 @@ def test_settings_are_checked(model: fgrn.LatentClassModel) -> None:
             model.standard_errors(**options)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("asked", "options"),
+    [
+        ("bootstrap_lrt", {"sizes": []}),
+        ("bootstrap_lrt", {"sizes": 0}),
+        ("bootstrap_lrt", {"sizes": [1, "two"]}),
+        ("bootstrap", {"level": 2}),
+        ("bootstrap", {"level": "high"}),
+        ("bootstrap", {"kind": "x"}),
+    ],
+)
+def test_settings_of_a_bootstrap_are_checked_before_fitting(
+    asked: str, options: dict[str, Any], model: fgrn.LatentClassModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fgrn.Network, "learn", lambda *_, **__: pytest.fail("a model was fitted"))
+    with pytest.raises(fgrn.LearningError) as caught:
+        getattr(model, asked)(n_bootstrap=2, **options)
+    assert caught.value.setting in options
+
+
+def test_one_size_needs_no_list(model: fgrn.LatentClassModel) -> None:
+    found = model.bootstrap_lrt(n_bootstrap=1, n_init=1, sizes=1)
+    assert [one.classes for one in found.tests] == [1]
+
+
 def test_weights_are_of_the_rows_of_a_table(model: fgrn.LatentClassModel) -> None:
     for asked in (model.report, model.goodness_of_fit, model.standard_errors, model.bivariate_residuals):
         with pytest.raises(fgrn.LearningError, match="X too") as caught:

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
 
+from ..core import settings
 from ..core.exceptions import LearningError
 from ..graph.relabelled import with_states_ordered
 from ..statistics.alignment import SolutionComparison, class_order
@@ -169,7 +170,7 @@ class ClassAnalysis(KeptRows):
                 that of this model alone unless given.
         """
         _, rows = self._analysed(X, sample_weight)
-        tried = [self.n_hidden_] if sizes is None else list(sizes)
+        tried = [self.n_hidden_] if sizes is None else settings.one_or_more("sizes", sizes, LearningError)
         return bootstrap_test(rows, self._refit(n_init), tried, n_bootstrap, self._seed())
 
     def vuong_lrt(self, X: Any = None, sample_weight: Any = None, *, n_init: int | None = None) -> VuongTest:

@@ -154,8 +154,7 @@ def standard_errors(
         design: clusters and strata of the rows, which are then not merged; the errors are robust.
     """
     settings.choice("kind", kind, KINDS, LearningError)
-    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
-        raise LearningError("must be between 0 and 1, such as 0.95.", setting="level", value=level)
+    check_level(level)
     found = information(model, rows)
     inverse = Inverse.of(found.outer if kind == "outer" else found.information)
     logits = inverse.matrix
@@ -173,6 +172,12 @@ def standard_errors(
         kind, float(level), model, cells.probability, errors, low, high, cells.boundary | ones, identified,
         len(cells.free), inverse.rank, inverse.concave, covariance,
     )  # fmt: skip
+
+
+def check_level(level: Any) -> None:
+    """Raise an error if this cannot be the level of confidence intervals."""
+    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
+        raise LearningError("must be between 0 and 1, such as 0.95.", setting="level", value=level)
 
 
 @dataclass(frozen=True, eq=False)
