@@ -516,6 +516,15 @@ def test_settings_of_a_bootstrap_are_checked_before_fitting(
     assert caught.value.setting in options
 
 
+def test_a_missing_cluster_is_named(model: fgrn.LatentClassModel, table: dict[str, list[Any]]) -> None:
+    for name in ("clusters", "strata"):
+        given: list[Any] = [row % 20 for row in range(800)]
+        given[5] = None
+        with pytest.raises(fgrn.LearningError, match="missing") as caught:
+            model.standard_errors(table, **{name: given})
+        assert (caught.value.setting, caught.value.row) == (name, 5)
+
+
 def test_one_size_needs_no_list(model: fgrn.LatentClassModel) -> None:
     found = model.bootstrap_lrt(n_bootstrap=1, n_init=1, sizes=1)
     assert [one.classes for one in found.tests] == [1]

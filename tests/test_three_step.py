@@ -140,6 +140,20 @@ def test_what_cannot_be_estimated_is_told() -> None:
     assert membership_regression(rows, {"z": [None, *z[1:]]}).rows == 99
 
 
+def test_a_number_that_is_not_finite_is_named_with_its_row() -> None:
+    rows = AssignedRows(np.array([0, 1] * 50), np.ones(100), np.eye(2))
+    z = np.random.default_rng(0).normal(size=100)
+    z[7] = np.inf
+    with pytest.raises(fgrn.LearningError, match="finite") as caught:
+        membership_regression(rows, {"z": z})
+    assert (caught.value.column, caught.value.row) == ("z", 7)
+    with pytest.raises(fgrn.LearningError, match="finite") as caught:
+        distal_outcome(rows, z)
+    assert caught.value.row == 7
+    left_out = AssignedRows(rows.assigned, np.where(np.isfinite(z), 1.0, 0.0), np.eye(2))
+    assert membership_regression(left_out, {"z": z}).rows == distal_outcome(left_out, z).rows == 99
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_stepmix_has_the_same_corrected_estimates() -> None:
     stepmix = pytest.importorskip("stepmix")

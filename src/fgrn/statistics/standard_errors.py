@@ -22,6 +22,7 @@ from ..core import settings
 from ..core.exceptions import LearningError
 from ..core.labels import Label
 from ..core.printing import html_table, text_table
+from ..tables.missing import is_missing_value
 from ..tables.outputs import frame_of_records
 from .fisher_information import Estimates, Information, Inverse, information
 from .latent_classes import LatentClasses, Patterns
@@ -223,7 +224,16 @@ def _numbered(name: str, values: Any, rows: int) -> np.ndarray:
     """The number of the distinct value of each row."""
     if values is None:
         return np.zeros(rows, dtype=np.intp)
-    array = np.array([str(one) for one in values])
+    given = list(values)
+    missing = [row for row, one in enumerate(given) if is_missing_value(one)]
+    if missing:
+        raise LearningError(
+            "must be known for each row, and is missing here.",
+            setting=name,
+            rows=missing[:8],
+            remedies="leave these rows out, or give them a value of their own",
+        )
+    array = np.array([str(one) for one in given])
     if array.shape != (rows,):
         raise LearningError(
             f"must have one value for each of the {rows:,} rows. Got {len(array):,}.", setting=name, value=len(array)

@@ -219,6 +219,7 @@ def _design(covariates: Any, weights: np.ndarray) -> tuple[tuple[str, ...], np.n
         if all(isinstance(value, (int, float, np.number)) for value in some):
             names.append(name)
             parts.append(np.array([float(v) if k else 0.0 for v, k in zip(values, known, strict=True)]))
+            _check_finite(parts[-1], "A covariate", name)
             continue
         levels = sorted({str(value) for value in some})
         for level in levels[1:]:
@@ -227,6 +228,19 @@ def _design(covariates: Any, weights: np.ndarray) -> tuple[tuple[str, ...], np.n
     if not kept.any():
         raise LearningError("No row has all covariates.")
     return tuple(names), np.stack(parts, axis=1)[kept], kept
+
+
+def _check_finite(values: np.ndarray, what: str, column: str | None = None) -> None:
+    """Raise an error that names the rows whose value is infinite."""
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise LearningError(
+            f"{what} is a finite number, or missing.",
+            column=column,
+            rows=bad[:8],
+            value=float(values[bad[0]]),
+            remedies="leave the row out, or make the value a missing one",
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,11 +291,13 @@ def distal_outcome(rows: AssignedRows, outcome: Any) -> DistalOutcome:
         raise LearningError(f"The outcome has {len(values):,} values for {len(rows.assigned):,} rows.")
     kept = np.array([not is_missing_value(value) for value in values]) & (rows.weights > 0)
     try:
-        y = np.array([float(value) for value, known in zip(values, kept, strict=True) if known])
+        numbers = np.array([float(value) if known else 0.0 for value, known in zip(values, kept, strict=True)])
     except (TypeError, ValueError):
         raise LearningError("An outcome is a number; ask for a level as 0 and 1, such as y == 'yes'.") from None
-    if not len(y):
+    if not kept.any():
         raise LearningError("No row has the outcome.")
+    _check_finite(numbers, "An outcome")
+    y = numbers[kept]
     correction, weights = np.linalg.pinv(rows.errors)[rows.assigned[kept]], rows.weights[kept]
     total = weights @ correction
     if (total <= 0).any():
