@@ -444,8 +444,11 @@ def test_bad_input_is_told_in_a_sentence_and_never_nan(case: str) -> None:
     text = str(report)
     assert "nan" not in text.lower().replace("dominant", "")
     assert told in text
-    for frame in report.frames.values():
-        assert not frame.isna().to_numpy().any()
+    for name, frame in report.frames.items():
+        assert not frame.drop(columns="p" if name == "fit" else []).isna().to_numpy().any()
+    tested = report.frames["fit"]["p"].notna().tolist()
+    assert tested == [one.p is not None for one in report.fit.statistics]
+    assert report.frames["fit"]["p"].dtype == float
     json.dumps(report.as_dict(), allow_nan=False)
     assert "nan" not in str(model.standard_errors(kind="robust")).lower()
 

@@ -100,8 +100,8 @@ class GoodnessOfFit:
         return [asdict(one) for one in self.statistics]
 
     def to_frame(self) -> Any:
-        """The statistics as a pandas data frame; p is 1 where there is nothing to test."""
-        return frame_of_records([one | {"p": 1.0 if one["p"] is None else one["p"]} for one in self.as_dicts()])
+        """The statistics as a pandas data frame; p is missing where there is no test."""
+        return frame_of_records([one | {"p": np.nan if one["p"] is None else one["p"]} for one in self.as_dicts()])
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         rows = [
