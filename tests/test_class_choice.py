@@ -17,6 +17,7 @@ from fgrn import LatentClassifier, NaiveBayesClassifier
 from fgrn.bayes.class_trees import class_tree_mixture
 from fgrn.graph.class_family import ClassFamily
 from fgrn.learning.class_rows import PartedRows
+from fgrn.learning.class_search import mean_and_error
 from fgrn.learning.conditional import Conditional, Penalty
 from fgrn.learning.optimiser import minimised
 from fgrn.tables.encoded import Evidence
@@ -265,6 +266,19 @@ def test_profiles_are_shown_as_text_page_and_frame_for_many_classes_and_columns(
 
 
 # Rows that are kept back
+
+
+def test_the_error_of_a_mean_counts_copies_and_not_units_of_survey_weight() -> None:
+    values, copies = np.array([0.1, 2.0, 0.5]), np.array([100, 50, 200])
+    repeated = mean_and_error(values.repeat(copies), np.ones(350))
+    assert mean_and_error(values, copies * 1.0) == pytest.approx(repeated)
+    assert repeated[1] == pytest.approx(values.repeat(copies).std(ddof=1) / np.sqrt(350))
+    data = three_classes(60)[1]
+    whole, halves = encoded(data, np.full(60, 2.0)), encoded(data, np.full(60, 0.5))
+    assert PartedRows.of(whole, "y", 0).copies == 1
+    rows = PartedRows.of(halves, "y", 0)
+    assert rows.copies == 2
+    assert mean_and_error(values, copies / 2, rows.copies) == pytest.approx(repeated)
 
 
 def test_every_row_is_kept_back_once() -> None:

@@ -188,6 +188,28 @@ def test_fit_with_missing_values_is_that_of_each_set_of_observed_items(model: fg
     assert found.df == found.cells - found.tables - found.parameters
 
 
+@pytest.mark.parametrize("items", [70, 1100])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_wide_tables_have_a_report(items: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = {f"q{item}": np.roll([0, 1, 1, 1], rng.integers(4)).astype(str).tolist() for item in range(items)}
+    model = fgrn.LatentClassModel(1, random_state=0, n_init=1, smoothing=0).fit(rows)
+    found = model.goodness_of_fit()
+    assert found.cells == 2**items
+    shares = sum(np.log(3 / 4 if value == "1" else 1 / 4) for column in rows.values() for value in column)
+    distinct, copies = np.unique(list(zip(*rows.values(), strict=True)), axis=0, return_counts=True)
+    assert found["G2"].value == pytest.approx(2 * (copies @ np.log(copies / 4) - shares), rel=1e-9)
+    assert len(distinct) == 4
+    assert [one.p for one in found.statistics] == ([1.0, 1.0, 1.0] if items == 70 else [None] * 3)
+    assert found.sparse
+    json.dumps(found.as_dicts(), allow_nan=False)
+    assert max(map(len, str(found).splitlines())) < 200
+    if items > 70:
+        return  # the errors of so many items take long
+    model.save(tmp_path / "wide.fgrn")
+    assert str(fgrn.load(tmp_path / "wide.fgrn").report()) == str(model.report())
+
+
 def test_residuals_see_an_association_that_classes_do_not_explain() -> None:
     rows = simulated(2000, PRIOR, TABLES, seed=5)
     assert (
@@ -422,8 +444,11 @@ def test_bad_input_is_told_in_a_sentence_and_never_nan(case: str) -> None:
     text = str(report)
     assert "nan" not in text.lower().replace("dominant", "")
     assert told in text
-    for frame in report.frames.values():
-        assert not frame.isna().to_numpy().any()
+    for name, frame in report.frames.items():
+        assert not frame.drop(columns="p" if name == "fit" else []).isna().to_numpy().any()
+    tested = report.frames["fit"]["p"].notna().tolist()
+    assert tested == [one.p is not None for one in report.fit.statistics]
+    assert report.frames["fit"]["p"].dtype == float
     json.dumps(report.as_dict(), allow_nan=False)
     assert "nan" not in str(model.standard_errors(kind="robust")).lower()
 
@@ -443,6 +468,26 @@ def test_what_to_be_careful_about_is_said(table: dict[str, list[Any]]) -> None:
     assert "Wald" in str(errors)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_an_estimate_of_one_is_on_the_boundary_too() -> None:
+    rng = np.random.default_rng(0)
+    second = rng.random(300) < 0.5
+    noisy = {f"q{j}": np.where(rng.random(300) < np.where(second, 0.9, 0.1), "x", "y") for j in range(4)}
+    table = {"a": np.where(second, "x", "y"), **noisy, "same": ["u"] * 300}
+    errors = fgrn.LatentClassModel(2, random_state=0, smoothing=0).fit(table).standard_errors().to_frame()
+    item = errors[errors["item"] == "a"].sort_values(["class", "estimate"])
+    assert item["boundary"].all()
+    zero, one = item.iloc[0], item.iloc[1]
+    assert zero["estimate"] < 1e-6
+    assert one["estimate"] > 1 - 1e-6
+    assert one["standard_error"] == 0
+    assert one["low"] == pytest.approx(1 - zero["high"])
+    assert one["high"] == 1
+    assert 0.9 < one["low"] < 0.999
+    assert not errors[errors["item"] == "same"]["boundary"].any()
+    assert not errors[errors["item"] == "q1"]["boundary"].any()
+
+
 def test_a_table_without_a_value_is_refused() -> None:
     with pytest.raises(fgrn.SchemaError, match="no known value"):
         fgrn.LatentClassModel(2).fit({"a": [None] * 9, "b": [None] * 9})
@@ -452,6 +497,47 @@ def test_settings_are_checked(model: fgrn.LatentClassModel) -> None:
     for options in ({"kind": "x"}, {"level": 2}, {"weights": "heavy"}):
         with pytest.raises(fgrn.LearningError):
             model.standard_errors(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("asked", "options"),
+    [
+        ("bootstrap_lrt", {"sizes": []}),
+        ("bootstrap_lrt", {"sizes": 0}),
+        ("bootstrap_lrt", {"sizes": [1, "two"]}),
+        ("bootstrap", {"level": 2}),
+        ("bootstrap", {"level": "high"}),
+        ("bootstrap", {"kind": "x"}),
+    ],
+)
+def test_settings_of_a_bootstrap_are_checked_before_fitting(
+    asked: str, options: dict[str, Any], model: fgrn.LatentClassModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fgrn.Network, "learn", lambda *_, **__: pytest.fail("a model was fitted"))
+    with pytest.raises(fgrn.LearningError) as caught:
+        getattr(model, asked)(n_bootstrap=2, **options)
+    assert caught.value.setting in options
+
+
+def test_a_missing_cluster_is_named(model: fgrn.LatentClassModel, table: dict[str, list[Any]]) -> None:
+    for name in ("clusters", "strata"):
+        given: list[Any] = [row % 20 for row in range(800)]
+        given[5] = None
+        with pytest.raises(fgrn.LearningError, match="missing") as caught:
+            model.standard_errors(table, **{name: given})
+        assert (caught.value.setting, caught.value.row) == (name, 5)
+
+
+def test_one_size_needs_no_list(model: fgrn.LatentClassModel) -> None:
+    found = model.bootstrap_lrt(n_bootstrap=1, n_init=1, sizes=1)
+    assert [one.classes for one in found.tests] == [1]
+
+
+def test_weights_are_of_the_rows_of_a_table(model: fgrn.LatentClassModel) -> None:
+    for asked in (model.report, model.goodness_of_fit, model.standard_errors, model.bivariate_residuals):
+        with pytest.raises(fgrn.LearningError, match="X too") as caught:
+            asked(sample_weight=np.ones(800))
+        assert caught.value.setting == "sample_weight"
 
 
 def test_an_impossible_row_is_named() -> None:

@@ -150,6 +150,34 @@ def test_results_of_statsmodels_are_pooled_by_their_names() -> None:
     assert both.names == ("a", "b")
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("smoothing", [0, 0.1])
+def test_a_level_that_few_rows_have_can_be_missing_among_drawn_rows(smoothing: float) -> None:
+    rng = np.random.default_rng(0)
+    table = {"a": ["rare", *rng.choice(["x", "y"], 29)], "b": [None, *rng.choice(["u", "v"], 29)]}
+    schema = fgrn.Schema.infer(table).with_column("a", levels=["x", "y", "rare", "never"])
+    model = fgrn.LatentImputer(2, random_state=0, smoothing=smoothing, schema=schema).fit(table)
+    tables = model.draws({"a": [None, *table["a"]], "b": ["u", *table["b"]]}, 12)
+    assert {one["b"][1] for one in tables} == {"u", "v"}
+    assert smoothing or all(one["a"][0] != "never" for one in tables)
+
+
+@pytest.mark.parametrize("kind", [dict, pd.Series])
+def test_variances_belong_to_the_estimates_of_their_name(kind: Any) -> None:
+    estimates = [kind({"a": 1.0, "b": 5.0}), kind({"b": 7.0, "a": 1.0})]
+    found = fgrn.pool(estimates, [kind({"b": 100.0, "a": 0.01})] * 2)
+    assert found.names == ("a", "b")
+    np.testing.assert_allclose(found.estimates, [1, 6])
+    np.testing.assert_allclose(found.within, [0.01, 100])
+    np.testing.assert_allclose(fgrn.pool(estimates, [[0.01, 100.0]] * 2).within, [0.01, 100])
+    results = [SimpleNamespace(params=one, bse=kind({"b": 10.0, "a": 0.1})) for one in estimates]
+    np.testing.assert_allclose(fgrn.pool(results).within, [0.01, 100])
+    with pytest.raises(fgrn.LearningError, match="same names"):
+        fgrn.pool(estimates, [kind({"a": 1.0, "c": 1.0})] * 2)
+    with pytest.raises(fgrn.LearningError, match="same names"):
+        fgrn.pool([kind({"a": 1.0}), kind({"c": 1.0})], [[1.0]] * 2)
+
+
 @pytest.mark.parametrize(
     ("estimates", "variances", "told"),
     [

@@ -90,6 +90,39 @@ def test_certain_classes_have_plain_means() -> None:
     np.testing.assert_allclose(found.errors, plain)
 
 
+def test_a_row_of_weight_two_is_the_row_given_twice() -> None:
+    rng = np.random.default_rng(0)
+    classes, y, copies = rng.integers(0, 2, 60), rng.normal(size=60), rng.integers(1, 4, 60)
+    errors = np.array([[0.9, 0.1], [0.2, 0.8]])
+    weighted = distal_outcome(AssignedRows(classes, copies * 1.0, errors), y)
+    repeated = distal_outcome(AssignedRows(np.repeat(classes, copies), np.ones(copies.sum()), errors), y.repeat(copies))
+    np.testing.assert_allclose(weighted.means, repeated.means)
+    np.testing.assert_allclose(weighted.covariance, repeated.covariance)
+    assert weighted.p == pytest.approx(repeated.p)
+
+
+def test_rows_of_weight_zero_count_for_nothing_and_keep_their_place() -> None:
+    table, z, outcome = study(300, 2)
+    word = np.where(z > 0, "up", "down")
+    table["q0"][3], word[3], weights = "perhaps", "never", np.ones(300)
+    weights[[3, 40, 299]] = 0
+    some = np.flatnonzero(weights)
+    part = {name: [column[place] for place in some] for name, column in table.items()}
+    model, plain = fgrn.LatentClassModel(2, random_state=0), fgrn.LatentClassModel(2, random_state=0)
+    model.fit(table, sample_weight=weights)
+    plain.fit(part)
+    means, wanted = model.distal_outcome(outcome), plain.distal_outcome(outcome[some])
+    np.testing.assert_allclose(means.covariance, wanted.covariance)
+    assert means.rows == wanted.rows == 297
+    found = model.membership_regression({"word": word})
+    np.testing.assert_allclose(found.errors, plain.membership_regression({"word": word[some]}).errors, rtol=1e-6)
+    assert found.rows == 297
+    assert str(model.report()) == str(plain.report())
+    table["q0"][3] = None  # as a table given later, with a set of observed items that no row of weight has
+    assert model.goodness_of_fit(table, weights) == plain.goodness_of_fit(part)
+    assert model.report(table, weights).n_rows == 297
+
+
 def test_what_cannot_be_estimated_is_told() -> None:
     classes = np.array([0, 1] * 50)
     rows = AssignedRows(classes, np.ones(100), np.eye(2))
@@ -105,6 +138,20 @@ def test_what_cannot_be_estimated_is_told() -> None:
         with pytest.raises(fgrn.LearningError):
             distal_outcome(rows, outcome)
     assert membership_regression(rows, {"z": [None, *z[1:]]}).rows == 99
+
+
+def test_a_number_that_is_not_finite_is_named_with_its_row() -> None:
+    rows = AssignedRows(np.array([0, 1] * 50), np.ones(100), np.eye(2))
+    z = np.random.default_rng(0).normal(size=100)
+    z[7] = np.inf
+    with pytest.raises(fgrn.LearningError, match="finite") as caught:
+        membership_regression(rows, {"z": z})
+    assert (caught.value.column, caught.value.row) == ("z", 7)
+    with pytest.raises(fgrn.LearningError, match="finite") as caught:
+        distal_outcome(rows, z)
+    assert caught.value.row == 7
+    left_out = AssignedRows(rows.assigned, np.where(np.isfinite(z), 1.0, 0.0), np.eye(2))
+    assert membership_regression(left_out, {"z": z}).rows == distal_outcome(left_out, z).rows == 99
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
 
+from ..core import settings
 from ..core.exceptions import LearningError
 from ..graph.relabelled import with_states_ordered
 from ..statistics.alignment import SolutionComparison, class_order
@@ -61,7 +62,7 @@ class ClassAnalysis(KeptRows):
             sample_weight: one weight per row of X.
         """
         check_is_fitted(self)
-        if X is None and self._kept is None and self._saved_report is not None:
+        if X is None and sample_weight is None and self._kept is None and self._saved_report is not None:
             return self._saved_report
         model, rows = self._analysed(X, sample_weight)
         return latent_class_report(model, rows, self.history_, self.network_.free_parameters)
@@ -80,7 +81,7 @@ class ClassAnalysis(KeptRows):
         """Standard errors and confidence intervals of class sizes and item-response probabilities.
 
         From second derivatives of the log-likelihood (with those of the smoothing), which are computed exactly. An
-        estimate on the boundary (probability 0) has no standard error, and says so.
+        estimate on the boundary (probability 0 or 1) has no standard error, and says so.
 
         Args:
             X: the table it was fitted on; not needed right after `fit`.
@@ -169,7 +170,7 @@ class ClassAnalysis(KeptRows):
                 that of this model alone unless given.
         """
         _, rows = self._analysed(X, sample_weight)
-        tried = [self.n_hidden_] if sizes is None else list(sizes)
+        tried = [self.n_hidden_] if sizes is None else settings.one_or_more("sizes", sizes, LearningError)
         return bootstrap_test(rows, self._refit(n_init), tried, n_bootstrap, self._seed())
 
     def vuong_lrt(self, X: Any = None, sample_weight: Any = None, *, n_init: int | None = None) -> VuongTest:
@@ -243,10 +244,18 @@ class ClassAnalysis(KeptRows):
     def _analysed(self, X: Any, sample_weight: Any, merge: bool = True) -> tuple[LatentClasses, Patterns]:
         """The estimates, and the rows they are judged on."""
         model = self._estimates()
+        if X is None and sample_weight is not None:
+            raise LearningError(
+                "is of the rows of a table, and none is given; the rows of the fit have their own weights.",
+                setting="sample_weight",
+                remedies="give the table as X too, or leave the weights out",
+            )
         if X is not None:
             data = self._coded(X)
             rows = self._encoded(data, self._weights(sample_weight, frames.row_count(data)))
         elif self._kept is not None:
+            if not merge:
+                return model, self._as_given(self._kept)
             rows = self._kept
         else:
             raise LearningError(

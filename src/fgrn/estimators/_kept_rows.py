@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -16,7 +17,7 @@ from ..statistics.latent_classes import LatentClasses, Patterns
 from ..tables import frames, outputs
 from ..tables.encoded import EncodedTable, Evidence
 from ._state_count import Choosing
-from ._tables import array_like, is_array
+from ._tables import Classes, array_like, is_array
 
 MOST_KEPT_CELLS = 2**24
 """Cells of a table that are kept with the model, a byte each."""
@@ -24,16 +25,27 @@ MOST_KEPT_CELLS = 2**24
 REFIT_TOLERANCE = 1e-7
 """Gain per row below which a fit to drawn rows has converged: far less than what differs between draws."""
 
+DRAWN_COUNT = 0.01
+"""Dirichlet count, in fits to drawn rows without smoothing, of a level of the table that the drawn rows may lack."""
+
 
 class KeptRows(Choosing):
     """A model with one hidden variable that keeps the rows it was fitted on, if they are not too many."""
 
     _kept: Evidence | None = None
+    _fit_weights: np.ndarray | None = None
+    """The weights of all rows that were given to fit; those of weight 0 are not among the rows that are kept."""
+
+    def _fit(self, X: Any, sample_weight: Any, classes: Classes | None = None, batch: bool = False) -> Self:
+        super()._fit(X, sample_weight, classes, batch)
+        self._fit_weights = np.asarray(sample_weight, dtype=np.float64) if np.ndim(sample_weight) else None
+        return self
 
     def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
         super()._fit_table(kind, table, batch)
         small = isinstance(table, Evidence) and table.in_memory and table.codes.size <= MOST_KEPT_CELLS
         self._kept = table if small and isinstance(table, Evidence) and not batch else None
+        self._fit_weights = None
         return self
 
     def _step(self, table: Evidence) -> Self:
@@ -44,7 +56,8 @@ class KeptRows(Choosing):
         """Complete a table m times, each missing value drawn as it is uncertain (multiple imputation).
 
         Analyse each of the tables, and put the results together with `fgrn.pool`. A missing number becomes one that was
-        observed in the bin that was drawn.
+        observed in the bin that was drawn. Without smoothing, each cell of a level that occurs in the rows of the fit
+        has a Dirichlet count of 0.01 in the fits to drawn rows, so that values are possible that no drawn row has.
 
         Args:
             X: the table, of any kind; the tables are of the same kind.
@@ -58,7 +71,8 @@ class KeptRows(Choosing):
         model = self._estimates()
         codes = np.stack([data[name].codes for name in model.names], axis=1).astype(np.int32)
         rows = self._rows_of_uncertainty(data) if uncertainty else None
-        generator, refit = np.random.default_rng(self._seed()), self._refit(1)
+        counts = None if rows is None or self.smoothing else _counts_of_levels(model, rows)
+        generator, refit = np.random.default_rng(self._seed()), self._refit(1, counts)
         missing = [
             MissingValues.of(item, self.schema_[name], codes[:, item], frames.as_list(columns[name]))
             for item, name in enumerate(model.names)
@@ -75,6 +89,12 @@ class KeptRows(Choosing):
             found.append(outputs.with_columns_replaced(X, plain, filled) if wanted is None else wanted)
         return found
 
+    def _as_given(self, kept: Evidence) -> Patterns:
+        """The rows that are kept at the places where they were given, between rows of weight 0."""
+        rows = Patterns.of(kept, self._estimates().names, merge=False)
+        weights = self._fit_weights
+        return rows if weights is None else rows.among(np.flatnonzero(weights), len(weights))
+
     def _rows_of_uncertainty(self, data: Any) -> Patterns:
         """The rows that parameters are estimated from again."""
         if self._kept is not None:
@@ -88,10 +108,12 @@ class KeptRows(Choosing):
             )
         return rows
 
-    def _refit(self, n_init: int | None) -> Refit:
+    def _refit(self, n_init: int | None, smoothing: Mapping[str, np.ndarray] | None = None) -> Refit:
         """A function that fits so many classes to other rows; with the same number it starts from the estimate, too."""
         options = self._options() | {"checkpoint": None, "watch": None, "starts": n_init or self.n_init}
         options["tolerance"] = max(self.tol, REFIT_TOLERANCE)
+        if smoothing is not None:
+            options["smoothing"] = smoothing
         own = self._estimates()
 
         def refit(rows: Patterns, size: int, seed: int) -> LatentClasses:
@@ -110,3 +132,11 @@ class KeptRows(Choosing):
         tables = tuple(self.network_.table(name) for name in states)
         levels = tuple(map(tuple, states.values()))
         return LatentClasses(tuple(states), levels, prior, tables, float(self.smoothing), bool(self.learn_prior))
+
+
+def _counts_of_levels(model: LatentClasses, rows: Patterns) -> dict[str, np.ndarray]:
+    """A small count for each level of each item that occurs in some rows, 0 for the others."""
+    return {
+        name: DRAWN_COUNT * np.isin(np.arange(size), rows.codes[:, item])
+        for item, (name, size) in enumerate(zip(model.names, model.sizes, strict=True))
+    }

@@ -5,6 +5,7 @@ The estimates themselves are those of the network in the file, and what follows 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from ..statistics.standard_errors import StandardErrors
 from .container import Refused, short_repr, value_of
 
 WHAT = "its report"
-MOST_CELLS = 10**300
-"""More cells of a table than this are no number any more."""
+MOST_WHOLE = 2**63 - 1
+"""The largest whole number of a model file; a larger number of cells, of a wide table, is written in hexadecimal."""
 
 
 def report_record(report: LatentClassReport) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def report_record(report: LatentClassReport) -> dict[str, Any]:
         "rank": errors.rank,
         "concave": errors.concave,
         "fit": [one.value for one in report.fit.statistics],
-        "cells": report.fit.cells,
+        "cells": report.fit.cells if report.fit.cells <= MOST_WHOLE else hex(report.fit.cells),
         "tables": report.fit.tables,
     }
 
@@ -60,9 +61,17 @@ def restore_report(
 
     def whole(name: str) -> int:
         value = value_of(int, record, name, WHAT)
-        if isinstance(value, bool) or not 0 <= value < MOST_CELLS:
+        if isinstance(value, bool) or not 0 <= value <= MOST_WHOLE:
             raise Refused(f"{WHAT} has {short_repr(value)} as its {name}.")
         return value
+
+    def cells_of_table() -> int:
+        value = record.get("cells")
+        if not isinstance(value, str):
+            return whole("cells")
+        if not re.fullmatch("0x[0-9a-f]+", value):
+            raise Refused(f"{WHAT} has {short_repr(value)} as its cells.")
+        return int(value, 16)
 
     def numbers(name: str, length: int, missing: float | None = None) -> np.ndarray:
         values = value_of(list, record, name, WHAT)
@@ -88,7 +97,7 @@ def restore_report(
     fit = Fit(number("log_likelihood"), weight, number("entropy"), sizes * weight)
     average = numbers("average", classes**2).reshape(classes, classes)
     assignment = Assignment(sizes, numbers("modal", classes), average, fit)
-    cells, tables = whole("cells"), whole("tables")
+    cells, tables = cells_of_table(), whole("tables")
     df = cells - tables - parameters
     judged = GoodnessOfFit(statistics_of(numbers("fit", 3).tolist(), df), df, cells, tables, weight, parameters)
     return report_of(model, whole("rows"), parameters, assignment, errors, judged, history)

@@ -32,12 +32,14 @@ class PartedRows:
     target      the column that is the class
     kept_back   (parts, rows): the share of the weight of each row that is kept back in a part
     count       how many rows have a known class, copies included
+    copies      how many rows there are for a weight of 1: 1 where weights are copies
     """
 
     table: Evidence
     target: str
     kept_back: np.ndarray
     count: float
+    copies: float
 
     @classmethod
     def of(cls, table: Evidence, target: str, seed: int) -> PartedRows:
@@ -59,7 +61,8 @@ class PartedRows:
                 shares[part, rows] = inside / copies[rows]
         if total > MOST_ROWS:
             kept &= (classes >= 0) | (np.arange(different.rows) < 2 * MOST_ROWS)
-        return cls(different.take(np.flatnonzero(kept)), target, shares[:, kept], float(total))
+        each = float(copies.sum() / different.row_weights.sum())
+        return cls(different.take(np.flatnonzero(kept)), target, shares[:, kept], float(total), each)
 
     @cached_property
     def classes(self) -> np.ndarray:

@@ -239,9 +239,9 @@ class ClassSearch:
         for trial in trials:
             loss, weight = trial.losses(how)
             losses, weights = np.concatenate([losses, loss]), np.concatenate([weights, weight])
-            if rival is not None and _is_clearly_worse(losses - rival[: len(losses)], weights):
+            if rival is not None and _is_clearly_worse(losses - rival[: len(losses)], weights, self.rows.copies):
                 return np.inf
-        mean, error = _mean_and_error(losses, weights)
+        mean, error = mean_and_error(losses, weights, self.rows.copies)
         self.tried.append(
             ClassCandidate(how.structure, how.size, states, how.towards, how.strength, mean, error, parameters)
         )
@@ -258,16 +258,17 @@ class ClassSearch:
         return self._losses[min(some, key=lambda place: self.tried[place].log_loss)] if some else None
 
 
-def _mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """The weighted mean of the values of rows, and its standard error."""
+def mean_and_error(values: np.ndarray, weights: np.ndarray, copies: float = 1.0) -> tuple[float, float]:
+    """The weighted mean of the values of rows, and its standard error, with so many rows for a weight of 1."""
     mean = float(np.average(values, weights=weights))
-    return mean, float(np.sqrt(np.average((values - mean) ** 2, weights=weights) / max(len(values) - 1, 1)))
+    others = max(copies * weights.sum() - 1, 1.0)
+    return mean, float(np.sqrt(np.average((values - mean) ** 2, weights=weights) / others))
 
 
-def _is_clearly_worse(differences: np.ndarray, weights: np.ndarray) -> bool:
+def _is_clearly_worse(differences: np.ndarray, weights: np.ndarray, copies: float) -> bool:
     """Whether losses are larger by more than chance would have it."""
-    mean, error = _mean_and_error(differences, weights)
-    return len(differences) > 20 and mean > CLEARLY_WORSE * error > 0
+    mean, error = mean_and_error(differences, weights, copies)
+    return copies * weights.sum() > 20 and mean > CLEARLY_WORSE * error > 0
 
 
 class _Trial:

@@ -24,7 +24,7 @@ from ..tables.frames import UNKNOWN
 from ..tables.outputs import frame_of_records
 from .alignment import in_order_of
 from .latent_classes import LatentClasses, Patterns, distinct_rows
-from .standard_errors import StandardErrors
+from .standard_errors import StandardErrors, check_level
 
 Refit = Callable[[Patterns, int, int], LatentClasses]
 """Fits a model to rows: (rows, number of classes, seed) -> estimates."""
@@ -145,6 +145,7 @@ def bootstrap(
     """Estimate a model again from so many drawn tables."""
     settings.choice("kind", kind, BOOTSTRAPS, LearningError)
     settings.whole("n_bootstrap", replicates, 2, LearningError)
+    check_level(level)
     generator = np.random.default_rng(seed)
     found = np.empty((replicates, len(_flat(model))))
     for number in range(replicates):
@@ -246,10 +247,13 @@ def bootstrap_test(rows: Patterns, refit: Refit, sizes: Sequence[int], replicate
     The null model is fitted to the rows, tables are drawn from it, and both models are fitted to each of them.
     """
     settings.whole("n_bootstrap", replicates, 1, LearningError)
+    if not sizes:
+        raise LearningError("must have at least one number of classes.", setting="sizes", value=sizes)
+    for size in sizes:
+        settings.whole("sizes", size, 1, LearningError)
     generator = np.random.default_rng(seed)
     tests, ratios = [], []
     for size in sizes:
-        settings.whole("sizes", size, 1, LearningError)
         fewer, more = (refit(rows, number, _seed(generator)) for number in (size, size + 1))
         low, high = likelihood(fewer, rows), likelihood(more, rows)
         found = []

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +30,9 @@ from .latent_classes import LatentClasses, Patterns
 
 FEW_ROWS_PER_CELL = 5.0
 """Rows for each cell below which the chi-square distribution is a poor approximation."""
+
+LARGEST = 1e308
+"""Values are cut here, near the largest float; with more degrees of freedom than this there is no p-value."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ class GoodnessOfFit:
     @property
     def sparse(self) -> bool:
         """Whether there are fewer than five rows for a cell, so that p-values are rough."""
-        return self.rows < FEW_ROWS_PER_CELL * self.cells
+        return self.rows / FEW_ROWS_PER_CELL < self.cells  # cells may be too many for a float
 
     @property
     def notes(self) -> list[str]:
@@ -76,13 +80,13 @@ class GoodnessOfFit:
         found = []
         if self.df <= 0:
             found.append(
-                f"there are {counted(self.parameters, 'parameter')} for {self.cells - self.tables:,} independent "
+                f"there are {counted(self.parameters, 'parameter')} for {_short(self.cells - self.tables)} independent "
                 "cells: the fit cannot be tested"
             )
         elif self.sparse:
             found.append(
-                f"{self.rows:,.0f} rows for {self.cells:,} cells: the chi-square distribution is a poor approximation; "
-                "bootstrap the statistic instead"
+                f"{self.rows:,.0f} rows for {_short(self.cells)} cells: the chi-square distribution is a poor "
+                "approximation; bootstrap the statistic instead"
             )
         if self.tables > 1:
             found.append(
@@ -96,12 +100,12 @@ class GoodnessOfFit:
         return [asdict(one) for one in self.statistics]
 
     def to_frame(self) -> Any:
-        """The statistics as a pandas data frame; p is 1 where there is nothing to test."""
-        return frame_of_records([one | {"p": 1.0 if one["p"] is None else one["p"]} for one in self.as_dicts()])
+        """The statistics as a pandas data frame; p is missing where there is no test."""
+        return frame_of_records([one | {"p": np.nan if one["p"] is None else one["p"]} for one in self.as_dicts()])
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         rows = [
-            [one.name, f"{one.value:,.4f}", f"{one.df:,}", "-" if one.p is None else f"{one.p:.4f}"]
+            [one.name, _short(one.value, ".4f"), _short(one.df), "-" if one.p is None else f"{one.p:.4f}"]
             for one in self.statistics
         ]
         return ["statistic", "value", "df", "p"], rows
@@ -113,6 +117,11 @@ class GoodnessOfFit:
         return html_table("; ".join(["Fit", *self.notes]), *self._rows())
 
 
+def _short(number: float, digits: str = "") -> str:
+    """A number with all its digits, or with three where these would fill the line."""
+    return f"{number:,{digits}}" if abs(number) < 1e15 else f"{Decimal(number):.2e}"
+
+
 def goodness_of_fit(model: LatentClasses, rows: Patterns, parameters: int) -> GoodnessOfFit:
     """The fit of a model with so many free parameters to some rows."""
     known = rows.codes != UNKNOWN
@@ -122,27 +131,34 @@ def goodness_of_fit(model: LatentClasses, rows: Patterns, parameters: int) -> Go
     shares = np.concatenate([model.posterior(rows.codes[block])[1] for block in rows.blocks(model.cells.shape[1])])
     counted_rows = rows.weights > 0
     observed = rows.weights[counted_rows]
-    ratio = np.exp(np.log(observed) - np.log(totals[number][counted_rows]) - shares[counted_rows])
+    log_ratio = np.log(observed) - np.log(totals[number][counted_rows]) - shares[counted_rows]
     sizes = np.array(model.sizes, dtype=object)
     tables = [int(np.prod(sizes[one])) if one.any() else 1 for one in sets]
     cells, several = sum(tables), len(tables)
     df = cells - several - parameters
     values = [
-        2 * float(observed @ np.log(ratio)),
-        float(observed @ (ratio - 1)),
-        9 / 5 * float(observed @ (ratio ** (2 / 3) - 1)),
+        2 * float(observed @ log_ratio),
+        _at_most_a_float(observed, log_ratio),
+        9 / 5 * _at_most_a_float(observed, 2 / 3 * log_ratio),
     ]
     return GoodnessOfFit(statistics_of(values, df), df, cells, several, rows.weight, parameters)
+
+
+def _at_most_a_float(observed: np.ndarray, logs: np.ndarray) -> float:
+    """The sum of n (exp(log) - 1), or a number near the largest float where it is larger, as in very wide tables."""
+    with np.errstate(over="ignore"):
+        return min(float(observed @ np.expm1(logs)), LARGEST)
 
 
 def statistics_of(values: Sequence[float], df: int) -> tuple[FitStatistic, ...]:
     """The statistics with these values, in the order likelihood ratio, Pearson, Cressie-Read, and their p-values."""
     from scipy.stats import chi2
 
+    freedom = float(df) if 0 < df < LARGEST else None
     names = ("likelihood ratio G2", "Pearson X2", "Cressie-Read")
     positive = [max(value, 0.0) for value in values]  # but for rounding
     return tuple(
-        FitStatistic(name, value, df, float(chi2.sf(value, df)) if df > 0 else None)
+        FitStatistic(name, value, df, None if freedom is None else float(chi2.sf(value, freedom)))
         for name, value in zip(names, positive, strict=True)
     )
 

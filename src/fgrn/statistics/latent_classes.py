@@ -99,7 +99,7 @@ class Patterns:
     codes     (patterns, J): the level of each item, UNKNOWN where it is missing
     weights   (patterns,): the sum of the weights of the rows
     squares   (patterns,): the sum of the squares of the weights of the rows
-    rows      how many rows there were
+    rows      how many rows of positive weight there were
     """
 
     codes: np.ndarray
@@ -118,15 +118,25 @@ class Patterns:
         weights = np.array(table.row_weights, dtype=np.float64)
         if not weights.sum():
             raise LearningError("There is no row with a positive weight.")
+        some = weights > 0
+        count = int(np.count_nonzero(some))
         if not merge:
-            return cls(codes, weights, weights**2, table.rows)
+            return cls(codes, weights, weights**2, count)
+        codes, weights = codes[some], weights[some]
         distinct, number = distinct_rows(codes)
         return cls(
             distinct,
             np.bincount(number, weights, minlength=len(distinct)),
             np.bincount(number, weights**2, minlength=len(distinct)),
-            table.rows,
+            count,
         )
+
+    def among(self, places: np.ndarray, count: int) -> Patterns:
+        """The rows at these places of a table of so many rows, whose other rows have weight 0 and no known value."""
+        codes = np.full((count, self.codes.shape[1]), UNKNOWN, dtype=self.codes.dtype)
+        weights, squares = np.zeros(count), np.zeros(count)
+        codes[places], weights[places], squares[places] = self.codes, self.weights, self.squares
+        return Patterns(codes, weights, squares, self.rows)
 
     @property
     def weight(self) -> float:

@@ -90,6 +90,7 @@ def pool(estimates: Any, variances: Any = None, *, df: float | None = None, leve
         estimates: for each table a number, or a sequence or mapping of numbers; or the fitted results of statsmodels,
             which have `params` and `bse`.
         variances: the squared standard errors, in the same form; not needed where `estimates` are fitted results.
+            Where both have names, these say which variance belongs to which estimate.
         df: degrees of freedom that the analysis of a complete table has, such as rows minus coefficients; for small
             tables. None for many.
         level: of the confidence intervals.
@@ -105,10 +106,11 @@ def pool(estimates: Any, variances: Any = None, *, df: float | None = None, leve
                 "Variances are needed beside the estimates, one for each.",
                 remedies="give them as the second argument, the squares of the standard errors",
             )
-        results, given = given, [one.params for one in given]
-        variances = [_numbers("standard errors", one.bse)[1] ** 2 for one in results]
-    names, values = _stacked("estimates", given)
-    _, squares = _stacked("variances", list(variances))
+        names, values = _stacked("estimates", [one.params for one in given])
+        squares = _stacked("standard errors", [one.bse for one in given], names)[1] ** 2
+    else:
+        names, values = _stacked("estimates", given)
+        squares = _stacked("variances", list(variances), names)[1]
     if values.shape != squares.shape:
         raise LearningError(
             f"There are {values.shape[0]} x {values.shape[1]} estimates and {squares.shape[0]} x {squares.shape[1]} "
@@ -130,6 +132,7 @@ def pool(estimates: Any, variances: Any = None, *, df: float | None = None, leve
     errors = np.sqrt(total)
     half = t.ppf((1 + level) / 2, freedom) * errors
     ratio = np.divide(np.abs(mean), errors, out=np.where(mean == 0, 0.0, np.inf), where=errors > 0)
+    names = names or tuple(f"x{place}" for place in range(len(mean)))
     return Pooled(
         names, mean, errors, within, between, freedom, mean - half, mean + half, 2 * t.sf(ratio, freedom), missing,
         count, float(level),
@@ -150,16 +153,36 @@ def _degrees(share: np.ndarray, count: int, complete: float | None) -> np.ndarra
     return both
 
 
-def _stacked(what: str, given: Sequence[Any]) -> tuple[tuple[str, ...], np.ndarray]:
-    """The numbers of all tables, (tables, p), and their names."""
+def _stacked(
+    what: str, given: Sequence[Any], order: tuple[str, ...] | None = None
+) -> tuple[tuple[str, ...] | None, np.ndarray]:
+    """The numbers of all tables, (tables, p), and their names, if they have some: in this order, or of the first."""
     parts = [_numbers(what, one) for one in given]
-    if not parts or any(names != parts[0][0] or len(one) != len(parts[0][1]) for names, one in parts):
+    first = parts[0][0] if parts else None
+    order = first if order is None or first is None else order
+    wanted = None if order is None else sorted(order)
+    alike = all(
+        len(one) == len(parts[0][1]) and (None if names is None else sorted(names)) == wanted for names, one in parts
+    )
+    if not parts or not alike:
         raise LearningError(f"The {what} of all tables have the same names and the same number.")
-    return parts[0][0], np.array([one for _, one in parts])
+    if order is None:
+        return None, np.array([one for _, one in parts])
+    return order, np.array([_in_order(names or (), one, order) for names, one in parts])
 
 
-def _numbers(what: str, given: Any) -> tuple[tuple[str, ...], np.ndarray]:
-    """A number, or some by name or in order, as an array, and what they are called."""
+def _in_order(names: tuple[str, ...], values: np.ndarray, order: tuple[str, ...]) -> np.ndarray:
+    """Values by their names in another order; names that occur twice must be in that order already."""
+    if names == order:
+        return values
+    if len(set(names)) < len(names):
+        raise LearningError("Names occur twice, so that they do not tell which variance belongs to which estimate.")
+    place = {name: number for number, name in enumerate(names)}
+    return values[[place[name] for name in order]]
+
+
+def _numbers(what: str, given: Any) -> tuple[tuple[str, ...] | None, np.ndarray]:
+    """A number, or some by name or in order, as an array, and what they are called; None if they have no names."""
     names = given.keys() if isinstance(given, Mapping) else getattr(given, "index", None)
     values = list(given.values()) if isinstance(given, Mapping) else given
     try:
@@ -168,5 +191,4 @@ def _numbers(what: str, given: Any) -> tuple[tuple[str, ...], np.ndarray]:
         raise LearningError(f"The {what} are numbers. Got {given!r}.") from None
     if not np.isfinite(array).all():
         raise LearningError(f"The {what} are finite numbers. Got {array[~np.isfinite(array)][0]}.")
-    labels = None if names is None or callable(names) else tuple(map(str, names))
-    return labels or tuple(f"x{place}" for place in range(len(array))), array
+    return None if names is None or callable(names) else tuple(map(str, names)), array

@@ -316,8 +316,8 @@ def _warnings(
             if bound
         ]
         found.append(
-            f"{counted(int(inside.sum()), 'estimate')} on the boundary (probability 0), where standard errors and Wald "
-            f"intervals are not valid: {shortened(places, 4)}."
+            f"{counted(int(inside.sum()), 'estimate')} on the boundary (probability 0 or 1), where standard errors and "
+            f"Wald intervals are not valid: {shortened(places, 4)}."
         )
     return found
 

@@ -22,8 +22,9 @@ from ..core import settings
 from ..core.exceptions import LearningError
 from ..core.labels import Label
 from ..core.printing import html_table, text_table
+from ..tables.missing import is_missing_value
 from ..tables.outputs import frame_of_records
-from .fisher_information import Information, Inverse, information
+from .fisher_information import Estimates, Information, Inverse, information
 from .latent_classes import LatentClasses, Patterns
 
 KINDS = ("observed", "robust", "outer")
@@ -41,8 +42,9 @@ class StandardErrors:
             determine.
         low: (C,) lower limits of the confidence intervals.
         high: (C,) upper limits.
-        boundary: (C,) which estimates are 0, or a class that no row has; intervals from the information are not valid
-            there, and the limits are those of a binomial proportion in as many rows as the class has.
+        boundary: (C,) which estimates are 0, or 1 since all other levels are 0, or of a class that no row has;
+            intervals from the information are not valid there, and the limits are those of a binomial proportion in as
+            many rows as the class has.
         identified: (C,) which estimates the rows determine.
         rank: the rank of the information matrix, of `n_free` parameters that are not on the boundary.
         concave: whether the estimate is a maximum in every direction.
@@ -121,8 +123,8 @@ class StandardErrors:
         found = [f"{self.kind} information; {self.level:.0%} confidence intervals on the logit scale"]
         if self.boundary.any():
             found.append(
-                "boundary: the estimate is 0 (or the class is empty) and was held fixed; Wald intervals are not valid "
-                "there, and the limits are those of a binomial proportion in as many rows as the class has"
+                "boundary: the estimate is 0 or 1 (or the class is empty) and was held fixed; Wald intervals are not "
+                "valid there, and the limits are those of a binomial proportion in as many rows as the class has"
             )
         return found
 
@@ -153,8 +155,7 @@ def standard_errors(
         design: clusters and strata of the rows, which are then not merged; the errors are robust.
     """
     settings.choice("kind", kind, KINDS, LearningError)
-    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
-        raise LearningError("must be between 0 and 1, such as 0.95.", setting="level", value=level)
+    check_level(level)
     found = information(model, rows)
     inverse = Inverse.of(found.outer if kind == "outer" else found.information)
     logits = inverse.matrix
@@ -166,11 +167,18 @@ def standard_errors(
     moved = np.abs(jacobian @ inverse.undetermined).max(axis=1, initial=0.0)
     identified = moved <= 1e-6 * np.maximum(np.abs(jacobian).max(axis=1, initial=0.0), 1e-300)
     errors = np.where(identified, np.sqrt(np.maximum(np.diag(covariance), 0.0)), np.inf)
-    low, high = _interval(model, rows, cells.probability, errors, cells.boundary, level)
+    ones = _all_others_are_zero(cells)
+    low, high = _interval(model, rows, cells.probability, errors, cells.boundary, ones, level)
     return StandardErrors(
-        kind, float(level), model, cells.probability, errors, low, high, cells.boundary, identified, len(cells.free),
-        inverse.rank, inverse.concave, covariance,
+        kind, float(level), model, cells.probability, errors, low, high, cells.boundary | ones, identified,
+        len(cells.free), inverse.rank, inverse.concave, covariance,
     )  # fmt: skip
+
+
+def check_level(level: Any) -> None:
+    """Raise an error if this cannot be the level of confidence intervals."""
+    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
+        raise LearningError("must be between 0 and 1, such as 0.95.", setting="level", value=level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +224,16 @@ def _numbered(name: str, values: Any, rows: int) -> np.ndarray:
     """The number of the distinct value of each row."""
     if values is None:
         return np.zeros(rows, dtype=np.intp)
-    array = np.array([str(one) for one in values])
+    given = list(values)
+    missing = [row for row, one in enumerate(given) if is_missing_value(one)]
+    if missing:
+        raise LearningError(
+            "must be known for each row, and is missing here.",
+            setting=name,
+            rows=missing[:8],
+            remedies="leave these rows out, or give them a value of their own",
+        )
+    array = np.array([str(one) for one in given])
     if array.shape != (rows,):
         raise LearningError(
             f"must have one value for each of the {rows:,} rows. Got {len(array):,}.", setting=name, value=len(array)
@@ -231,12 +248,20 @@ def _meat(found: Information, rows: Patterns, sampling: bool, design: Design | N
     return found.scores.T @ (found.scores * rows.squares[:, None]) if sampling else found.outer
 
 
+def _all_others_are_zero(cells: Estimates) -> np.ndarray:
+    """(C,): which estimates are 1 since all others of their distribution, at least one, are on the boundary."""
+    inner = np.bincount(cells.line, ~cells.boundary)[cells.line]
+    alone: np.ndarray = ~cells.boundary & (inner == 1) & (np.bincount(cells.line)[cells.line] > 1)
+    return alone
+
+
 def _interval(
     model: LatentClasses,
     rows: Patterns,
     estimates: np.ndarray,
     errors: np.ndarray,
     boundary: np.ndarray,
+    ones: np.ndarray,
     level: float,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Limits on the logit scale; those of a binomial proportion on the boundary, and 0 and 1 where nothing is known."""
@@ -254,4 +279,5 @@ def _interval(
     per_cell = np.concatenate([np.full(model.n_classes, rows.weight), np.repeat(sizes, model.cells.shape[1])])
     most = 1 - (1 - level) ** (1 / np.maximum(per_cell, 1e-9))
     high[boundary] = np.maximum(estimates, most)[boundary]
+    low[ones], high[ones] = np.minimum(estimates, 1 - most)[ones], 1.0
     return low, high

@@ -118,7 +118,7 @@ def membership_regression(rows: AssignedRows, covariates: Any) -> MembershipRegr
     """Regress the class on covariates; rows without one of them are left out, which `rows` of the result tells."""
     from scipy.stats import norm
 
-    names, design, kept = _design(covariates, len(rows.assigned))
+    names, design, kept = _design(covariates, rows.weights)
     weights, likely = rows.weights[kept], rows.errors[:, rows.assigned[kept]].T
     classes, width = len(rows.errors), design.shape[1]
     beta, done = np.zeros((classes, width)), False
@@ -199,22 +199,27 @@ def _is_positive(matrix: np.ndarray) -> bool:
     return bool(np.linalg.eigvalsh(matrix).min(initial=1.0) > 0)
 
 
-def _design(covariates: Any, rows: int) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
-    """Covariates as columns of numbers, a level of words as 0 and 1 against the first, and which rows have them all."""
+def _design(covariates: Any, weights: np.ndarray) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+    """Covariates as columns of numbers, a level of words as 0 and 1 against the first, and which rows have them all.
+
+    Rows of weight 0 are left out.
+    """
+    rows = len(weights)
     columns = frames.columns(covariates) if isinstance(covariates, Mapping) or frames.is_frame(covariates) else {}
     if not columns:
         raise LearningError("Covariates are a mapping of columns or a dataframe, with at least one column.")
-    names, parts, kept = ["(intercept)"], [np.ones(rows)], np.ones(rows, dtype=bool)
+    names, parts, kept = ["(intercept)"], [np.ones(rows)], weights > 0
     for name, column in columns.items():
         values = frames.as_list(column)
         if len(values) != rows:
             raise LearningError(f"it has {len(values):,} values for {rows:,} rows.", column=name)
-        known = np.array([not is_missing_value(value) for value in values])
+        known = np.array([not is_missing_value(value) for value in values]) & (weights > 0)
         kept &= known
         some = [value for value, is_known in zip(values, known, strict=True) if is_known]
         if all(isinstance(value, (int, float, np.number)) for value in some):
             names.append(name)
             parts.append(np.array([float(v) if k else 0.0 for v, k in zip(values, known, strict=True)]))
+            _check_finite(parts[-1], "A covariate", name)
             continue
         levels = sorted({str(value) for value in some})
         for level in levels[1:]:
@@ -223,6 +228,19 @@ def _design(covariates: Any, rows: int) -> tuple[tuple[str, ...], np.ndarray, np
     if not kept.any():
         raise LearningError("No row has all covariates.")
     return tuple(names), np.stack(parts, axis=1)[kept], kept
+
+
+def _check_finite(values: np.ndarray, what: str, column: str | None = None) -> None:
+    """Raise an error that names the rows whose value is infinite."""
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise LearningError(
+            f"{what} is a finite number, or missing.",
+            column=column,
+            rows=bad[:8],
+            value=float(values[bad[0]]),
+            remedies="leave the row out, or make the value a missing one",
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,20 +289,22 @@ def distal_outcome(rows: AssignedRows, outcome: Any) -> DistalOutcome:
     values = frames.as_list(frames.as_column(outcome, "outcome"))
     if len(values) != len(rows.assigned):
         raise LearningError(f"The outcome has {len(values):,} values for {len(rows.assigned):,} rows.")
-    kept = np.array([not is_missing_value(value) for value in values])
+    kept = np.array([not is_missing_value(value) for value in values]) & (rows.weights > 0)
     try:
-        y = np.array([float(value) for value, known in zip(values, kept, strict=True) if known])
+        numbers = np.array([float(value) if known else 0.0 for value, known in zip(values, kept, strict=True)])
     except (TypeError, ValueError):
         raise LearningError("An outcome is a number; ask for a level as 0 and 1, such as y == 'yes'.") from None
-    if not len(y):
+    if not kept.any():
         raise LearningError("No row has the outcome.")
-    correction = np.linalg.pinv(rows.errors)[rows.assigned[kept]] * rows.weights[kept, None]
-    total = correction.sum(axis=0)
+    _check_finite(numbers, "An outcome")
+    y = numbers[kept]
+    correction, weights = np.linalg.pinv(rows.errors)[rows.assigned[kept]], rows.weights[kept]
+    total = weights @ correction
     if (total <= 0).any():
         raise LearningError("A class has no weight left among the rows with the outcome.", remedies="use fewer classes")
-    means = correction.T @ y / total
+    means = correction.T @ (weights * y) / total
     around = correction * (y[:, None] - means) / total
-    covariance = around.T @ around
+    covariance = around.T @ (around * weights[:, None])  # a row of weight 2 is two equal rows
     contrast = np.eye(len(means))[1:] - np.eye(len(means))[0]
     apart, spread = contrast @ means, contrast @ covariance @ contrast.T
     statistic = float(apart @ np.linalg.pinv(spread) @ apart) if len(apart) else 0.0
