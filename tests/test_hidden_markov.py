@@ -224,6 +224,19 @@ def test_what_is_no_order_is_told(options: dict[str, Any], told: str) -> None:
         TimeOrder.of(3, **options)
 
 
+def test_words_for_times_are_read_as_numbers_or_dates() -> None:
+    numbers = TimeOrder.of(3, None, ["10", "2", "4"])
+    assert numbers.rows.tolist() == [1, 2, -1, -1, 0]
+    assert TimeOrder.of(2, None, ["1e1", "2.5"], step=2.5).rows.tolist() == [1, -1, -1, 0]
+    dates = TimeOrder.of(3, None, ["2024-01-05", "2024-01-01", "2024-01-02"])
+    assert dates.rows.tolist() == [1, 2, -1, -1, 0]
+    zones = TimeOrder.of(2, None, ["2024-01-01T01:00:00+02:00", "2023-12-31T22:30:00Z"])
+    assert zones.rows.tolist() == [1, 0]
+    assert TimeOrder.of(3, None, ["today", "10", "2"]).rows.tolist() == [1, 2, 0]
+    with pytest.raises(fgrn.EvidenceError, match="'step' is given, and the times are words"):
+        TimeOrder.of(2, None, ["Monday", "Tuesday"], step=1)
+
+
 def test_irregular_times_only_order_rows() -> None:
     with pytest.warns(fgrn.FgrnWarning, match="no regular step"):
         order = TimeOrder.of(3, None, [0, 1001, 1])

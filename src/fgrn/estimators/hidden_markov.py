@@ -44,8 +44,8 @@ class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
         tol: learning has converged when a round of accelerated EM (three epochs) gains no more log-likelihood per row.
         tables: where learning starts, so that labels keep their meaning: by the name of a column P(level | state), a
             row for each state and its levels in the order of `schema_`. At random unless given.
-        step: the time between two rows. Missing steps are inserted as rows without values; "auto" finds the step in
-            whole numbers and dates, None lets rows follow each other whatever the time.
+        step: the time between two rows, of dates in nanoseconds. Missing steps are inserted as rows without values;
+            "auto" finds the step in whole numbers and dates, None lets rows follow each other whatever the time.
         criterion: for n_hidden="auto": "bic", "aic" or "held_out", by sequences that are held out.
         max_hidden: for n_hidden="auto": the most states to try.
         n_bins: bins of a column with many different numbers.
