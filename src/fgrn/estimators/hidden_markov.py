@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import settings
-from ..core.exceptions import LearningError, Remedy, unknown_name
+from ..core.exceptions import EvidenceError, LearningError, Remedy, unknown_name
 from ..flow.em import History
 from ..graph import structures
 from ..graph.chain import Chain
@@ -214,14 +214,18 @@ class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
         """The table without the columns of sequences and times, and these, each by name or by value."""
         found = []
         named = [self.beside_[k] if one is None else one for k, one in enumerate((sequence, time))]
-        for given, one in zip((sequence, time), named, strict=True):
+        for setting, given, one in zip(("sequence", "time"), (sequence, time), named, strict=True):
             if not isinstance(one, str):
                 found.append(one)
             elif not is_array(X) and frames.has_column(X, one):
                 found.append(frames.as_list(frames.column(X, one)))
                 X = frames.without_column(X, one)
             elif given is None:
-                found.append(None)  # it was there in training, and is not here
+                raise EvidenceError(
+                    f"the model was learnt with this column as {setting!r}, and the table does not have it.",
+                    column=one,
+                    remedies=("add the column", Remedy("give one value per row", f"{setting}=...")),
+                )
             else:
                 raise unknown_name("column", one, () if is_array(X) else frames.columns(X))
         return X, found[0], found[1]

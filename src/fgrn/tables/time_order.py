@@ -53,6 +53,7 @@ class TimeOrder:
         moments, numeric = _moments(time, count)
         order = np.lexsort((np.arange(count), moments, ids))
         begins = _changes(ids[order])
+        _refuse_equal_times(order, begins, moments[order])
         if not numeric and not (step is None or step == "auto"):
             raise EvidenceError(
                 "is given, and the times are words, neither numbers nor dates.",
@@ -131,6 +132,18 @@ def _moments(time: Any, count: int) -> tuple[np.ndarray, bool]:
     if array.dtype.kind in "mM":
         return array.astype("datetime64[ns]" if array.dtype.kind == "M" else "timedelta64[ns]").astype(np.int64), True
     return (array, True) if array.dtype.kind in "iuf" else (np.unique(array, return_inverse=True)[1].reshape(-1), False)
+
+
+def _refuse_equal_times(order: np.ndarray, begins: np.ndarray, moments: np.ndarray) -> None:
+    """An error if two rows of one sequence, here in order, have the same time."""
+    same = np.flatnonzero(~begins[1:] & (moments[1:] == moments[:-1]))
+    if len(same):
+        one, other = (int(order[place]) for place in (same[0], same[0] + 1))
+        raise EvidenceError(
+            f"this row has the same time as row {one} of its sequence, so that their order is not known.",
+            row=other,
+            remedies=Remedy("say which sequence each row belongs to", sequence=...),
+        )
 
 
 def _read_words(words: np.ndarray) -> np.ndarray:
