@@ -18,6 +18,19 @@ def axes_but(model: Any, names: list[str]) -> tuple[int, ...]:
     return tuple(axis for axis, name in enumerate(model.names) if name not in names)
 
 
+def test_a_table_without_rows_has_empty_answers() -> None:
+    tables = {"A": [[0.3, 0.7]], "B": [[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]]}
+    net = BayesianNetwork({"A": 2, "B": 3}, {"B": ["A"]}, tables)
+    nothing: dict[str, Any] = {"B": []}
+    assert net.posterior(nothing, "A").shape == (0, 2)
+    assert net.joint(nothing, ["A", "B"]).shape == (0, 2, 3)
+    found = net.map(["A", "B"], nothing)
+    assert [len(column) for column in found.labels.values()] == [0, 0]
+    assert np.shape(found.log_probability) == (0,)
+    sampled = net.sampled_posterior(nothing, "A")
+    assert [part.shape for part in sampled] == [(0, 2), (0, 2), (0,)]
+
+
 # The most probable states
 
 
