@@ -329,6 +329,16 @@ def test_tables_that_cannot_be() -> None:
         fgrn.search(wide, method="exact")
 
 
+@pytest.mark.parametrize("given", ["start", "required"])
+@pytest.mark.parametrize("method", ["hill_climbing", "tabu", "exact"])
+def test_a_table_too_large_to_count_is_named(method: str, given: str) -> None:
+    table = {f"c{number}": np.arange(60) % 30 for number in range(6)}
+    states = {name: list(range(30)) for name in table}
+    options: Any = {given: [(f"c{number}", "c5") for number in range(5)]}
+    with pytest.raises(LearningError, match=r"table of 'c5' given 'c0', 'c1'.* would have 729,000,000 cells"):
+        fgrn.search(table, method=method, states=states, **options)
+
+
 def test_variables_stand_for_their_names_in_rules() -> None:
     table = rows_of(3, 100)
     c0, c1 = (Variable(name, int(table[name].max()) + 1) for name in ("c0", "c1"))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
+from math import log, prod
 
 import numpy as np
 
@@ -79,6 +79,19 @@ class ScoreRule:
         if self.name == "bdeu":
             return self.equivalent_size / cells
         return self.smoothing if self.name == "log_likelihood" else 1.0
+
+
+def refuse_large_families(names: Sequence[str], sizes: Sequence[int], parents: Sequence[frozenset[int]]) -> None:
+    """An error if a column of a structure has so many joint states with its parents that they are not counted."""
+    for child, some in enumerate(parents):
+        cells = prod(sizes[one] for one in (child, *some))
+        if cells > MOST_FAMILY_CELLS:
+            raise LearningError(
+                f"The table of {names[child]!r} given {', '.join(repr(names[one]) for one in sorted(some))} would have "
+                f"{cells:,} cells, and at most {MOST_FAMILY_CELLS:,} are counted.",
+                value=names[child],
+                remedies="take some of these arcs out of 'start' and 'required'",
+            )
 
 
 class FamilyScores:

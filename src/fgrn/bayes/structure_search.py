@@ -20,7 +20,7 @@ from .arc_rules import ArcRules, arc_pairs
 from .bayesian import Arcs, BayesianNetwork
 from .climbing import ArcMove, Climb, Parents, StructureWatcher
 from .exact_search import best_structure
-from .scores import FamilyScores, ScoreRule
+from .scores import FamilyScores, ScoreRule, refuse_large_families
 from .structural_em import EPOCHS, TOLERANCE, StructuralEM
 from .tree_learning import TreeTable, column_states
 
@@ -187,6 +187,7 @@ class SearchPlan:
         settings.whole("draws", draws, 1, LearningError)
         rules = ArcRules.of(table.names, required, forbidden, tiers, roots, max_parents)
         first = rules.checked(table.structure(start), "The start")
+        refuse_large_families(table.names, table.sizes, first)
         started = start is not None or bool(rules.required.any())
         rule = ScoreRule(score, equivalent_size, held_out, smoothing, seed)
         return cls(rule, rules, SearchMethod(method, restarts, seed, threads, watch), first, started, rounds, draws)
