@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from random_models import bayesian_network, joint_of, markov_network, random_row, weighted
 
-from fgrn import BayesianNetwork, EvidenceError, FgrnError, UnknownNameError
+from fgrn import BayesianNetwork, EvidenceError, FgrnError, FgrnWarning, UnknownNameError
 
 SEEDS = range(6)
 
@@ -120,6 +120,44 @@ def test_adjustment_gives_the_effect_of_the_intervention(arcs: str) -> None:
         for few in combinations(others, size):
             assert frozenset(few) not in sets
     assert net.average_treatment_effect("x", "y") == pytest.approx(truth[1, 1] - truth[0, 1])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_adjustment_sets_are_all_smallest_sets(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    names = "abcdefxy"
+    order = draw.permutation(list(names)).tolist()
+    arcs = [f"{one}>{other}" for one, other in combinations(order, 2) if draw.random() < 0.35]
+    net = structure(" ".join([*arcs, "a>z", "b>z", *(f"{name}>w" for name in "xy")]))
+    cause, effect = ("x", "y") if order.index("x") < order.index("y") else ("y", "x")
+    cut = [(one, other) for one, other in net.arcs if one != cause]
+    without = BayesianNetwork(dict.fromkeys(net.names, 2), cut)
+    observed = [name for name in net.names if name not in (cause, effect) and draw.random() < 0.8]
+    fine = [name for name in observed if name not in net.descendants(cause)]
+    working = [
+        frozenset(some)
+        for size in range(len(fine) + 1)
+        for some in combinations(fine, size)
+        if without.d_separated(cause, effect, some)
+    ]
+    smallest = [some for some in working if not any(other < some for other in working)]
+    assert set(net.adjustment_sets(cause, effect, observed=observed, most=1000)) == set(smallest)
+
+
+def test_irrelevant_variables_do_not_hide_adjustment_sets() -> None:
+    causes = " ".join(f"{name}>x {name}>y" for name in "abcd")
+    net = structure(f"{causes} x>y " + " ".join(f"a>i{number}" for number in range(40)))
+    assert net.adjustment_sets("x", "y") == [frozenset("abcd")]
+    assert net.adjustment_sets("x", "y", observed=[name for name in net.names if name not in "axy"]) == []
+
+
+def test_a_list_of_adjustment_sets_that_is_cut_is_told() -> None:
+    arcs = [f"{kind}{number}>{kind}{number + 1}" for kind in "pq" for number in range(14)]
+    arcs += [f"u{number}>{kind}{number}" for kind in "pq" for number in range(15)]
+    net = structure(" ".join([*arcs, "p14>x", "q14>y", "x>y"]))
+    causes = [f"u{number}" for number in range(15)]
+    with pytest.warns(FgrnWarning, match="Only the 10,000 smallest"):
+        assert net.adjustment_sets("x", "y", observed=causes) == [frozenset(causes)]
 
 
 def test_the_frontdoor() -> None:
