@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from random_models import bayesian_network, joint_of, markov_network, random_row, weighted
 
-from fgrn import BayesianNetwork, EvidenceError, FgrnError, FgrnWarning, UnknownNameError
+from fgrn import BayesianNetwork, EvidenceError, FgrnError, FgrnWarning, ImpossibleEvidence, UnknownNameError
 
 SEEDS = range(6)
 
@@ -231,6 +231,29 @@ def test_sensitivity_is_the_posterior_of_the_changed_network(seed: int) -> None:
     assert found.range[0] - 1e-12 <= found.probability <= found.range[1] + 1e-12
     with pytest.raises(FgrnError, match="a state for each parent"):
         net.sensitivity((target, label), (child, net.variable(child).labels[0], {"nobody": 1}))
+
+
+def test_sensitivity_of_evidence_of_tiny_probability() -> None:
+    names = [f"e{number}" for number in range(200)]
+    tables = {"h": [[0.5, 0.5]], **{name: [[0.01, 0.99], [0.01, 0.99]] for name in names}}
+    net = BayesianNetwork(dict.fromkeys(["h", *names], 2), [("h", name) for name in names], tables)
+    row = dict.fromkeys(names, 0)  # of probability 1e-400
+    found = net.sensitivity(("h", 0), ("h", 0), row)
+    np.testing.assert_allclose(found(np.array([0.0, 0.3, 1.0])), [0, 0.3, 1], atol=1e-9)
+    assert found.range == (0.0, pytest.approx(1.0))
+    assert found.derivative == pytest.approx(1.0)
+
+
+def test_sensitivity_has_no_rounding_noise() -> None:
+    net = BayesianNetwork({"a": 2, "b": 2}, [("a", "b")], {"a": [[0.3, 0.7]], "b": [[0.9, 0.1], [0.1, 0.9]]})
+    same = net.sensitivity(("a", 0), ("b", 0, {"a": 1}))  # without evidence a does not depend on it
+    assert same.derivative == 0.0
+    assert same.range == (pytest.approx(0.3), pytest.approx(0.3))
+    known = net.sensitivity(("a", 0), ("a", 0), {"a": 0})
+    assert known(1.0) == 1.0
+    assert known.range == (1.0, 1.0)
+    with pytest.raises(ImpossibleEvidence, match="this value"):
+        known(0.0)
 
 
 def test_conflict_is_positive_where_evidence_disagrees() -> None:

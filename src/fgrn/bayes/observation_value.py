@@ -10,13 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import EvidenceError, FgrnError
+from ..core.exceptions import EvidenceError, FgrnError, ImpossibleEvidence
 from ..core.labels import Label
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow.messages import Messages
 from ..tables import frames
 from ..tables.missing import is_missing_value
+
+NOISE = 1e-12
+"""A share of a probability that is taken for rounding."""
 
 
 class Observation(NamedTuple):
@@ -42,7 +45,7 @@ class Sensitivity:
     The other numbers of the row change in proportion.
 
     Attributes:
-        coefficients: a, b, c, d.
+        coefficients: a, b, c, d; c x + d is the probability of the evidence but for a factor.
         parameter: the number as it is now.
     """
 
@@ -51,8 +54,16 @@ class Sensitivity:
 
     def __call__(self, value: float | np.ndarray) -> Any:
         """The posterior probability where the number has a value from 0 to 1."""
-        a, b, c, d = self.coefficients
-        return (a * value + b) / (c * value + d)
+        a, b, _, _ = self.coefficients
+        found = np.clip((a * value + b) / self._evidence(value), 0.0, 1.0)
+        return found if isinstance(value, np.ndarray) else float(found)
+
+    def _evidence(self, value: float | np.ndarray) -> Any:
+        """The probability of the evidence but for a factor; an error where it is impossible."""
+        found = self.coefficients[2] * value + self.coefficients[3]
+        if np.any(found <= 0):
+            raise ImpossibleEvidence("The evidence is impossible where the number has this value.", value=value)
+        return found
 
     @property
     def probability(self) -> float:
@@ -63,7 +74,7 @@ class Sensitivity:
     def derivative(self) -> float:
         """How much the probability changes with the number, as it is now."""
         a, b, c, d = self.coefficients
-        return (a * d - b * c) / (c * self.parameter + d) ** 2
+        return float((a * d - b * c) / self._evidence(self.parameter) ** 2)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -197,7 +208,7 @@ class InformationQueries:
         if shape[-1] < 2:
             raise FgrnError(f"{child.name!r} has one state, of probability 1, which cannot change.")
         tables = {name: me.table(name) for name in me.names}
-        points = []
+        shares, logs = [], []
         for x in (0.25, 0.75):
             changed = now.copy()
             rest = np.delete(now[row], column)
@@ -206,11 +217,22 @@ class InformationQueries:
             other = BayesianNetwork(me.variables, me.parents_of_all, {**tables, child.name: changed})
             seen = other.propagate(given, keep=[aim.name])
             _check_one_row(seen.log_likelihood)
-            total = float(np.exp(seen.log_likelihood[0]))
-            points.append((total * float(seen.marginal(aim.name)[0, state]), total))
-        (joint_low, low), (joint_high, high) = points
-        a, c = 2 * (joint_high - joint_low), 2 * (high - low)
-        return Sensitivity((a, joint_low - 0.25 * a, c, low - 0.25 * c), float(now[row][column]))
+            logs.append(float(seen.log_likelihood[0]))
+            shares.append(float(seen.marginal(aim.name)[0, state]))
+        low, high = (float(np.exp(one - max(logs))) for one in logs)  # their ratio counts, and neither vanishes
+        lines = *_line(low * shares[0], high * shares[1]), *_line(low, high)
+        return Sensitivity(lines, float(now[row][column]))
+
+
+def _line(low: float, high: float) -> tuple[float, float]:
+    """The slope, and the value at 0, of a line that is never negative between 0 and 1, from its values at 1/4 and 3/4.
+
+    What is rounding in comparison with these is zero.
+    """
+    noise = NOISE * max(low, high)
+    begin, end = (one if one > noise else 0.0 for one in (1.5 * low - 0.5 * high, 1.5 * high - 0.5 * low))
+    slope = end - begin
+    return (slope if abs(slope) > noise else 0.0), begin
 
 
 def _mutual_information(joint: np.ndarray) -> float:
