@@ -205,6 +205,19 @@ def test_mutual_information_is_that_of_the_joint_distribution(seed: int) -> None
     assert all(item.name != other for item in net.value_of_asking(one, {other: net.variable(other).labels[0]}))
 
 
+def test_only_states_that_are_known_are_not_asked_for() -> None:
+    net = BayesianNetwork({"a": 2, "b": 2}, [("a", "b")], {"a": [[0.3, 0.7]], "b": [[0.9, 0.1], [0.1, 0.9]]})
+    unsure = {"b": [[0.6, 0.4]]}
+    (one,) = net.value_of_asking("a", unsure)
+    assert one.name == "b"
+    assert one.information == pytest.approx(net.mutual_information("a", "b", unsure))
+    assert net.value_of_asking("a", {"b": 1}) == []
+    with pytest.raises(EvidenceError, match="'candidates' has 'b', which is known already"):
+        net.value_of_asking("a", {"b": 1}, candidates=["b"])
+    with pytest.raises(EvidenceError, match="'candidates' has 'a', which is the target"):
+        net.value_of_asking("a", candidates=["a", "b"])
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sensitivity_is_the_posterior_of_the_changed_network(seed: int) -> None:
     net = bayesian_network(seed, zeros=False)

@@ -14,6 +14,7 @@ from ..core.exceptions import EvidenceError, FgrnError, ImpossibleEvidence
 from ..core.labels import Label
 from ..core.settings import Name
 from ..core.variable import Variable
+from ..flow.evidence import encode, known_names
 from ..flow.messages import Messages
 from ..tables import frames
 from ..tables.missing import is_missing_value
@@ -123,28 +124,34 @@ class InformationQueries:
     ) -> list[Observation]:
         """What to observe next to know a target: the value of each variable, the most valuable first.
 
-        The value is the expected decrease of the target's entropy in nats (mutual information), less the cost.
+        The value is the expected decrease of the target's entropy in nats (mutual information), less the cost. A
+        variable of which a distribution is given is not known.
 
         Args:
             target: the variable that is to be known.
             given: what is known already: one row of evidence.
-            candidates: the variables that can be observed; all that are not known unless given.
+            candidates: the variables that can be observed, neither the target nor known; all of these unless given.
             costs: of observing a variable, in nats; 0 unless given.
         """
         aim = self.variable(target).name
-        columns = frames.columns(given)
-        known = {name for name, value in columns.items() if not is_missing_value(_single_value(value))}
+        me: Any = self
+        known = known_names(encode(me, me._checked(given)))
         prices = settings.by_name(costs, self.variable)
         for name, price in prices.items():
             self.variable(name)
             settings.number(f"costs[{name!r}]", price, EvidenceError)
-        listed = self.names if candidates is None else settings.variable_names("candidates", candidates)
-        for name in listed:
-            self.variable(name)
+        listed = tuple(name for name in self.names if name != aim and name not in known)
+        if candidates is not None:
+            listed = settings.variable_names("candidates", candidates, own=self.variable)
         found = []
         for name in listed:
             if name == aim or name in known:
-                continue
+                raise EvidenceError(
+                    f"has {name!r}, which is {'the target' if name == aim else 'known already'}.",
+                    setting="candidates",
+                    value=name,
+                    remedies="leave it out",
+                )
             gained, cost = self.mutual_information(aim, name, given), float(prices.get(name, 0.0))
             found.append(Observation(name, gained, cost, gained - cost))
         return sorted(found, key=lambda one: -one.value)
