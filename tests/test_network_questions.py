@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 from random_models import bayesian_network, joint_of, markov_network, random_row, weighted
 
-from fgrn import BayesianNetwork, EvidenceError, FgrnError, FgrnWarning, ImpossibleEvidence, UnknownNameError
+from fgrn import (
+    BayesianNetwork,
+    EvidenceError,
+    FgrnError,
+    FgrnWarning,
+    ImpossibleEvidence,
+    UnknownNameError,
+    WiringError,
+)
 
 SEEDS = range(6)
 
@@ -169,6 +177,14 @@ def test_the_frontdoor() -> None:
     inner = (given * x.sum(axis=1)[:, None, None]).sum(axis=0)
     np.testing.assert_allclose((x / x.sum(axis=1, keepdims=True)) @ inner, net.average_effect("x", "y"), atol=1e-12)
     assert structure("x>y").frontdoor_sets("x", "y") == []
+
+
+def test_networks_derived_from_another_keep_its_memory_limit() -> None:
+    net = structure("a>b c>b")
+    net.memory_limit = 16
+    assert net.do(a=1).memory_limit == 16
+    with pytest.raises(WiringError):  # the clique of all three is larger
+        net.sensitivity(("b", 0), ("a", 0))
 
 
 def test_impossible_interventions_are_refused() -> None:

@@ -47,7 +47,9 @@ class Interventions(DirectedGraph):
             name: np.eye(self.variable(name).cardinality)[[codes[name]]] if name in codes else whole.table(name)
             for name in self.names
         }
-        return BayesianNetwork(whole.variables, parents, tables, name=whole.name, properties=whole.properties)
+        changed = BayesianNetwork(whole.variables, parents, tables, name=whole.name, properties=whole.properties)
+        changed.memory_limit = whole.memory_limit
+        return changed
 
     def _network(self) -> BayesianNetwork:
         return self  # type: ignore[return-value]  # it is a part of that class

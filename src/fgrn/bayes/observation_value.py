@@ -222,6 +222,7 @@ class InformationQueries:
             share = rest / rest.sum() if rest.sum() > 0 else np.full(len(rest), 1 / len(rest))
             changed[row] = np.insert(share * (1 - x), column, x)
             other = BayesianNetwork(me.variables, me.parents_of_all, {**tables, child.name: changed})
+            other.memory_limit = me.memory_limit
             seen = other.propagate(given, keep=[aim.name])
             _check_one_row(seen.log_likelihood)
             logs.append(float(seen.log_likelihood[0]))
