@@ -312,6 +312,7 @@ def test_confidence_is_the_share_of_samples_with_an_arc() -> None:
         ({"method": "climb"}, "must be one of 'hill_climbing'"),
         ({"equivalent_size": 0}, "more than 0"),
         ({"held_out": 1.0}, "less than 1"),
+        ({"score": "log_likelihood", "smoothing": 0}, "'smoothing' must be more than 0"),
     ],
 )
 def test_settings_that_cannot_be(options: dict[str, Any], expected: str) -> None:
@@ -327,6 +328,14 @@ def test_tables_that_cannot_be() -> None:
     wide = {f"c{number}": [0, 1, 1] for number in range(21)}
     with pytest.raises(LearningError, match="method='tabu'"):
         fgrn.search(wide, method="exact")
+
+
+def test_tables_may_be_learnt_without_smoothing() -> None:
+    table = {"a": [0, 0, 1, 1] * 10, "b": [0, 0, 0, 1] * 10}
+    found = fgrn.search(table, start=[("a", "b")], smoothing=0)
+    np.testing.assert_allclose(found.joint(None, ["a", "b"])[0], [[0.5, 0], [0.25, 0.25]], atol=1e-12)
+    table["b"][0] = None  # type: ignore[call-overload]  # by structural EM
+    assert np.isfinite(fgrn.search(table, start=[("a", "b")], smoothing=0).search_record.score)
 
 
 @pytest.mark.parametrize("given", ["start", "required"])

@@ -41,7 +41,7 @@ class ScoreRule:
         name: one of SCORES.
         equivalent_size: a of "bdeu": how many rows the prior stands for.
         held_out: the share of the rows that "log_likelihood" keeps back, drawn at random.
-        smoothing: s of "log_likelihood".
+        smoothing: s of "log_likelihood", there more than 0; and of the tables that are learnt.
         seed: of the draw.
     """
 
@@ -59,7 +59,7 @@ class ScoreRule:
             ("smoothing", self.smoothing, np.inf),
         ):
             settings.number(name, value, LearningError, below)
-            if not value:
+            if not value and (name != "smoothing" or self.name == "log_likelihood"):
                 raise LearningError("must be more than 0.", setting=name, value=value)
         settings.whole("seed", self.seed, 0, LearningError)
 
