@@ -13,7 +13,7 @@ from random_models import bayesian_network
 
 import fgrn
 from fgrn import BayesianNetwork, LearningError, UnknownNameError, Variable
-from fgrn.bayes.scores import SCORES
+from fgrn.bayes.scores import SCORES, FamilyScores
 
 DECOMPOSABLE = SCORES[:4]
 
@@ -258,6 +258,20 @@ def test_missing_values_are_averaged_over() -> None:
     assert record.score == max(record.rounds)
     with pytest.raises(LearningError, match="score='bic'"):
         fgrn.search(holes, "log_likelihood")
+
+
+def test_threads_are_those_of_structural_em_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    class Scores(FamilyScores):
+        @classmethod
+        def of(cls, *args: Any, **options: Any) -> FamilyScores:
+            asked.append(options.get("threads", args[-1]))
+            return super().of(*args, **options)
+
+    monkeypatch.setattr("fgrn.bayes.structural_em.FamilyScores", Scores)
+    fgrn.search({"a": [0, 1, None, 1] * 5, "b": [0, 1, 1, 1] * 5}, rounds=1, draws=2, threads=1)
+    assert asked == [1]
 
 
 def test_hidden_variables_have_a_place_in_the_start() -> None:

@@ -200,7 +200,8 @@ class SearchPlan:
             network = self.learnt(table, found)
             record = SearchRecord(self.rule, self.method.name, scores.total(found), moves, scores.counted)
         else:
-            em = StructuralEM(table, self.rule, self.rules, self.method.run, self.rounds, self.draws)
+            method = self.method
+            em = StructuralEM(table, self.rule, self.rules, method.run, self.rounds, self.draws, method.threads)
             network, parts = em.run(self.start if self.started else None)
             record = SearchRecord(self.rule, self.method.name, **parts)
         network.search_record = record
