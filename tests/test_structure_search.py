@@ -285,6 +285,8 @@ def test_hidden_variables_have_a_place_in_the_start() -> None:
     assert {frozenset(arc) for arc in found.arcs} == {frozenset(("h", name)) for name in "abc"}
     with pytest.raises(LearningError, match="hidden, and a column"):
         fgrn.search(table, hidden={"a": 2})
+    with pytest.raises(LearningError, match="hidden variable 'g' has no arc"):
+        fgrn.search(table, hidden={"h": 2, "g": 2}, start={"a": ["h"]}, required=[("h", "b")])
 
 
 # Confidence

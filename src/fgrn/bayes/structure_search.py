@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import LearningError
+from ..core.exceptions import LearningError, Remedy
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow.evidence import encode
@@ -188,6 +188,7 @@ class SearchPlan:
         rules = ArcRules.of(table.names, required, forbidden, tiers, roots, max_parents)
         first = rules.checked(table.structure(start), "The start")
         refuse_large_families(table.names, table.sizes, first)
+        table.refuse_hidden_without_arcs(first)
         started = start is not None or bool(rules.required.any())
         rule = ScoreRule(score, equivalent_size, held_out, smoothing, seed)
         return cls(rule, rules, SearchMethod(method, restarts, seed, threads, watch), first, started, rounds, draws)
@@ -280,6 +281,20 @@ class StructureTable:
         for parent, child in arc_pairs("start", arcs, self.names):
             parents[self.blank.index[child]] |= {self.blank.index[parent]}
         return tuple(parents)
+
+    def refuse_hidden_without_arcs(self, parents: Parents) -> None:
+        """An error if a hidden variable has no arc: no row could tell anything about it."""
+        for name in self.names:
+            number = self.blank.index[name]
+            if name not in self.evidence.columns and not parents[number] and not any(number in one for one in parents):
+                raise LearningError(
+                    f"The hidden variable {name!r} has no arc to begin with, so that nothing can be learnt of it.",
+                    value=name,
+                    remedies=(
+                        Remedy("give it arcs", start=[(name, "...")]),
+                        Remedy("require some", required=[(name, "...")]),
+                    ),
+                )
 
     def network(self, parents: Parents, tables: Mapping[str, np.ndarray] | None = None) -> BayesianNetwork:
         """The network of a structure."""
