@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import combinations, product
 from math import lgamma, log
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from random_models import bayesian_network
 
 import fgrn
-from fgrn import BayesianNetwork, LearningError, UnknownNameError, Variable
+from fgrn import BayesianNetwork, FgrnWarning, LearningError, UnknownNameError, Variable
 from fgrn.bayes.scores import SCORES, FamilyScores
 
 DECOMPOSABLE = SCORES[:4]
@@ -369,6 +370,15 @@ def test_variables_stand_for_their_names_in_rules() -> None:
     c0, c1 = (Variable(name, int(table[name].max()) + 1) for name in ("c0", "c1"))
     assert fgrn.search(table, required=[(c0, c1)]).arcs == fgrn.search(table, required=[("c0", "c1")]).arcs
     assert ("c0", "c1") in fgrn.search(table, required=[(c0, c1)]).arcs
+
+
+def test_weights_that_are_not_whole_are_told_as_numbers_of_rows() -> None:
+    table = rows_of(0, 20)
+    with pytest.warns(FgrnWarning, match="the table counts as 10 rows"):
+        fgrn.search(table, weights=np.full(20, 0.5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fgrn.search(table, weights=np.full(20, 3.0))
 
 
 def test_equal_rows_count_as_one_with_a_weight() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import LearningError, Remedy
+from ..core.exceptions import FgrnWarning, LearningError, Remedy, warn
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow.evidence import encode
@@ -128,7 +128,7 @@ def search(
         restarts: how often to go on from the best structure with some random moves.
         states: of columns that have states no row has, or more of them than are taken for a category.
         hidden: variables that no column has, with their states; give arcs to and from them by `start` or `required`.
-        weights: one weight per row; the name of a column for a stream.
+        weights: for how many equal rows each row stands; the name of a column for a stream.
         smoothing: a Dirichlet count for each cell of the tables, and of those that rows kept back are scored under.
         equivalent_size: the equivalent sample size of "bdeu".
         held_out: the share of rows that "log_likelihood" keeps back.
@@ -244,6 +244,13 @@ class StructureTable:
         if (evidence.row_weights > 0).sum() < 2:
             raise LearningError(
                 "One row says nothing of what depends on what.", remedies="give a table of two rows or more"
+            )
+        if (evidence.row_weights != np.round(evidence.row_weights)).any():
+            warn(
+                "The weights are not whole numbers, and a weight is taken for a number of equal rows: the table counts "
+                f"as {evidence.weight:,.6g} rows.",
+                FgrnWarning,
+                remedies="scale them so that their sum is the number of rows that they are worth",
             )
         more = [Variable(name, some) for name, some in settings.by_name(hidden).items()]
         for variable in more:
