@@ -311,6 +311,17 @@ def test_confidence_is_the_share_of_samples_with_an_arc() -> None:
     assert 3.0 in widths
 
 
+def test_an_averaged_network_keeps_the_most_parents() -> None:
+    draw = np.random.default_rng(0)
+    table = {name: draw.integers(0, 2, 200) for name in "abc"}
+    table["d"] = (table["a"] + table["b"] + table["c"] > 1).astype(int)
+    found = fgrn.arc_confidence(table, 20, max_parents=1, tiers=[["a", "b", "c"], ["d"]], seed=1)
+    parents = found.network(0.05).parents("d")
+    assert sum(found.shares[:, 3] > 0.05) > 1  # in one sample or another
+    assert len(parents) == 1
+    assert found.strength(parents[0], "d") == found.shares[:, 3].max()
+
+
 # What users get wrong
 
 
