@@ -228,11 +228,11 @@ class InformationQueries:
             logs.append(float(seen.log_likelihood[0]))
             shares.append(float(seen.marginal(aim.name)[0, state]))
         low, high = (float(np.exp(one - max(logs))) for one in logs)  # their ratio counts, and neither vanishes
-        lines = *_line(low * shares[0], high * shares[1]), *_line(low, high)
-        return Sensitivity(lines, float(now[row][column]))
+        above = _line_of_probabilities(low * shares[0], high * shares[1])
+        return Sensitivity((*above, *_line_of_probabilities(low, high)), float(now[row][column]))
 
 
-def _line(low: float, high: float) -> tuple[float, float]:
+def _line_of_probabilities(low: float, high: float) -> tuple[float, float]:
     """The slope, and the value at 0, of a line that is never negative between 0 and 1, from its values at 1/4 and 3/4.
 
     What is rounding in comparison with these is zero.
