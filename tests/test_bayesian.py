@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,7 +36,7 @@ from fgrn import (
     WiringError,
 )
 from fgrn.bayes import realisation
-from fgrn.bayes.junction_tree import junction_tree
+from fgrn.bayes.junction_tree import _eliminated, _weighted, junction_tree
 from fgrn.engines import installed_engines, wide
 from fgrn.files import container, factored_file, model_file
 
@@ -718,3 +718,33 @@ def test_a_table_is_a_frame_with_a_row_for_each_joint_state() -> None:
     }  # fmt: skip
     odd = BayesianNetwork({"probability": 2})
     assert list(odd.to_frame("probability")) == ["probability", "probability_"]
+
+
+def weight_of_fill_in(neighbours: list[set[int]], counts: Any, one: int) -> float:
+    """The rule of the weighted fill-in as it is defined: pair by pair."""
+    pairs = combinations(sorted(neighbours[one]), 2)
+    return float(sum(counts[a] * counts[b] for a, b in pairs if b not in neighbours[a]))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_weighted_rule_eliminates_in_the_order_of_its_definition(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    size = 25
+    arcs = np.triu(draw.random((size, size)) < (0.1, 0.3)[seed % 2], 1)
+    neighbours = [set(np.flatnonzero(row).tolist()) for row in arcs | arcs.T]
+    counts = draw.integers(1, 9, size).tolist()
+    assert _eliminated(neighbours, counts, _weighted) == _eliminated(neighbours, counts, weight_of_fill_in)
+
+
+def test_a_star_is_eliminated_in_quadratic_steps() -> None:
+    class Counted(list[int]):
+        looked = 0
+
+        def __getitem__(self, place: Any) -> Any:
+            self.looked += 1
+            return super().__getitem__(place)
+
+    leaves = 100
+    counts = Counted([3] + [2] * leaves)
+    _eliminated([set(range(1, leaves + 1)), *({0} for _ in range(leaves))], counts, _weighted)
+    assert counts.looked < 5 * leaves**2

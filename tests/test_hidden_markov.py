@@ -112,7 +112,8 @@ def test_answers_are_those_of_all_paths(model: fgrn.HiddenMarkovModel) -> None:
         {"sound": "rattle", "heat": "cold"},
         {"sound": "hum", "heat": "cold"},
     ]
-    table = {name: [row[name] for row in rows] for name in ("sound", "heat")}
+    table: dict[str, list[Any]] = {"machine": ["a"] * 5, "hour": [0, 1, 2, 3, 4]}
+    table |= {name: [row[name] for row in rows] for name in ("sound", "heat")}
     likelihood, shares, path = brute_force(model, rows)
     assert model.score_samples(table).sum() == pytest.approx(likelihood)
     np.testing.assert_allclose(model.predict_proba(table), shares, atol=1e-10)
@@ -217,11 +218,26 @@ def test_steps_are_inserted_where_time_has_gaps() -> None:
         ({"time": [1, None, 2]}, "time of this row is not known"),
         ({"time": [1, {}, 2]}, "Times are numbers"),
         ({"time": [0, 1, 1000], "step": 1}, "steps are missing"),
+        ({"time": [2, 1, 2]}, "same time as row 0.*sequence="),
+        ({"time": ["a", "b", "b"], "sequence": [1, 2, 2]}, "same time as row 1"),
     ],
 )
 def test_what_is_no_order_is_told(options: dict[str, Any], told: str) -> None:
     with pytest.raises(fgrn.EvidenceError, match=told):
         TimeOrder.of(3, **options)
+
+
+def test_words_for_times_are_read_as_numbers_or_dates() -> None:
+    numbers = TimeOrder.of(3, None, ["10", "2", "4"])
+    assert numbers.rows.tolist() == [1, 2, -1, -1, 0]
+    assert TimeOrder.of(2, None, ["1e1", "2.5"], step=2.5).rows.tolist() == [1, -1, -1, 0]
+    dates = TimeOrder.of(3, None, ["2024-01-05", "2024-01-01", "2024-01-02"])
+    assert dates.rows.tolist() == [1, 2, -1, -1, 0]
+    zones = TimeOrder.of(2, None, ["2024-01-01T01:00:00+02:00", "2023-12-31T22:30:00Z"])
+    assert zones.rows.tolist() == [1, 0]
+    assert TimeOrder.of(3, None, ["today", "10", "2"]).rows.tolist() == [1, 2, 0]
+    with pytest.raises(fgrn.EvidenceError, match="'step' is given, and the times are words"):
+        TimeOrder.of(2, None, ["Monday", "Tuesday"], step=1)
 
 
 def test_irregular_times_only_order_rows() -> None:
@@ -233,3 +249,13 @@ def test_irregular_times_only_order_rows() -> None:
 def test_a_column_that_is_not_there_is_named(log: pd.DataFrame) -> None:
     with pytest.raises(fgrn.UnknownNameError, match="machine"):
         fgrn.HiddenMarkovModel(2).fit(log, sequence="machin")
+
+
+@pytest.mark.parametrize("missing", ["machine", "hour"])
+def test_a_remembered_column_must_be_there(model: fgrn.HiddenMarkovModel, log: pd.DataFrame, missing: str) -> None:
+    part = log.drop(columns=["worn", missing])
+    for asked in (model.predict, model.predict_proba, model.score, model.forecast):
+        with pytest.raises(fgrn.EvidenceError, match=f"(?i)column .{missing}.: the model was learnt"):
+            asked(part)
+    given = {"sequence" if missing == "machine" else "time": log[missing].to_numpy()}
+    np.testing.assert_array_equal(model.predict(part, **given), model.predict(log.drop(columns="worn")))

@@ -9,13 +9,34 @@ import numpy as np
 import pytest
 from random_models import bayesian_network, joint_of, markov_network, random_row, weighted
 
-from fgrn import BayesianNetwork, EvidenceError, FgrnError, UnknownNameError
+from fgrn import (
+    BayesianNetwork,
+    EvidenceError,
+    FgrnError,
+    FgrnWarning,
+    ImpossibleEvidence,
+    UnknownNameError,
+    WiringError,
+)
 
 SEEDS = range(6)
 
 
 def axes_but(model: Any, names: list[str]) -> tuple[int, ...]:
     return tuple(axis for axis, name in enumerate(model.names) if name not in names)
+
+
+def test_a_table_without_rows_has_empty_answers() -> None:
+    tables = {"A": [[0.3, 0.7]], "B": [[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]]}
+    net = BayesianNetwork({"A": 2, "B": 3}, {"B": ["A"]}, tables)
+    nothing: dict[str, Any] = {"B": []}
+    assert net.posterior(nothing, "A").shape == (0, 2)
+    assert net.joint(nothing, ["A", "B"]).shape == (0, 2, 3)
+    found = net.map(["A", "B"], nothing)
+    assert [len(column) for column in found.labels.values()] == [0, 0]
+    assert np.shape(found.log_probability) == (0,)
+    sampled = net.sampled_posterior(nothing, "A")
+    assert [part.shape for part in sampled] == [(0, 2), (0, 2), (0,)]
 
 
 # The most probable states
@@ -109,6 +130,44 @@ def test_adjustment_gives_the_effect_of_the_intervention(arcs: str) -> None:
     assert net.average_treatment_effect("x", "y") == pytest.approx(truth[1, 1] - truth[0, 1])
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_adjustment_sets_are_all_smallest_sets(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    names = "abcdefxy"
+    order = draw.permutation(list(names)).tolist()
+    arcs = [f"{one}>{other}" for one, other in combinations(order, 2) if draw.random() < 0.35]
+    net = structure(" ".join([*arcs, "a>z", "b>z", *(f"{name}>w" for name in "xy")]))
+    cause, effect = ("x", "y") if order.index("x") < order.index("y") else ("y", "x")
+    cut = [(one, other) for one, other in net.arcs if one != cause]
+    without = BayesianNetwork(dict.fromkeys(net.names, 2), cut)
+    observed = [name for name in net.names if name not in (cause, effect) and draw.random() < 0.8]
+    fine = [name for name in observed if name not in net.descendants(cause)]
+    working = [
+        frozenset(some)
+        for size in range(len(fine) + 1)
+        for some in combinations(fine, size)
+        if without.d_separated(cause, effect, some)
+    ]
+    smallest = [some for some in working if not any(other < some for other in working)]
+    assert set(net.adjustment_sets(cause, effect, observed=observed, most=1000)) == set(smallest)
+
+
+def test_irrelevant_variables_do_not_hide_adjustment_sets() -> None:
+    causes = " ".join(f"{name}>x {name}>y" for name in "abcd")
+    net = structure(f"{causes} x>y " + " ".join(f"a>i{number}" for number in range(40)))
+    assert net.adjustment_sets("x", "y") == [frozenset("abcd")]
+    assert net.adjustment_sets("x", "y", observed=[name for name in net.names if name not in "axy"]) == []
+
+
+def test_a_list_of_adjustment_sets_that_is_cut_is_told() -> None:
+    arcs = [f"{kind}{number}>{kind}{number + 1}" for kind in "pq" for number in range(14)]
+    arcs += [f"u{number}>{kind}{number}" for kind in "pq" for number in range(15)]
+    net = structure(" ".join([*arcs, "p14>x", "q14>y", "x>y"]))
+    causes = [f"u{number}" for number in range(15)]
+    with pytest.warns(FgrnWarning, match="Only the 10,000 smallest"):
+        assert net.adjustment_sets("x", "y", observed=causes) == [frozenset(causes)]
+
+
 def test_the_frontdoor() -> None:
     net = structure("u>x u>y x>m m>y")
     assert net.adjustment_sets("x", "y", observed=["m"]) == []
@@ -118,6 +177,14 @@ def test_the_frontdoor() -> None:
     inner = (given * x.sum(axis=1)[:, None, None]).sum(axis=0)
     np.testing.assert_allclose((x / x.sum(axis=1, keepdims=True)) @ inner, net.average_effect("x", "y"), atol=1e-12)
     assert structure("x>y").frontdoor_sets("x", "y") == []
+
+
+def test_networks_derived_from_another_keep_its_memory_limit() -> None:
+    net = structure("a>b c>b")
+    net.memory_limit = 16
+    assert net.do(a=1).memory_limit == 16
+    with pytest.raises(WiringError):  # the clique of all three is larger
+        net.sensitivity(("b", 0), ("a", 0))
 
 
 def test_impossible_interventions_are_refused() -> None:
@@ -154,6 +221,19 @@ def test_mutual_information_is_that_of_the_joint_distribution(seed: int) -> None
     assert all(item.name != other for item in net.value_of_asking(one, {other: net.variable(other).labels[0]}))
 
 
+def test_only_states_that_are_known_are_not_asked_for() -> None:
+    net = BayesianNetwork({"a": 2, "b": 2}, [("a", "b")], {"a": [[0.3, 0.7]], "b": [[0.9, 0.1], [0.1, 0.9]]})
+    unsure = {"b": [[0.6, 0.4]]}
+    (one,) = net.value_of_asking("a", unsure)
+    assert one.name == "b"
+    assert one.information == pytest.approx(net.mutual_information("a", "b", unsure))
+    assert net.value_of_asking("a", {"b": 1}) == []
+    with pytest.raises(EvidenceError, match="'candidates' has 'b', which is known already"):
+        net.value_of_asking("a", {"b": 1}, candidates=["b"])
+    with pytest.raises(EvidenceError, match="'candidates' has 'a', which is the target"):
+        net.value_of_asking("a", candidates=["a", "b"])
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sensitivity_is_the_posterior_of_the_changed_network(seed: int) -> None:
     net = bayesian_network(seed, zeros=False)
@@ -180,6 +260,29 @@ def test_sensitivity_is_the_posterior_of_the_changed_network(seed: int) -> None:
     assert found.range[0] - 1e-12 <= found.probability <= found.range[1] + 1e-12
     with pytest.raises(FgrnError, match="a state for each parent"):
         net.sensitivity((target, label), (child, net.variable(child).labels[0], {"nobody": 1}))
+
+
+def test_sensitivity_of_evidence_of_tiny_probability() -> None:
+    names = [f"e{number}" for number in range(200)]
+    tables = {"h": [[0.5, 0.5]], **{name: [[0.01, 0.99], [0.01, 0.99]] for name in names}}
+    net = BayesianNetwork(dict.fromkeys(["h", *names], 2), [("h", name) for name in names], tables)
+    row = dict.fromkeys(names, 0)  # of probability 1e-400
+    found = net.sensitivity(("h", 0), ("h", 0), row)
+    np.testing.assert_allclose(found(np.array([0.0, 0.3, 1.0])), [0, 0.3, 1], atol=1e-9)
+    assert found.range == (0.0, pytest.approx(1.0))
+    assert found.derivative == pytest.approx(1.0)
+
+
+def test_sensitivity_has_no_rounding_noise() -> None:
+    net = BayesianNetwork({"a": 2, "b": 2}, [("a", "b")], {"a": [[0.3, 0.7]], "b": [[0.9, 0.1], [0.1, 0.9]]})
+    same = net.sensitivity(("a", 0), ("b", 0, {"a": 1}))  # without evidence a does not depend on it
+    assert same.derivative == 0.0
+    assert same.range == (pytest.approx(0.3), pytest.approx(0.3))
+    known = net.sensitivity(("a", 0), ("a", 0), {"a": 0})
+    assert known(1.0) == 1.0
+    assert known.range == (1.0, 1.0)
+    with pytest.raises(ImpossibleEvidence, match="this value"):
+        known(0.0)
 
 
 def test_conflict_is_positive_where_evidence_disagrees() -> None:

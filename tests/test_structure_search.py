@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import combinations, product
 from math import lgamma, log
 from pathlib import Path
@@ -12,8 +13,8 @@ import pytest
 from random_models import bayesian_network
 
 import fgrn
-from fgrn import BayesianNetwork, LearningError, UnknownNameError, Variable
-from fgrn.bayes.scores import SCORES
+from fgrn import BayesianNetwork, FgrnWarning, LearningError, UnknownNameError, Variable
+from fgrn.bayes.scores import SCORES, FamilyScores
 
 DECOMPOSABLE = SCORES[:4]
 
@@ -260,6 +261,20 @@ def test_missing_values_are_averaged_over() -> None:
         fgrn.search(holes, "log_likelihood")
 
 
+def test_threads_are_those_of_structural_em_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    class Scores(FamilyScores):
+        @classmethod
+        def of(cls, *args: Any, **options: Any) -> FamilyScores:
+            asked.append(options.get("threads", args[-1]))
+            return super().of(*args, **options)
+
+    monkeypatch.setattr("fgrn.bayes.structural_em.FamilyScores", Scores)
+    fgrn.search({"a": [0, 1, None, 1] * 5, "b": [0, 1, 1, 1] * 5}, rounds=1, draws=2, threads=1)
+    assert asked == [1]
+
+
 def test_hidden_variables_have_a_place_in_the_start() -> None:
     mixture = BayesianNetwork(
         {"h": 2, "a": 2, "b": 2, "c": 2},
@@ -271,6 +286,8 @@ def test_hidden_variables_have_a_place_in_the_start() -> None:
     assert {frozenset(arc) for arc in found.arcs} == {frozenset(("h", name)) for name in "abc"}
     with pytest.raises(LearningError, match="hidden, and a column"):
         fgrn.search(table, hidden={"a": 2})
+    with pytest.raises(LearningError, match="hidden variable 'g' has no arc"):
+        fgrn.search(table, hidden={"h": 2, "g": 2}, start={"a": ["h"]}, required=[("h", "b")])
 
 
 # Confidence
@@ -294,6 +311,17 @@ def test_confidence_is_the_share_of_samples_with_an_arc() -> None:
     assert 3.0 in widths
 
 
+def test_an_averaged_network_keeps_the_most_parents() -> None:
+    draw = np.random.default_rng(0)
+    table = {name: draw.integers(0, 2, 200) for name in "abc"}
+    table["d"] = (table["a"] + table["b"] + table["c"] > 1).astype(int)
+    found = fgrn.arc_confidence(table, 20, max_parents=1, tiers=[["a", "b", "c"], ["d"]], seed=1)
+    parents = found.network(0.05).parents("d")
+    assert sum(found.shares[:, 3] > 0.05) > 1  # in one sample or another
+    assert len(parents) == 1
+    assert found.strength(parents[0], "d") == found.shares[:, 3].max()
+
+
 # What users get wrong
 
 
@@ -312,6 +340,7 @@ def test_confidence_is_the_share_of_samples_with_an_arc() -> None:
         ({"method": "climb"}, "must be one of 'hill_climbing'"),
         ({"equivalent_size": 0}, "more than 0"),
         ({"held_out": 1.0}, "less than 1"),
+        ({"score": "log_likelihood", "smoothing": 0}, "'smoothing' must be more than 0"),
     ],
 )
 def test_settings_that_cannot_be(options: dict[str, Any], expected: str) -> None:
@@ -329,11 +358,38 @@ def test_tables_that_cannot_be() -> None:
         fgrn.search(wide, method="exact")
 
 
+def test_tables_may_be_learnt_without_smoothing() -> None:
+    table = {"a": [0, 0, 1, 1] * 10, "b": [0, 0, 0, 1] * 10}
+    found = fgrn.search(table, start=[("a", "b")], smoothing=0)
+    np.testing.assert_allclose(found.joint(None, ["a", "b"])[0], [[0.5, 0], [0.25, 0.25]], atol=1e-12)
+    table["b"][0] = None  # type: ignore[call-overload]  # by structural EM
+    assert np.isfinite(fgrn.search(table, start=[("a", "b")], smoothing=0).search_record.score)
+
+
+@pytest.mark.parametrize("given", ["start", "required"])
+@pytest.mark.parametrize("method", ["hill_climbing", "tabu", "exact"])
+def test_a_table_too_large_to_count_is_named(method: str, given: str) -> None:
+    table = {f"c{number}": np.arange(60) % 30 for number in range(6)}
+    states = {name: list(range(30)) for name in table}
+    options: Any = {given: [(f"c{number}", "c5") for number in range(5)]}
+    with pytest.raises(LearningError, match=r"table of 'c5' given 'c0', 'c1'.* would have 729,000,000 cells"):
+        fgrn.search(table, method=method, states=states, **options)
+
+
 def test_variables_stand_for_their_names_in_rules() -> None:
     table = rows_of(3, 100)
     c0, c1 = (Variable(name, int(table[name].max()) + 1) for name in ("c0", "c1"))
     assert fgrn.search(table, required=[(c0, c1)]).arcs == fgrn.search(table, required=[("c0", "c1")]).arcs
     assert ("c0", "c1") in fgrn.search(table, required=[(c0, c1)]).arcs
+
+
+def test_weights_that_are_not_whole_are_told_as_numbers_of_rows() -> None:
+    table = rows_of(0, 20)
+    with pytest.warns(FgrnWarning, match="the table counts as 10 rows"):
+        fgrn.search(table, weights=np.full(20, 0.5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fgrn.search(table, weights=np.full(20, 3.0))
 
 
 def test_equal_rows_count_as_one_with_a_weight() -> None:

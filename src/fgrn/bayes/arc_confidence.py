@@ -54,22 +54,30 @@ class ArcConfidence:
     def arcs(self, threshold: float = 0.5) -> list[ArcShare]:
         """The arcs between neighbours in at least a share of the samples, in their more frequent direction.
 
-        The strongest come first. An arc that would close a circle with stronger ones has the other direction.
+        The strongest come first. An arc that would close a circle with stronger ones, or give its child more than
+        `max_parents`, has the other direction, or is left out where that is not allowed either.
         """
         settings.number("threshold", threshold, LearningError)
         both = self.shares + self.shares.T
         pairs = [
             (a, b) for a in range(len(both)) for b in range(a + 1, len(both)) if both[a, b] >= max(threshold, 1e-12)
         ]
+        rules = self._plan.rules
         reach = np.eye(len(both), dtype=bool)
+        count = np.zeros(len(both), dtype=int)  # of parents
         found = []
-        for a, b in sorted(pairs, key=lambda pair: (-round(both[pair], 12), pair)):
-            one, other = (a, b) if self.shares[a, b] >= self.shares[b, a] else (b, a)
-            if reach[other, one]:
-                one, other = other, one
-            rules = self._plan.rules
-            if not rules.allowed[one, other]:
+        must = rules.required | rules.required.T  # these come first, so that no other takes their place
+        for a, b in sorted(pairs, key=lambda pair: (not must[pair], -round(both[pair], 12), pair)):
+            ways = ((a, b), (b, a)) if self.shares[a, b] >= self.shares[b, a] else ((b, a), (a, b))
+            possible = [
+                (one, other)
+                for one, other in ways
+                if rules.allowed[one, other] and not reach[other, one] and count[other] < rules.most
+            ]
+            if not possible:
                 continue
+            one, other = possible[0]
+            count[other] += 1
             reach |= np.outer(reach[:, one], reach[other])
             share = float(self.shares[one, other] / both[one, other])
             found.append(ArcShare(self.names[one], self.names[other], float(both[a, b]), share))

@@ -59,10 +59,10 @@ class AssignmentQueries:
                 remedies=("ask for fewer", "ask for the most probable states of all variables (`most_probable`)"),
             )
         belief = self.joint(given, [variable.name for variable in wanted])
-        shape = belief.shape[1:]
-        best = belief.reshape(len(belief), -1).argmax(axis=1)
-        codes = np.unravel_index(best, shape)
-        logarithm = np.log(belief.reshape(len(belief), -1)[np.arange(len(belief)), best])
+        flat = belief.reshape(len(belief), states)
+        best = flat.argmax(axis=1)
+        codes = np.unravel_index(best, belief.shape[1:])
+        logarithm = np.log(flat[np.arange(len(belief)), best])
         labels: dict[str, Any] = {
             variable.name: named(variable.labels, column) for variable, column in zip(wanted, codes, strict=True)
         }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import FgrnError, counted
+from ..core.exceptions import FgrnError, FgrnWarning, Remedy, warn
 from ..core.labels import Label, is_number
 from ..core.settings import Name
 from ..tables import frames
@@ -47,7 +47,9 @@ class Interventions(DirectedGraph):
             name: np.eye(self.variable(name).cardinality)[[codes[name]]] if name in codes else whole.table(name)
             for name in self.names
         }
-        return BayesianNetwork(whole.variables, parents, tables, name=whole.name, properties=whole.properties)
+        changed = BayesianNetwork(whole.variables, parents, tables, name=whole.name, properties=whole.properties)
+        changed.memory_limit = whole.memory_limit
+        return changed
 
     def _network(self) -> BayesianNetwork:
         return self  # type: ignore[return-value]  # it is a part of that class
@@ -59,7 +61,11 @@ class Interventions(DirectedGraph):
 
         Adjusting for such a set gives the effect of the cause from observations: none of it descends from the cause,
         and it d-separates the two where the arcs out of the cause are cut. Sets that hold a smaller one are left out.
-        An empty list: there is no such set among the observed variables.
+        An empty list: there is no such set among the observed variables. A warning tells if there are so many sets that
+        not all were tried; one set that works is found nevertheless.
+
+        If a set works at all, all observed ancestors of cause or effect do that do not descend from the cause; and sets
+        without needless variables consist of such ancestors (van der Zander et al., 2014).
 
         Args:
             cause: the variable that is set.
@@ -69,9 +75,15 @@ class Interventions(DirectedGraph):
         """
         one, other = self._two(cause, effect)
         settings.whole("most", most, 1)
-        allowed = self._allowed(observed) - {one, other} - set(self.descendants(one))
+        above = {*self.ancestors(one), *self.ancestors(other)}
+        allowed = self._allowed(observed) & above - {one, other} - set(self.descendants(one))
         cut = {name: tuple(p for p in some if p != one) for name, some in self.parents_of_all.items()}
-        return self._smallest_sets(allowed, most, lambda some: other not in d_connected(cut, [one], some))
+
+        def works(some: frozenset[str]) -> bool:
+            return other not in d_connected(cut, [one], some)
+
+        whole = frozenset(allowed)
+        return self._smallest_sets(allowed, most, works, whole) if works(whole) else []
 
     def frontdoor_sets(
         self, cause: Name, effect: Name, *, observed: Collection[Name] | None = None, most: int = 10
@@ -144,8 +156,13 @@ class Interventions(DirectedGraph):
     def _allowed(self, observed: Collection[Name] | None) -> set[str]:
         return set(self.names) if observed is None else self._several(observed)
 
-    def _smallest_sets(self, allowed: Collection[str], most: int, works: Any) -> list[frozenset[str]]:
-        """The smallest sets that work, none of which holds another."""
+    def _smallest_sets(
+        self, allowed: Collection[str], most: int, works: Any, known: frozenset[str] | None = None
+    ) -> list[frozenset[str]]:
+        """The smallest sets that work, none of which holds another; with a warning if not all could be tried.
+
+        If none of those that were tried works, it is the set known to work less all that it does not need.
+        """
         names = [name for name in self.names if name in allowed]
         found: list[frozenset[str]] = []
         tried = 0
@@ -153,16 +170,28 @@ class Interventions(DirectedGraph):
             for some in map(frozenset, combinations(names, size)):
                 if any(smaller <= some for smaller in found):
                     continue
+                if tried >= MOST_SETS:
+                    return self._cut_list(found, works, known)
                 tried += 1
                 if works(some):
                     found.append(some)
                 if len(found) >= most:
                     return found
-                if tried >= MOST_SETS:
-                    if found:
-                        return found
-                    raise FgrnError(
-                        f"No set among {counted(MOST_SETS, 'set')} that were tried works.",
-                        remedies="name the variables that can be adjusted for: observed=[...]",
-                    )
+        return found
+
+    def _cut_list(self, found: list[frozenset[str]], works: Any, known: frozenset[str] | None) -> list[frozenset[str]]:
+        """What was found when no more sets are tried, or one set that is known to work; with a warning."""
+        remedy = Remedy("name the variables that can be in a set", observed=...)
+        if not found and known is None:
+            raise FgrnError(f"None of the {MOST_SETS:,} smallest sets works, and no more are tried.", remedies=remedy)
+        warn(
+            f"Only the {MOST_SETS:,} smallest sets of variables were tried: more than are listed may work.",
+            FgrnWarning,
+            remedies=remedy,
+        )
+        if not found and known is not None:
+            for name in self.names:
+                if name in known and works(known - {name}):
+                    known -= {name}
+            found = [known]
         return found

@@ -293,7 +293,7 @@ class FactoredModel(Queries, AssignmentQueries):
             if weighted or not all(table.all() for table in apart.values()):  # without zeros all of it is possible
                 other = question.evidence_apart(self._variables, self.memory_limit)
                 out[rows[other.answer(self._variables, self.index, apart, some) == 0]] = 0
-        impossible = np.flatnonzero(~out.reshape(len(out), -1).any(axis=1))
+        impossible = np.flatnonzero(~out.any(axis=tuple(range(1, out.ndim))))
         if len(impossible) and self._fits():
             return None
         refuse_impossible(impossible)

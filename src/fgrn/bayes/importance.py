@@ -65,7 +65,9 @@ class SampledQueries:
             _weighted_draws(network, rows, row, target.name, samples, np.random.default_rng([seed, row]))
             for row in range(rows.rows)
         ]
-        states, parts = np.arange(target.cardinality), []
+        states = np.arange(target.cardinality)
+        shares, errors = np.empty((2, rows.rows, len(states)))
+        sizes = np.empty(rows.rows)
         for row, (codes, weights) in enumerate(found):
             total = weights.sum()
             if not total > 0:
@@ -75,11 +77,10 @@ class SampledQueries:
                     remedies=(Remedy("draw more", samples=...), "give less evidence"),
                 )
             seen = codes[:, None] == states
-            share = (weights[:, None] * seen).sum(axis=0) / total
-            error = np.sqrt((weights[:, None] ** 2 * (seen - share) ** 2).sum(axis=0)) / total
-            parts.append((share, error, total**2 / (weights**2).sum()))
-        shares, errors, sizes = zip(*parts, strict=True)
-        return SampledPosterior(np.array(shares), np.array(errors), np.array(sizes))
+            shares[row] = (weights[:, None] * seen).sum(axis=0) / total
+            errors[row] = np.sqrt((weights[:, None] ** 2 * (seen - shares[row]) ** 2).sum(axis=0)) / total
+            sizes[row] = total**2 / (weights**2).sum()
+        return SampledPosterior(shares, errors, sizes)
 
 
 def _weighted_draws(

@@ -123,9 +123,11 @@ def _missing(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
 def _weighted(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
     """Return the weight of fill-in edges: the joint states of pairs of neighbours that would have to be joined."""
     mine = neighbours[one]
+    whole = sum(counts[other] for other in mine)
     total = 0.0
-    for other in mine:
-        total += counts[other] * sum(counts[third] for third in mine - neighbours[other] if third != other)
+    for other in mine:  # what is joined to it already is taken away: that is little where the graph is sparse
+        joined = sum(counts[third] for third in mine & neighbours[other])
+        total += counts[other] * (whole - counts[other] - joined)
     return total / 2
 
 

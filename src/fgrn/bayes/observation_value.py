@@ -10,13 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import EvidenceError, FgrnError
+from ..core.exceptions import EvidenceError, FgrnError, ImpossibleEvidence
 from ..core.labels import Label
 from ..core.settings import Name
 from ..core.variable import Variable
+from ..flow.evidence import encode, known_names
 from ..flow.messages import Messages
 from ..tables import frames
 from ..tables.missing import is_missing_value
+
+NOISE = 1e-12
+"""A share of a probability that is taken for rounding."""
 
 
 class Observation(NamedTuple):
@@ -42,7 +46,7 @@ class Sensitivity:
     The other numbers of the row change in proportion.
 
     Attributes:
-        coefficients: a, b, c, d.
+        coefficients: a, b, c, d; c x + d is the probability of the evidence but for a factor.
         parameter: the number as it is now.
     """
 
@@ -51,8 +55,16 @@ class Sensitivity:
 
     def __call__(self, value: float | np.ndarray) -> Any:
         """The posterior probability where the number has a value from 0 to 1."""
-        a, b, c, d = self.coefficients
-        return (a * value + b) / (c * value + d)
+        a, b, _, _ = self.coefficients
+        found = np.clip((a * value + b) / self._evidence(value), 0.0, 1.0)
+        return found if isinstance(value, np.ndarray) else float(found)
+
+    def _evidence(self, value: float | np.ndarray) -> Any:
+        """The probability of the evidence but for a factor; an error where it is impossible."""
+        found = self.coefficients[2] * value + self.coefficients[3]
+        if np.any(found <= 0):
+            raise ImpossibleEvidence("The evidence is impossible where the number has this value.", value=value)
+        return found
 
     @property
     def probability(self) -> float:
@@ -63,7 +75,7 @@ class Sensitivity:
     def derivative(self) -> float:
         """How much the probability changes with the number, as it is now."""
         a, b, c, d = self.coefficients
-        return (a * d - b * c) / (c * self.parameter + d) ** 2
+        return float((a * d - b * c) / self._evidence(self.parameter) ** 2)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -112,28 +124,34 @@ class InformationQueries:
     ) -> list[Observation]:
         """What to observe next to know a target: the value of each variable, the most valuable first.
 
-        The value is the expected decrease of the target's entropy in nats (mutual information), less the cost.
+        The value is the expected decrease of the target's entropy in nats (mutual information), less the cost. A
+        variable of which a distribution is given is not known.
 
         Args:
             target: the variable that is to be known.
             given: what is known already: one row of evidence.
-            candidates: the variables that can be observed; all that are not known unless given.
+            candidates: the variables that can be observed, neither the target nor known; all of these unless given.
             costs: of observing a variable, in nats; 0 unless given.
         """
         aim = self.variable(target).name
-        columns = frames.columns(given)
-        known = {name for name, value in columns.items() if not is_missing_value(_single_value(value))}
+        me: Any = self
+        known = known_names(encode(me, me._checked(given)))
         prices = settings.by_name(costs, self.variable)
         for name, price in prices.items():
             self.variable(name)
             settings.number(f"costs[{name!r}]", price, EvidenceError)
-        listed = self.names if candidates is None else settings.variable_names("candidates", candidates)
-        for name in listed:
-            self.variable(name)
+        listed = tuple(name for name in self.names if name != aim and name not in known)
+        if candidates is not None:
+            listed = settings.variable_names("candidates", candidates, own=self.variable)
         found = []
         for name in listed:
             if name == aim or name in known:
-                continue
+                raise EvidenceError(
+                    f"has {name!r}, which is {'the target' if name == aim else 'known already'}.",
+                    setting="candidates",
+                    value=name,
+                    remedies="leave it out",
+                )
             gained, cost = self.mutual_information(aim, name, given), float(prices.get(name, 0.0))
             found.append(Observation(name, gained, cost, gained - cost))
         return sorted(found, key=lambda one: -one.value)
@@ -197,20 +215,32 @@ class InformationQueries:
         if shape[-1] < 2:
             raise FgrnError(f"{child.name!r} has one state, of probability 1, which cannot change.")
         tables = {name: me.table(name) for name in me.names}
-        points = []
+        shares, logs = [], []
         for x in (0.25, 0.75):
             changed = now.copy()
             rest = np.delete(now[row], column)
             share = rest / rest.sum() if rest.sum() > 0 else np.full(len(rest), 1 / len(rest))
             changed[row] = np.insert(share * (1 - x), column, x)
             other = BayesianNetwork(me.variables, me.parents_of_all, {**tables, child.name: changed})
+            other.memory_limit = me.memory_limit
             seen = other.propagate(given, keep=[aim.name])
             _check_one_row(seen.log_likelihood)
-            total = float(np.exp(seen.log_likelihood[0]))
-            points.append((total * float(seen.marginal(aim.name)[0, state]), total))
-        (joint_low, low), (joint_high, high) = points
-        a, c = 2 * (joint_high - joint_low), 2 * (high - low)
-        return Sensitivity((a, joint_low - 0.25 * a, c, low - 0.25 * c), float(now[row][column]))
+            logs.append(float(seen.log_likelihood[0]))
+            shares.append(float(seen.marginal(aim.name)[0, state]))
+        low, high = (float(np.exp(one - max(logs))) for one in logs)  # their ratio counts, and neither vanishes
+        above = _line_of_probabilities(low * shares[0], high * shares[1])
+        return Sensitivity((*above, *_line_of_probabilities(low, high)), float(now[row][column]))
+
+
+def _line_of_probabilities(low: float, high: float) -> tuple[float, float]:
+    """The slope, and the value at 0, of a line that is never negative between 0 and 1, from its values at 1/4 and 3/4.
+
+    What is rounding in comparison with these is zero.
+    """
+    noise = NOISE * max(low, high)
+    begin, end = (one if one > noise else 0.0 for one in (1.5 * low - 0.5 * high, 1.5 * high - 0.5 * low))
+    slope = end - begin
+    return (slope if abs(slope) > noise else 0.0), begin
 
 
 def _mutual_information(joint: np.ndarray) -> float:

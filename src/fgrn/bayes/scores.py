@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
+from math import log, prod
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class ScoreRule:
         name: one of SCORES.
         equivalent_size: a of "bdeu": how many rows the prior stands for.
         held_out: the share of the rows that "log_likelihood" keeps back, drawn at random.
-        smoothing: s of "log_likelihood".
+        smoothing: s of "log_likelihood", there more than 0; and of the tables that are learnt.
         seed: of the draw.
     """
 
@@ -59,7 +59,7 @@ class ScoreRule:
             ("smoothing", self.smoothing, np.inf),
         ):
             settings.number(name, value, LearningError, below)
-            if not value:
+            if not value and (name != "smoothing" or self.name == "log_likelihood"):
                 raise LearningError("must be more than 0.", setting=name, value=value)
         settings.whole("seed", self.seed, 0, LearningError)
 
@@ -79,6 +79,19 @@ class ScoreRule:
         if self.name == "bdeu":
             return self.equivalent_size / cells
         return self.smoothing if self.name == "log_likelihood" else 1.0
+
+
+def refuse_large_families(names: Sequence[str], sizes: Sequence[int], parents: Sequence[frozenset[int]]) -> None:
+    """An error if a column of a structure has so many joint states with its parents that they are not counted."""
+    for child, some in enumerate(parents):
+        cells = prod(sizes[one] for one in (child, *some))
+        if cells > MOST_FAMILY_CELLS:
+            raise LearningError(
+                f"The table of {names[child]!r} given {', '.join(repr(names[one]) for one in sorted(some))} would have "
+                f"{cells:,} cells, and at most {MOST_FAMILY_CELLS:,} are counted.",
+                value=names[child],
+                remedies="take some of these arcs out of 'start' and 'required'",
+            )
 
 
 class FamilyScores:

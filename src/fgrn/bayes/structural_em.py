@@ -44,6 +44,7 @@ class StructuralEM:
     search: Runner
     rounds: int
     draws: int
+    threads: int | None = None
 
     def run(self, start: Parents | None) -> tuple[BayesianNetwork, dict[str, Any]]:
         """The best network of all rounds, and the parts of its `SearchRecord`."""
@@ -59,7 +60,7 @@ class StructuralEM:
         path = moves = tuple[ArcMove, ...]()
         for number in range(self.rounds):
             drawn = self._drawn(network, number)
-            scores = FamilyScores.of(drawn, self.table.sizes, self.rule)
+            scores = FamilyScores.of(drawn, self.table.sizes, self.rule, self.threads)
             value = scores.total(now) + self._observed(network, drawn)
             worse = bool(values) and value <= max(values)
             values.append(value)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import LearningError
+from ..core.exceptions import FgrnWarning, LearningError, Remedy, warn
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow.evidence import encode
@@ -20,7 +20,7 @@ from .arc_rules import ArcRules, arc_pairs
 from .bayesian import Arcs, BayesianNetwork
 from .climbing import ArcMove, Climb, Parents, StructureWatcher
 from .exact_search import best_structure
-from .scores import FamilyScores, ScoreRule
+from .scores import FamilyScores, ScoreRule, refuse_large_families
 from .structural_em import EPOCHS, TOLERANCE, StructuralEM
 from .tree_learning import TreeTable, column_states
 
@@ -128,7 +128,7 @@ def search(
         restarts: how often to go on from the best structure with some random moves.
         states: of columns that have states no row has, or more of them than are taken for a category.
         hidden: variables that no column has, with their states; give arcs to and from them by `start` or `required`.
-        weights: one weight per row; the name of a column for a stream.
+        weights: for how many equal rows each row stands; the name of a column for a stream.
         smoothing: a Dirichlet count for each cell of the tables, and of those that rows kept back are scored under.
         equivalent_size: the equivalent sample size of "bdeu".
         held_out: the share of rows that "log_likelihood" keeps back.
@@ -187,6 +187,8 @@ class SearchPlan:
         settings.whole("draws", draws, 1, LearningError)
         rules = ArcRules.of(table.names, required, forbidden, tiers, roots, max_parents)
         first = rules.checked(table.structure(start), "The start")
+        refuse_large_families(table.names, table.sizes, first)
+        table.refuse_hidden_without_arcs(first)
         started = start is not None or bool(rules.required.any())
         rule = ScoreRule(score, equivalent_size, held_out, smoothing, seed)
         return cls(rule, rules, SearchMethod(method, restarts, seed, threads, watch), first, started, rounds, draws)
@@ -199,7 +201,8 @@ class SearchPlan:
             network = self.learnt(table, found)
             record = SearchRecord(self.rule, self.method.name, scores.total(found), moves, scores.counted)
         else:
-            em = StructuralEM(table, self.rule, self.rules, self.method.run, self.rounds, self.draws)
+            method = self.method
+            em = StructuralEM(table, self.rule, self.rules, method.run, self.rounds, self.draws, method.threads)
             network, parts = em.run(self.start if self.started else None)
             record = SearchRecord(self.rule, self.method.name, **parts)
         network.search_record = record
@@ -242,6 +245,13 @@ class StructureTable:
             raise LearningError(
                 "One row says nothing of what depends on what.", remedies="give a table of two rows or more"
             )
+        if (evidence.row_weights != np.round(evidence.row_weights)).any():
+            warn(
+                "The weights are not whole numbers, and a weight is taken for a number of equal rows: the table counts "
+                f"as {evidence.weight:,.6g} rows.",
+                FgrnWarning,
+                remedies="scale them so that their sum is the number of rows that they are worth",
+            )
         more = [Variable(name, some) for name, some in settings.by_name(hidden).items()]
         for variable in more:
             if variable.name in blank.names:
@@ -278,6 +288,20 @@ class StructureTable:
         for parent, child in arc_pairs("start", arcs, self.names):
             parents[self.blank.index[child]] |= {self.blank.index[parent]}
         return tuple(parents)
+
+    def refuse_hidden_without_arcs(self, parents: Parents) -> None:
+        """An error if a hidden variable has no arc: no row could tell anything about it."""
+        for name in self.names:
+            number = self.blank.index[name]
+            if name not in self.evidence.columns and not parents[number] and not any(number in one for one in parents):
+                raise LearningError(
+                    f"The hidden variable {name!r} has no arc to begin with, so that nothing can be learnt of it.",
+                    value=name,
+                    remedies=(
+                        Remedy("give it arcs", start=[(name, "...")]),
+                        Remedy("require some", required=[(name, "...")]),
+                    ),
+                )
 
     def network(self, parents: Parents, tables: Mapping[str, np.ndarray] | None = None) -> BayesianNetwork:
         """The network of a structure."""

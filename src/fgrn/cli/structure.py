@@ -43,7 +43,7 @@ SEARCH_OPTIONS = (
               help="How often to go on from the best structure with random moves.")  # fmt: skip
 @click.option("--equivalent-size", type=common.FiniteRange(0, min_open=True), default=1.0, show_default=True,
               help="The equivalent sample size of bdeu.")  # fmt: skip
-@click.option("--smoothing", type=common.FiniteRange(0, common.MOST_SMOOTHING, min_open=True), default=1.0,
+@click.option("--smoothing", type=common.FiniteRange(0, common.MOST_SMOOTHING), default=1.0,
               show_default=True, metavar="COUNT", help="Count added to every cell of every table.")  # fmt: skip
 @click.option("--confidence", type=click.IntRange(1), metavar="SAMPLES",
               help="Search in so many samples of the rows, and keep the arcs in half of them or more.")  # fmt: skip

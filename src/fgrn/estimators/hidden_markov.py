@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import settings
-from ..core.exceptions import LearningError, Remedy, unknown_name
+from ..core.exceptions import EvidenceError, LearningError, Remedy, unknown_name
 from ..flow.em import History
 from ..graph import structures
 from ..graph.chain import Chain
@@ -44,8 +44,8 @@ class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
         tol: learning has converged when a round of accelerated EM (three epochs) gains no more log-likelihood per row.
         tables: where learning starts, so that labels keep their meaning: by the name of a column P(level | state), a
             row for each state and its levels in the order of `schema_`. At random unless given.
-        step: the time between two rows. Missing steps are inserted as rows without values; "auto" finds the step in
-            whole numbers and dates, None lets rows follow each other whatever the time.
+        step: the time between two rows, of dates in nanoseconds. Missing steps are inserted as rows without values;
+            "auto" finds the step in whole numbers and dates, None lets rows follow each other whatever the time.
         criterion: for n_hidden="auto": "bic", "aic" or "held_out", by sequences that are held out.
         max_hidden: for n_hidden="auto": the most states to try.
         n_bins: bins of a column with many different numbers.
@@ -214,14 +214,18 @@ class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
         """The table without the columns of sequences and times, and these, each by name or by value."""
         found = []
         named = [self.beside_[k] if one is None else one for k, one in enumerate((sequence, time))]
-        for given, one in zip((sequence, time), named, strict=True):
+        for setting, given, one in zip(("sequence", "time"), (sequence, time), named, strict=True):
             if not isinstance(one, str):
                 found.append(one)
             elif not is_array(X) and frames.has_column(X, one):
                 found.append(frames.as_list(frames.column(X, one)))
                 X = frames.without_column(X, one)
             elif given is None:
-                found.append(None)  # it was there in training, and is not here
+                raise EvidenceError(
+                    f"the model was learnt with this column as {setting!r}, and the table does not have it.",
+                    column=one,
+                    remedies=("add the column", Remedy("give one value per row", f"{setting}=...")),
+                )
             else:
                 raise unknown_name("column", one, () if is_array(X) else frames.columns(X))
         return X, found[0], found[1]

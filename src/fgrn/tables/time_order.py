@@ -6,6 +6,7 @@ inserted as a row without values, so that what is hidden moves on there as well.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -42,7 +43,8 @@ class TimeOrder:
             count: how many rows.
             sequence: which sequence each row belongs to; all are one unless given.
             time: when each row was; in the order of the table unless given.
-            step: the time between two steps; "auto" finds it in whole numbers and dates, None inserts no steps.
+            step: the time between two steps, of dates in nanoseconds; "auto" finds it in whole numbers and dates, None
+                inserts no steps.
         """
         ids, names = _sequence_numbers(sequence, count)
         if time is None:
@@ -51,6 +53,14 @@ class TimeOrder:
         moments, numeric = _moments(time, count)
         order = np.lexsort((np.arange(count), moments, ids))
         begins = _changes(ids[order])
+        _refuse_equal_times(order, begins, moments[order])
+        if not numeric and not (step is None or step == "auto"):
+            raise EvidenceError(
+                "is given, and the times are words, neither numbers nor dates.",
+                setting="step",
+                value=step,
+                remedies=("give times that are numbers or ISO dates", Remedy("only order the rows", step=None)),
+            )
         if not numeric or step is None or not count:
             return cls(order, begins, names)
         return cls(*_with_missing_steps(order, begins, moments[order], step), names)
@@ -101,7 +111,10 @@ def _sequence_numbers(sequence: Any, count: int) -> tuple[np.ndarray, tuple[Any,
 
 
 def _moments(time: Any, count: int) -> tuple[np.ndarray, bool]:
-    """The time of each row as something that is sorted, and whether it is a number, dates in nanoseconds."""
+    """The time of each row as something that is sorted, and whether it is a number, dates in nanoseconds.
+
+    Words are read as numbers if all of them are numbers, else as dates if all of them are ISO dates.
+    """
     values = frames.as_list(frames.as_column(time, "time"))
     if len(values) != count:
         raise EvidenceError(f"'time' has {counted(len(values), 'value')}, and the table has {count:,} rows.")
@@ -114,9 +127,38 @@ def _moments(time: Any, count: int) -> tuple[np.ndarray, bool]:
             array = np.array(values, dtype="datetime64[ns]")
         except (TypeError, ValueError):
             raise EvidenceError("Times are numbers, dates, or words that sort in their order.") from None
+    if array.dtype.kind == "U":
+        array = _read_words(array)
     if array.dtype.kind in "mM":
         return array.astype("datetime64[ns]" if array.dtype.kind == "M" else "timedelta64[ns]").astype(np.int64), True
     return (array, True) if array.dtype.kind in "iuf" else (np.unique(array, return_inverse=True)[1].reshape(-1), False)
+
+
+def _refuse_equal_times(order: np.ndarray, begins: np.ndarray, moments: np.ndarray) -> None:
+    """An error if two rows of one sequence, here in order, have the same time."""
+    same = np.flatnonzero(~begins[1:] & (moments[1:] == moments[:-1]))
+    if len(same):
+        one, other = (int(order[place]) for place in (same[0], same[0] + 1))
+        raise EvidenceError(
+            f"this row has the same time as row {one} of its sequence, so that their order is not known.",
+            row=other,
+            remedies=Remedy("say which sequence each row belongs to", sequence=...),
+        )
+
+
+def _read_words(words: np.ndarray) -> np.ndarray:
+    """Words as whole numbers, numbers or ISO dates, the first that all of them are; else as they are."""
+    dated = all(word.strip()[:1].isdigit() for word in words.tolist())  # "now" and "today" are words
+    for kind in ("int64", "float64", *(["datetime64[ns]"] if dated else [])):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # NumPy's on time zones, which it converts to UTC
+                found = words.astype(kind)
+        except (ValueError, OverflowError):
+            continue
+        if not (np.isnat(found) if found.dtype.kind == "M" else ~np.isfinite(found)).any():
+            return found
+    return words
 
 
 def _with_missing_steps(
