@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import settings
-from ..core.exceptions import EvidenceError, LearningError, Remedy, unknown_name
+from ..core.exceptions import LearningError, Remedy, TableWarning, unknown_name, warn
 from ..flow.em import History
 from ..graph import structures
 from ..graph.chain import Chain
@@ -221,11 +221,16 @@ class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
                 found.append(frames.as_list(frames.column(X, one)))
                 X = frames.without_column(X, one)
             elif given is None:
-                raise EvidenceError(
-                    f"the model was learnt with this column as {setting!r}, and the table does not have it.",
+                taken = (
+                    "all rows are taken for one sequence" if setting == "sequence" else "rows are taken as they follow"
+                )
+                warn(
+                    f"the model was learnt with this column as {setting!r}, and the table does not have it: {taken}.",
+                    TableWarning,
                     column=one,
                     remedies=("add the column", Remedy("give one value per row", f"{setting}=...")),
                 )
+                found.append(None)
             else:
                 raise unknown_name("column", one, () if is_array(X) else frames.columns(X))
         return X, found[0], found[1]
