@@ -109,7 +109,7 @@ def test_rows_of_weight_zero_count_for_nothing_and_keep_their_place() -> None:
     some = np.flatnonzero(weights)
     part = {name: [column[place] for place in some] for name, column in table.items()}
     model, plain = fgrn.LatentClassModel(2, random_state=0), fgrn.LatentClassModel(2, random_state=0)
-    model.fit(table, sample_weight=weights)
+    model.fit(table, sample_weight=iter(weights.tolist()))
     plain.fit(part)
     means, wanted = model.distal_outcome(outcome), plain.distal_outcome(outcome[some])
     np.testing.assert_allclose(means.covariance, wanted.covariance)

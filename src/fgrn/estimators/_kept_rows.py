@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from numbers import Number
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import settings
+from ..core.arrays import numbers
 from ..core.exceptions import LearningError, Remedy
 from ..statistics.bootstrap import Refit, drawn_from_rows
 from ..statistics.imputation import MissingValues, drawn_values
@@ -37,8 +39,11 @@ class KeptRows(Choosing):
     """The weights of all rows that were given to fit; those of weight 0 are not among the rows that are kept."""
 
     def _fit(self, X: Any, sample_weight: Any, classes: Classes | None = None, batch: bool = False) -> Self:
+        if isinstance(sample_weight, Iterator):
+            sample_weight = list(sample_weight)  # to be read again
         super()._fit(X, sample_weight, classes, batch)
-        self._fit_weights = np.asarray(sample_weight, dtype=np.float64) if np.ndim(sample_weight) else None
+        plain = sample_weight is None or isinstance(sample_weight, Number)
+        self._fit_weights = None if plain else numbers(frames.as_column(sample_weight))
         return self
 
     def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
