@@ -71,8 +71,13 @@ def mortals() -> Iterator[Client]:
 
 @pytest.fixture
 def mortal(mortals: Client) -> Client:
-    """Three workers that may be killed."""
-    mortals.wait_for_workers(3)
+    """Three workers that may be killed; on a busy machine one may fail to come back, and then all are started anew."""
+    try:
+        mortals.wait_for_workers(3, timeout=30)
+    except TimeoutError:
+        mortals.cluster.scale(0)
+        mortals.cluster.scale(3)
+        mortals.wait_for_workers(3, timeout=60)
     return mortals
 
 
