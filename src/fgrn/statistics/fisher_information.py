@@ -22,7 +22,7 @@ import numpy as np
 
 from .latent_classes import LatentClasses, Patterns
 
-LEAST_COUNT = 0.1
+LEAST_EXPECTED = 0.1
 """Expected rows in a cell, beyond those of smoothing, below which its probability is on the boundary."""
 
 SINGULAR = 1e-9
@@ -54,8 +54,8 @@ class Estimates:
         items = np.repeat(np.arange(len(model.names)), model.sizes)
         lines = 1 + np.arange(classes)[:, None] * len(model.names) + items
         line = np.concatenate([np.zeros(classes, dtype=np.intp), lines.ravel()])
-        empty = prior_counts < LEAST_COUNT
-        fixed = (counts < LEAST_COUNT) | empty[:, None]
+        empty = prior_counts < LEAST_EXPECTED
+        fixed = (counts < LEAST_EXPECTED) | empty[:, None]
         boundary = np.concatenate([empty, fixed.ravel()])
         total = np.bincount(line, probability * ~boundary)
         within = np.divide(probability * ~boundary, total[line], out=np.zeros(len(line)), where=total[line] > 0)
