@@ -212,12 +212,10 @@ class Cluster:
 
     def result(self, total: Any, parts: Sequence[Any] = (), names: Sequence[str] = (), done: str = "read") -> Any:
         """The result of a future that depends on all parts; if it fails, the error is that of the part that failed."""
-        from distributed import wait
-
         with self._or_cancelled(parts):
             while True:
                 try:
-                    wait(total, timeout=LOOK)
+                    total.exception(timeout=LOOK)  # unlike distributed.wait, asks the client that the future is of
                     break
                 except TimeoutError:
                     self._look()
