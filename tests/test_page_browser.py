@@ -584,6 +584,20 @@ def test_the_form_sets_values(page: Open, survey: tuple[Any, Any]) -> None:
     field.select_option("-1")
     opened.wait()
     assert opened.evidence == {}
+    number, age = opened.tab.get_by_label("age, as a number"), names.index("age")
+    for typed in (17, 41.9, 200):
+        number.fill(str(typed))
+        number.press("Enter")
+        opened.wait()
+        assert opened.beliefs[age][model.schema_["age"].codes([typed])[0][0]] == 1
+    opened.click(age, 0)
+    assert number.input_value() == "", "another bin was chosen"
+    number.fill("30")
+    number.press("Enter")
+    number.fill("")
+    number.press("Enter")
+    opened.wait()
+    assert opened.evidence == {}
 
 
 def test_the_row_of_a_network_is_a_form_when_it_is_opened(page: Open) -> None:

@@ -84,7 +84,7 @@ export class Card extends Component<Props> {
     const classes = ["card", kind, variable.hidden ? "latent" : "", props.selected ? "selected" : "", props.near ? "near" : ""];
     const open = (): void => store.select(variable.number);
     const handle = group ? (folded ? 14 + 7 * folded.length : 16) : 0;
-    const [large, letters] = enlarged(`${folded ? "▸ " : ""}${variable.title}`, size.width - 2 * INSET, 24, 32, 600);
+    const [large, letters] = enlarged(`${folded ? "▸ " : ""}${variable.title}`, size.width - 2 * INSET, 24, kind === "none" ? 32 : 24, 600);
     return (
       <g
         class={classes.filter(Boolean).join(" ")}

@@ -4,10 +4,10 @@ import { Component, createRef } from "preact";
 import { Card } from "./card";
 import { text } from "./text";
 import { Viewport, type Box } from "./viewport";
-import { FactorGraph, partOf, partsOf, sentSoFar } from "./factor";
+import { FactorGraph, partOf, partsOf, sentSoFar, wireKey } from "./factor";
 import type { Away } from "./folding";
 import { blockKey, type CardPlace, type FactorText, type GraphText } from "./protocol";
-import type { Store, Variable } from "./store";
+import type { Seen, Store, Variable } from "./store";
 
 /** Cards whose bars move to their new length; those of more change at once, which takes less time. */
 const MOST_MOVING = 80;
@@ -52,19 +52,26 @@ export class Graph extends Component<Props, State> {
     this.props.mounted(this);
   }
 
-  /** While stepping, the newest message is in sight. */
+  private followed: Pick<Seen, "step" | "chosen"> = { step: null, chosen: null };
+
+  /** The newest message is in sight while stepping, and so is the wire or block that is looked at. */
   override componentDidUpdate(): void {
     const { store, factor } = this.props;
-    const { step } = store.seen;
-    if (!factor || step === this.step) return;
-    this.step = step;
-    const edge = step ? store.factor.sends[step - 1]?.edge : undefined;
-    const { wires, wire } = store.document.factor!;
-    const place = wires.find((one) => one.edge === edge);
-    if (place && !store.away.edges.has(place.edge)) this.viewport.show(place.x - wire.width / 2, place.y, wire.width, wire.height, true);
+    const { step, chosen } = store.seen;
+    const before = this.followed;
+    this.followed = { step, chosen };
+    if (!factor) return;
+    const newest = step && step !== before.step ? store.factor.sends[step - 1]?.edge : undefined;
+    if (newest !== undefined) this.showPart(wireKey(newest));
+    else if (chosen && chosen !== before.chosen) this.showPart(chosen.kind === "wire" ? wireKey(chosen.edge) : blockKey(chosen.block));
   }
 
-  private step: number | null = null;
+  /** Bring a wire or block into sight, if it is not folded away. */
+  private showPart(key: string): void {
+    const { wire } = this.props.store.document.factor!;
+    const part = partsOf(this.props.store.document.factor!, this.props.store.away).find((one) => one.key === key);
+    if (part) this.viewport.show(part.x - wire.width / 2, part.y - wire.height / 2, wire.width, wire.height, true);
+  }
 
   override componentWillUnmount(): void {
     this.detach();
@@ -165,15 +172,14 @@ export class Graph extends Component<Props, State> {
     else if (arrows[event.key]) {
       const parts = partsOf(view, store.away);
       const next = nearest(parts.find((one) => one.key === key)!, parts, arrows[event.key]);
-      if (next) this.goToPart(next);
+      if (next) this.goToPart(next.key);
     } else return;
     event.preventDefault();
     event.stopPropagation();
   }
 
-  private goToPart({ key, x, y }: { key: string; x: number; y: number }): void {
-    const { wire } = this.props.store.document.factor!;
-    this.viewport.show(x - wire.width / 2, y - wire.height / 2, wire.width, wire.height, true);
+  private goToPart(key: string): void {
+    this.showPart(key);
     this.setState({ part: key });
     this.svg.current?.querySelector<SVGGElement>(`[data-part="${key}"]`)?.focus({ preventScroll: true });
   }
