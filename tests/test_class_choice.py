@@ -17,7 +17,7 @@ from fgrn import LatentClassifier, NaiveBayesClassifier
 from fgrn.bayes.class_trees import class_tree_mixture
 from fgrn.graph.class_family import ClassFamily
 from fgrn.learning.class_rows import PartedRows
-from fgrn.learning.class_search import mean_and_error
+from fgrn.learning.class_search import _Judged, mean_and_error
 from fgrn.learning.conditional import Conditional, Penalty
 from fgrn.learning.optimiser import minimised
 from fgrn.tables.encoded import Evidence
@@ -116,6 +116,16 @@ def test_a_classifier_of_trees_takes_missing_values_and_is_saved_whole(tmp_path:
     assert set(model.prototypes_) == {"other", "same"}
     assert model.complete(X).notna().all(axis=None)
     assert model.embed(X).shape == (len(X), 4)
+
+
+def test_a_penalty_is_lowered_while_that_helps_and_what_is_behind_could_catch_up() -> None:
+    weights = np.ones(4)
+    before, worse, better = (_Judged(np.full(4, loss), weights) for loss in (0.5, 0.51, 0.4))
+    assert worse.ends(before)
+    assert not better.ends(before)
+    dropped = np.array([0.4, 0.4])  # after the first rows, by 0.3 and by 0.5 behind the best
+    assert not _Judged(dropped, weights[:2], 0.3).ends(before)
+    assert _Judged(dropped, weights[:2], 0.5).ends(before)
 
 
 # The optimiser
