@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -485,8 +486,20 @@ def test_a_budget_of_seconds_ends_the_choice() -> None:
     X, y = exclusive(200)
     model = LatentClassifier(random_state=0, engine="cpu", max_seconds=1e-9).fit(X, y)
     assert len(model.selection_.candidates) == 1
+    assert model.selection_.unfinished == ("per_class", "tan")
+    assert "the budget ended before all of per_class and tan was tried" in str(model.selection_)
     with pytest.raises(ValueError, match="max_seconds"):
         LatentClassifier(max_seconds=0).fit(X, y)
+
+
+def test_what_the_choice_left_out_is_told_and_kept_in_files(tmp_path: Path) -> None:
+    X, y = exclusive(200)
+    model = LatentClassifier(structure="per_class", random_state=0, engine="cpu", max_hidden=2).fit(X, y)
+    assert not model.selection_.unfinished
+    model.selection_ = replace(model.selection_, dropped=3, unfinished=("per_class",))
+    model.save(tmp_path / "m.fgrn")
+    assert fgrn.load(tmp_path / "m.fgrn").selection_ == model.selection_
+    assert "3 more were dropped" in str(model.selection_)
 
 
 def test_what_was_tried_is_shown_as_text_page_and_frame(refined: LatentClassifier) -> None:

@@ -16,7 +16,6 @@ from ..graph.class_family import ClassFamily
 from ..graph.network import Network
 from ..learning.class_rows import PartedRows
 from ..learning.class_search import Budget, ClassSearch, refined
-from ..learning.criteria import ClassSelection
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
 from ..tables.schema import BINS, MOST_LEVELS, Schema
@@ -172,7 +171,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         family, size, penalties = search.families[0], (1 if self.n_hidden == "auto" else int(self.n_hidden)), []
         self.__dict__.pop("selection_", None)
         if search.tried:
-            self.selection_ = ClassSelection(tuple(search.tried))
+            self.selection_ = search.selection
             family, size, penalties = search.best_family, search.best.size, search.penalties(search.best)
             self._warn_if_at_the_edge(search)
         self.structure_ = family.structure
@@ -221,7 +220,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
                 "more than one class."
             )
         search.search(self._doubling() if patient else [int(size) for size in tried], patient)
-        return ClassSelection(tuple(search.tried))
+        return search.selection
 
     def _sizes(self) -> list[int]:
         """The sizes to be tried: those that double, or the one that is given."""

@@ -29,8 +29,8 @@ MANY_ROWS = 10_000
 """Rows from which on the budget is whole."""
 
 STRENGTHS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
-"""Of the penalty: from the second on they are tried until one is worse than the one before; the first, if the second is
-the best of them."""
+"""Of the penalty: they are tried from the second on, later from the one before the best so far, until one is worse than
+the one before; and a stronger one, if the first of them was the best."""
 
 ITERATIONS = 30
 """Of refining tables by one penalty."""
@@ -171,6 +171,7 @@ class ClassSearch:
     budget     what this may cost
     told       who is told what is tried
     tried      the candidates so far
+    unfinished the structures of which the budget did not allow to try all that might be better
     """
 
     rows: PartedRows
@@ -178,13 +179,20 @@ class ClassSearch:
     budget: Budget
     told: ReadingProgress
     tried: list[ClassCandidate] = field(default_factory=list)
+    unfinished: set[str] = field(default_factory=set)
     _losses: list[np.ndarray] = field(default_factory=list)
     _begun: list[Refinement] = field(default_factory=list)
 
     @property
+    def selection(self) -> ClassSelection:
+        """What was tried, and what was chosen."""
+        unfinished = tuple(one.structure for one in self.families if one.structure in self.unfinished)
+        return ClassSelection(tuple(self.tried), dropped=len(self._begun) - len(self.tried), unfinished=unfinished)
+
+    @property
     def best(self) -> ClassCandidate:
         """The candidate of the least log-loss; the first of equal ones."""
-        return ClassSelection(tuple(self.tried)).best
+        return self.selection.best
 
     @property
     def best_family(self) -> Family:
@@ -204,19 +212,24 @@ class ClassSearch:
         """Try all sizes of all structures, each with all that may refine it; if `patient` while that pays.
 
         The structures take turns, from size to size. One of them ends when two sizes in a row did not tell the class
-        better than those before, or it has had its share of the budget.
+        better than those before, or it has had its share of the budget, which is the same for all that have not ended.
         """
         begun = [_Progress(family) for family in self.families]
         with self.told:
             for size, progress in ((size, progress) for size in sizes for progress in begun):
-                if patient and (progress.failed > 1 or progress.used > 1 / len(begun)):
+                going_on = [one for one in begun if one.failed < 2]
+                share = (1 - sum(one.used for one in begun if one.failed > 1)) / max(len(going_on), 1)
+                if patient and progress.failed > 1:
+                    continue
+                if patient and self.tried and (progress.used > share or self.budget.is_over):
+                    self.unfinished.add(progress.family.structure)
                     continue
                 before, used = self._least(progress.family), self.budget.used
                 tried = self._try_size(progress.family, size, patient)
                 better = self._least(progress.family) < before
                 progress.failed = 0 if better else progress.failed + 1 if tried else 2
                 progress.used += self.budget.used - used
-                if self.budget.stopped() or (patient and self.budget.is_over):
+                if self.budget.stopped():
                     break
 
     def _least(self, family: Family) -> float:
@@ -238,6 +251,7 @@ class ClassSearch:
         if any((one.n_hidden, one.n_parameters) == (first.states, first.parameters) for one in self.tried):
             return False
         if patient and self.tried and not self.budget.allows(USUAL_EPOCHS * cost):
+            self.unfinished.add(family.structure)
             return False
         trials = [first, *(_Trial(self, family, size, part) for part in parts[1:])]
         strength_from = self._first_strength
@@ -246,11 +260,13 @@ class ClassSearch:
             found: list[_Judged] = []
             for strength in STRENGTHS[strength_from:]:
                 if self.budget.is_over or not self.budget.allows(ITERATIONS * cost):
+                    self.unfinished.add(family.structure)
                     return True
                 found.append(self._judge(trials, Refinement(family.structure, size, towards, strength)))
                 if len(found) > 1 and found[-1].ends(found[-2]):
                     break
-            if len(found) == 2 and not found[0].behind and self.budget.allows(ITERATIONS * cost):
+            is_first_best = len(found) == 2 and found[1].ends(found[0]) and not found[0].behind
+            if strength_from and is_first_best and self.budget.allows(ITERATIONS * cost):
                 stronger = STRENGTHS[strength_from - 1]
                 self._judge(trials, Refinement(family.structure, size, towards, stronger))
         return True
@@ -259,7 +275,7 @@ class ClassSearch:
     def _first_strength(self) -> int:
         """Where to begin among the strengths: one before that of the best candidate so far."""
         best = self.best.strength if self.tried else 0.0
-        return max(1, STRENGTHS.index(best) - 1) if best else 1
+        return max(0, STRENGTHS.index(best) - 1) if best else 1
 
     def _judge(self, trials: Sequence[_Trial], how: Refinement, always: bool = False) -> _Judged:
         """Note the log-loss of a candidate, unless it is dropped: clearly worse than another on the first rows."""
