@@ -17,6 +17,7 @@ from ..graph.relabelled import with_states_ordered
 from ..statistics.alignment import SolutionComparison, class_order
 from ..statistics.bootstrap import Bootstrap, BootstrapTest, bootstrap, bootstrap_test
 from ..statistics.fit import BivariateResiduals, GoodnessOfFit, bivariate_residuals, goodness_of_fit
+from ..statistics.groups import GroupComparison, compare_groups
 from ..statistics.latent_classes import LatentClasses, Patterns
 from ..statistics.membership import MembershipRegression, three_step_regression, two_step_regression
 from ..statistics.one_step import one_step_regression
@@ -229,6 +230,33 @@ class ClassAnalysis(KeptRows):
             sample_weight: one weight per row of X.
         """
         return distal_outcome(AssignedRows.of(*self._analysed(X, sample_weight, merge=False)), outcome)
+
+    def compare_groups(
+        self,
+        groups: Any,
+        X: Any = None,
+        sample_weight: Any = None,
+        *,
+        items: Any = None,
+        n_init: int | None = None,
+    ) -> GroupComparison:
+        """Test whether groups of rows have the same item-response probabilities, and the same class sizes.
+
+        Likelihood-ratio tests of models with equal and with free probabilities in the groups: of all items at once, of
+        each item alone, and of the class sizes. This model is not changed.
+
+        Args:
+            groups: a value for each row of X, such as a country; rows where it is missing are left out.
+            X: the table it was fitted on; not needed right after `fit`.
+            sample_weight: one weight per row of X.
+            items: the columns that are tested alone; all unless given.
+            n_init: starts of the models, the first from the estimate; those of the model unless given.
+        """
+        starts = self.n_init if n_init is None else n_init
+        settings.whole("n_init", starts, 1, LearningError)
+        model, rows = self._analysed(X, sample_weight, merge=False)
+        tried = None if items is None else settings.one_or_more("items", items, LearningError)
+        return compare_groups(model, rows, groups, self._fit_from, tried, starts)
 
     def relabel(self, by: Any = "size") -> Self:
         """Put the classes in another order, the same in all that is asked afterwards.
