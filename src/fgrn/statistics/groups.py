@@ -262,7 +262,7 @@ class _JointModels:
         prior: np.ndarray | None = None,
         split: Sequence[int] = (),
     ) -> LatentClasses:
-        """Estimates to start from: the group as first item, and equal tables for all columns of an item that is split."""
+        """Estimates to start from: the group as first item, equal tables for all columns of an item that is split."""
         count = len(self.given.labels)
         shares = self.given.weights / self.given.weights.sum()
         names, tables = [GROUP], [np.tile(shares, (model.n_classes, 1)) if of_group is None else of_group]
