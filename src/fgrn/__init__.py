@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from .bayes.arc_confidence import arc_confidence
     from .bayes.bayesian import BayesianNetwork
+    from .bayes.compact_tables import DeterministicTable, LogisticTable, NoisyMax, NoisyOr
     from .bayes.factored import FactoredModel
     from .bayes.hidden_trees import hidden_tree
     from .bayes.markov import MarkovNetwork
@@ -76,6 +77,7 @@ __all__ = [
     "Column",
     "ConvergenceWarning",
     "DeepLatentClassifier",
+    "DeterministicTable",
     "DiscreteICA",
     "Diverter",
     "EmptyColumnWarning",
@@ -92,12 +94,15 @@ __all__ = [
     "LatentClassifier",
     "LatentImputer",
     "LearningError",
+    "LogisticTable",
     "ManyLevelsWarning",
     "MarkovNetwork",
     "ModelFileError",
     "NaiveBayesClassifier",
     "Network",
     "NetworkFileError",
+    "NoisyMax",
+    "NoisyOr",
     "Not",
     "RescaledTableWarning",
     "Schema",
@@ -137,7 +142,11 @@ __all__ = [
 
 _MODELS = {
     "BayesianNetwork": "bayes.bayesian",
+    "DeterministicTable": "bayes.compact_tables",
+    "LogisticTable": "bayes.compact_tables",
     "MarkovNetwork": "bayes.markov",
+    "NoisyMax": "bayes.compact_tables",
+    "NoisyOr": "bayes.compact_tables",
     "Stream": "tables.stream",
     "arc_confidence": "bayes.arc_confidence",
     "chow_liu": "bayes.tree_learning",

@@ -2,7 +2,8 @@
 
 The document has the `variables`, and under `model` its `kind` ("bayesian" or "markov"), `name`, `properties`, and the
 `tables` in order. A table has a `scope`, the names of its variables, and a `tensor`; in a Bayesian network also
-`learn`, `tie`, whether it waits for a random initialisation (`undrawn`), and the given tensors `start` and `support`.
+`learn`, `tie`, whether it waits for a random initialisation (`undrawn`), and the given tensors `start` and `support`;
+instead of these two a table given by few parameters has them as `compact`, with its `kind`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..bayes.bayesian import BayesianNetwork
+from ..bayes.compact_tables import KINDS, CompactTable, TableFamily
 from ..bayes.factored import FactoredModel
 from ..bayes.markov import MarkovNetwork
 from ..core.variable import Variable
@@ -39,6 +41,11 @@ def encode_factored(model: FactoredModel, head: Mapping[str, object]) -> tuple[d
             record |= {} if part.learn else {"learn": False}
             record |= {} if part.tie is None else {"tie": part.tie}
             record |= {"undrawn": True} if table in model._parameters.undrawn_tables else {}
+            compact = model._compact.get(part.name)
+            if compact is not None:
+                record["compact"] = compact.record(model._family(part.name))
+                tables.append(record)
+                continue
             for key, array in (("start", model._as_given.get(part.name)), ("support", part.support)):
                 if array is not None:
                     record[key] = f"{key}/{number}"
@@ -93,14 +100,17 @@ def _build_bayesian(
         raise Refused("its tables are not those of its variables, one for each and in their order.")
     children = [scope[-1] for scope in scopes]
     rows = list(zip(children, tables, strict=True))
-    starts = {child: arrays[one["start"]] for child, one in rows if "start" in one}
+    starts: dict[str, Any] = {child: arrays[one["start"]] for child, one in rows if "start" in one}
+    for scope, one in zip(scopes, tables, strict=True):
+        if "compact" in one:
+            starts[scope[-1]] = _read_compact(value_of(dict, one, "compact", "a table"), scope, variables)
     model = BayesianNetwork(
         variables.values(),
         {scope[-1]: scope[:-1] for scope in scopes},
         starts,
         frozen=[child for child, one in rows if "learn" in one and not value_of(bool, one, "learn", "a table")],
         ties={child: value_of(str, one, "tie", "a table") for child, one in rows if "tie" in one},
-        supports={child: arrays[one["support"]] for child, one in rows if "support" in one},
+        supports={child: arrays[one["support"]] for child, one in rows if "support" in one and "compact" not in one},
         name=name,
         properties=properties,
     )
@@ -114,6 +124,15 @@ def _build_bayesian(
             undrawn.add(number)
     model._parameters = Parameters(values, frozenset(undrawn))
     return model
+
+
+def _read_compact(record: dict[str, Any], scope: tuple[str, ...], variables: Mapping[str, Variable]) -> CompactTable:
+    """Return a table given by few parameters."""
+    kind = value_of(str, record, "kind", "a table of few parameters")
+    if kind not in KINDS:
+        raise Refused(f"a table is of the kind {short_repr(kind)}.", NEWER)
+    *parents, child = (variables[name] for name in scope)
+    return KINDS[kind].from_record(TableFamily(tuple(parents), child), record)
 
 
 def _build_markov(

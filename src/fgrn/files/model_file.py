@@ -204,6 +204,8 @@ def _encode_block(block: Block, number: int, tensors: dict[str, np.ndarray]) -> 
     if isinstance(block, Factor):
         if not block.sums_to_one:
             raise Refused("it is a Markov network.", "Save the model it was made from, or write that with fgrn.write.")
+        if block.form is not None:
+            raise Refused(f"its table {block.name!r} is given by few parameters.", "Save the model it was made from.")
         record = {"kind": "factor", "variable": block.variable.name, "name": block.name, "shape": list(block.shape)}
         record |= {} if block.tie is None else {"tie": block.tie}
         given = {"start": block.table, "support": block.support}
