@@ -38,6 +38,7 @@ from ..queries.sampling import draw_states
 from ..tables import frames
 from ..tables.encoded import EncodedTable
 from .causal import Interventions
+from .compact_kinds import compact_of_record
 from .compact_tables import CompactTable, TableFamily
 from .document import Document
 from .factored import FactoredModel, checked_variables, variables_of
@@ -120,9 +121,15 @@ class BayesianNetwork(FactoredModel, Interventions, InformationQueries, SampledQ
         variables = variables_of(document)
         parents = {factor.scope[-1]: factor.scope[:-1] for factor in document.factors}
         # files round their numbers: rows that nearly sum to one are made to, and written as they were
-        tables = {factor.scope[-1]: normalised_rows(factor.values) for factor in document.factors}
+        tables: dict[str, Any] = {factor.scope[-1]: normalised_rows(factor.values) for factor in document.factors}
+        known = {variable.name: variable for variable in variables}
+        for child, record in document.compact.items():
+            family = TableFamily(tuple(known[name] for name in parents[child]), known[child])
+            tables[child] = compact_of_record(family, record)
         network = cls(variables, parents, tables, name=document.name, properties=document.properties)
         for factor in document.factors:
+            if factor.scope[-1] in document.compact:
+                continue
             given = network._as_given[factor.scope[-1]]
             network._as_given[factor.scope[-1]] = factor.values.reshape(given.shape)
         return network
@@ -231,6 +238,13 @@ class BayesianNetwork(FactoredModel, Interventions, InformationQueries, SampledQ
         return "\n".join(map(visible, lines))
 
     _directed = True
+
+    def _compact_records(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for child, some in self._compact.items():
+            record = some.written_record(self._family(child), self.table(child))
+            found |= {} if record is None else {child: record}
+        return found
 
     def _written(self) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
         """Return the tables exactly as they were given, unless they were learnt since."""
