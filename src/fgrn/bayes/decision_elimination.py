@@ -1,6 +1,6 @@
 """Best decisions by variable elimination: sums over chance variables, maxima over decisions, last ones first.
 
-There are two kinds of tables: probabilities, which are product_of_tables, and utilities, which are sum_of_tables (Jensen, Jensen and
+There are two kinds of tables: probabilities, which are multiplied, and utilities, which are added (Jensen, Jensen and
 Dittmer, 1994). A chance variable X is eliminated from the tables that have it by
 
     p' = sum over X of p,    u' = (sum over X of p u) / p'
@@ -63,8 +63,8 @@ def eliminate(
 
     Args:
         sizes: the number of states of each variable.
-        probabilities: tables that are product_of_tables.
-        utilities: tables that are sum_of_tables.
+        probabilities: tables that are multiplied.
+        utilities: tables that are added.
         stages: in the order of time; the first has no decision, and what is known before all of them.
     """
     product, total = list(probabilities), list(utilities)
@@ -105,7 +105,9 @@ def _sum_out(name: str, sizes: Mapping[str, int], product: list[DecisionTable], 
     )  # what is impossible does not count
 
 
-def _maximise(name: str, sizes: Mapping[str, int], product: list[DecisionTable], total: list[DecisionTable]) -> DecisionTable:
+def _maximise(
+    name: str, sizes: Mapping[str, int], product: list[DecisionTable], total: list[DecisionTable]
+) -> DecisionTable:
     """Remove a decision; the probability of what was before it does not depend on it."""
     mine, gains = _tables_taken(name, product), _tables_taken(name, total)
     if mine:
@@ -147,19 +149,21 @@ def on_scope(one: DecisionTable, scope: Sequence[str]) -> np.ndarray:
     return moved.reshape([next(shape) if name in one.scope else 1 for name in scope])
 
 
-def product_of_tables(potentials: Iterable[DecisionTable], scope: tuple[str, ...], sizes: Mapping[str, int]) -> DecisionTable:
+def product_of_tables(
+    tables: Iterable[DecisionTable], scope: tuple[str, ...], sizes: Mapping[str, int]
+) -> DecisionTable:
     """The product of some tables over a scope."""
     _check_joint_states(scope, sizes)
     out = np.ones([sizes[name] for name in scope])
-    for one in potentials:
+    for one in tables:
         out = out * on_scope(one, scope)
     return DecisionTable(scope, out)
 
 
-def sum_of_tables(potentials: Iterable[DecisionTable], scope: tuple[str, ...], sizes: Mapping[str, int]) -> DecisionTable:
+def sum_of_tables(tables: Iterable[DecisionTable], scope: tuple[str, ...], sizes: Mapping[str, int]) -> DecisionTable:
     """The sum of some tables over a scope."""
     _check_joint_states(scope, sizes)
     out = np.zeros([sizes[name] for name in scope])
-    for one in potentials:
+    for one in tables:
         out = out + on_scope(one, scope)
     return DecisionTable(scope, out)

@@ -27,7 +27,7 @@ from ..flow.evidence import encode
 from ..flow.history import History
 from ..tables import frames
 from .bayesian import BayesianNetwork
-from .decision_elimination import DecisionTable, DecisionStage, eliminate
+from .decision_elimination import DecisionStage, DecisionTable, eliminate
 from .decision_order import check_order_of_time, in_order_of_time, with_actions, with_open_decisions
 from .directed_graph import children_of, closure
 from .document import Document, WrittenTable
