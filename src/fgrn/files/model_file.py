@@ -30,6 +30,7 @@ import numpy as np
 
 from .._version import __version__
 from ..bayes.factored import FactoredModel
+from ..bayes.influence import InfluenceDiagram
 from ..core.exceptions import ModelFileError, Remedy
 from ..core.variable import Variable
 from ..core.whole_file import reason_of, write_whole
@@ -60,7 +61,7 @@ DECIDING = "its tables that were refined for the class"
 HEAD = {"version": FORMAT_VERSION, "fgrn": __version__}
 
 
-def save(model: Network | FactoredModel | LatentEstimator, path: str | os.PathLike[str]) -> None:
+def save(model: Network | FactoredModel | InfluenceDiagram | LatentEstimator, path: str | os.PathLike[str]) -> None:
     """Write a network of any kind or a fitted estimator to a model file, completely or not at all.
 
     The bytes are read back and compared before anything is written, so what is saved can be loaded. An older file stays
@@ -84,10 +85,12 @@ def save(model: Network | FactoredModel | LatentEstimator, path: str | os.PathLi
         ) from error
 
 
-def _model_bytes(model: Network | FactoredModel | LatentEstimator) -> bytes:
+def _model_bytes(model: Network | FactoredModel | InfluenceDiagram | LatentEstimator) -> bytes:
     """Return the bytes of the model file of a network or an estimator."""
     if isinstance(model, FactoredModel):
         return container_bytes(*factored_file.encode_factored(model, HEAD))
+    if isinstance(model, InfluenceDiagram):
+        return container_bytes(*factored_file.encode_influence(model, HEAD))
     if isinstance(model, Network):
         return _network_bytes(model, {})
     decision = getattr(model, "decision_network_", None)
@@ -97,7 +100,7 @@ def _model_bytes(model: Network | FactoredModel | LatentEstimator) -> bytes:
     return _network_bytes(model.network_, beside, {"decision": decision._parameters.values})
 
 
-def _read_model(file: Readable) -> Network | FactoredModel | LatentEstimator:
+def _read_model(file: Readable) -> Network | FactoredModel | InfluenceDiagram | LatentEstimator:
     """Return the network or estimator in an open model file."""
     container = Container(file, _check_model_version)
     if "model" in container.document:
@@ -113,7 +116,7 @@ def _read_model(file: Readable) -> Network | FactoredModel | LatentEstimator:
 
 def _is_equal(again: Any, model: Any) -> bool:
     """Return whether a model that was read back equals the one to be saved."""
-    if isinstance(model, FactoredModel):
+    if isinstance(model, (FactoredModel, InfluenceDiagram)):
         return bool(again == model)
     if isinstance(model, Network):
         return bool(again == model and again.online_state == model.online_state)
@@ -125,7 +128,7 @@ def _is_equal(again: Any, model: Any) -> bool:
     )
 
 
-def load(path: str | os.PathLike[str]) -> Network | FactoredModel | LatentEstimator:
+def load(path: str | os.PathLike[str]) -> Network | FactoredModel | InfluenceDiagram | LatentEstimator:
     """Return the network or estimator in a model file, equal bit for bit to the one that was saved."""
     place = Path(path)
     failed = f"The model file {str(place)!r} cannot be read"
@@ -204,6 +207,8 @@ def _encode_block(block: Block, number: int, tensors: dict[str, np.ndarray]) -> 
     if isinstance(block, Factor):
         if not block.sums_to_one:
             raise Refused("it is a Markov network.", "Save the model it was made from, or write that with fgrn.write.")
+        if block.form is not None:
+            raise Refused(f"its table {block.name!r} is given by few parameters.", "Save the model it was made from.")
         record = {"kind": "factor", "variable": block.variable.name, "name": block.name, "shape": list(block.shape)}
         record |= {} if block.tie is None else {"tie": block.tie}
         given = {"start": block.table, "support": block.support}

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeGuard, cast
 
@@ -17,6 +17,7 @@ from ..core.arrays import ReadOnlyArrays, frozen
 from ..core.exceptions import LearningError, unknown_name
 from ..engines import Vector
 from ..plan.plan import Layout
+from .table_forms import TableForm
 
 ROUNDING = 1e-7
 """Probabilities that differ by no more may be the same: accelerated EM multiplies what rounding has changed."""
@@ -40,7 +41,8 @@ prototypes. On the digits of scikit-learn with 60 hidden states the likelihood a
 class Specification:
     """How each table and prior may be learnt: its start, whether it is frozen, which cells may be positive.
 
-    A start of None is uniform over its support until learning draws it at random.
+    A start of None is uniform over its support until learning draws it at random. `forms` has for each
+    table its form if it follows from few parameters; it is None if no table does.
     """
 
     layout: Layout
@@ -49,6 +51,24 @@ class Specification:
     supports: tuple[np.ndarray | None, ...]
     learnt_tables: tuple[bool, ...]
     learnt_priors: tuple[bool, ...]
+    forms: tuple[TableForm | None, ...] | None = field(default=None, metadata={"added": True})
+
+    @property
+    def learnt_forms(self) -> list[tuple[int, TableForm]]:
+        """The numbers and forms of learnt tables that follow from few parameters."""
+        every = enumerate(zip(self.forms or (), self.learnt_tables, strict=False))
+        return [(number, form) for number, (form, learnt) in every if form is not None and learnt]
+
+    def form(self, number: int) -> TableForm | None:
+        """The form of a table that follows from few parameters, or None."""
+        return None if self.forms is None else self.forms[number]
+
+    @cached_property
+    def is_free(self) -> np.ndarray:
+        """For each cell, whether it is learnt and not given by a form: its row is a distribution of its own."""
+        formed = [self.form(number) is not None for number in range(len(self.tables))]
+        found: np.ndarray = self.learnt & ~self.layout.spread(formed, [False] * len(self.priors), np.bool_)
+        return found
 
     @property
     def is_learnt(self) -> np.ndarray:
@@ -101,9 +121,10 @@ class Specification:
 
 
 def free_parameters(spec: Specification) -> int:
-    """Return the number of free parameters: cells that may be positive, less one for every row of a table."""
-    cells = int((spec.learnt & spec.supported).sum())
-    return cells - int(spec.learnt[spec.layout.lines].sum()) if spec.layout.size else 0
+    """Return the number of free parameters: cells that may be positive, less one for every row, or those of a form."""
+    cells = int((spec.is_free & spec.supported).sum())
+    rows = int(spec.is_free[spec.layout.lines].sum()) if spec.layout.size else 0
+    return cells - rows + sum(form.free_parameters for _, form in spec.learnt_forms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +191,11 @@ def random_start(spec: Specification, parameters: Parameters, seed: int, start: 
         if given is not None or not spec.learnt_tables[number]:
             continue
         if again or number in undrawn_tables:
+            form = spec.form(number)
+            if form is not None:
+                layout.table(values, number)[...] = form.drawn(generator)
+                undrawn_tables.discard(number)
+                continue
             support = spec.supports[number]
             rows = generator.standard_gamma(START_CONCENTRATION, layout.table_shapes[number])
             rows = rows if support is None else rows * support
@@ -258,7 +284,7 @@ def updated(
     layout = spec.layout
     if not layout.size:
         return parameters
-    if kept_by_engine(counts) and which is None:
+    if kept_by_engine(counts) and which is None and not spec.forms:
         made = counts.updated(parameters.values, before.values, smoothing.cells, spec.is_learnt)
         return replace(parameters, values=cast(np.ndarray, made))
     parameters, before = parameters.handed_over(), before.handed_over()
@@ -275,6 +301,10 @@ def updated(
             learnt = learnt & layout.spread(chosen, [False] * len(spec.priors), np.bool_)
         values = np.where(learnt & (total < LEAST_COUNT), before.values, parameters.values)
         np.divide(cells, total, out=values, where=learnt & (total >= LEAST_COUNT))
+    for number, form in spec.learnt_forms:
+        if which is None or number in which:
+            now, first = (layout.table(one.values, number) for one in (parameters, before))
+            layout.table(values, number)[...] = form.updated(now, layout.table(cells, number), first)
     return Parameters(values, parameters.undrawn_tables, parameters.undrawn_priors)
 
 
@@ -312,7 +342,7 @@ def _smoothed(spec: Specification, smoothing: Smoothing) -> np.ndarray | float:
 def _has_choice(spec: Specification) -> np.ndarray:
     """Return which lines are learnt and have more than one cell that may be positive."""
     lines = spec.layout.lines
-    found: np.ndarray = spec.learnt[lines] & (np.add.reduceat(spec.supported, lines, dtype=np.int64) > 1)
+    found: np.ndarray = spec.is_free[lines] & (np.add.reduceat(spec.supported, lines, dtype=np.int64) > 1)
     return found
 
 
@@ -339,6 +369,9 @@ def _cells_and_totals(spec: Specification, counts: np.ndarray, smoothing: Smooth
 
 
 def _uniform(spec: Specification, number: int) -> np.ndarray:
+    form = spec.form(number)
+    if form is not None:
+        return form.before_start()
     support = spec.supports[number]
     cells = np.ones(spec.layout.table_shapes[number]) if support is None else support.astype(np.float64)
     out: np.ndarray = cells / cells.sum(axis=1, keepdims=True)
