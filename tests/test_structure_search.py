@@ -15,6 +15,7 @@ from random_models import bayesian_network
 import fgrn
 from fgrn import BayesianNetwork, FgrnWarning, LearningError, UnknownNameError, Variable
 from fgrn.bayes.scores import SCORES, FamilyScores
+from fgrn.engines import family_table
 
 DECOMPOSABLE = SCORES[:4]
 
@@ -106,6 +107,27 @@ def test_scores_are_those_of_pyagrum() -> None:
             theirs -= (1 - log(2)) * net.free_parameters
         near = 1e-4 if score == "k2" else 1e-8  # log Gamma is approximated there
         assert net.score(frame, score) == pytest.approx(theirs, abs=near), score
+
+
+@pytest.mark.parametrize("term", family_table.TERMS)
+@pytest.mark.parametrize("weights", ["equal", "few", "many"])
+def test_counts_by_bits_are_those_by_rows(term: str, weights: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(4)
+    sizes = np.array([2, 3, 1, 4, 17, 2])
+    rows = 20_000  # more than one block of words
+    base = draw.integers(0, 3, rows)
+    codes = np.stack([(base + draw.integers(0, size, rows)) % size for size in sizes]).astype(np.int8)
+    each = {"equal": np.array([2.0]), "few": draw.choice([1.0, 0.5, 7.0], rows), "many": draw.random(rows) + 0.1}
+    arguments = codes, sizes, each[weights], rows - 333 if term == "kept back" else rows, term
+
+    def scores() -> list[np.ndarray]:
+        table = family_table.FamilyTable(*arguments)
+        columns, priors = np.array([5, 4, 2, -1]), np.array([0.3, 0.2, 1.0, 2.0])
+        return [table.scores(child, parents, columns, priors) for child, parents in ((0, [1, 3]), (3, []), (4, [0]))]
+
+    found = scores()
+    monkeypatch.setattr(family_table, "MOST_CELLS_BY_BITS", 0)
+    np.testing.assert_allclose(found, scores(), rtol=1e-12)
 
 
 def test_rows_kept_back_are_scored_under_tables_of_the_others() -> None:

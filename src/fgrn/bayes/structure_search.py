@@ -26,9 +26,6 @@ from .tree_learning import TreeTable, column_states
 
 SEARCHES = ("hill_climbing", "tabu", "exact")
 
-TABU_LENGTH, TABU_PATIENCE = 10, 15
-"""For how many moves a tabu search leaves two columns alone, and after how many without a gain it ends."""
-
 
 @dataclass(frozen=True)
 class SearchRecord:
@@ -76,7 +73,7 @@ class SearchMethod:
         if self.name == "hill_climbing":
             found = climb.hill_climbing(start, self.restarts, self.seed)
         else:
-            found = climb.tabu(start, TABU_LENGTH, TABU_PATIENCE)
+            found = climb.tabu(start)
             if self.restarts:
                 found = climb.hill_climbing(found, self.restarts, self.seed)
         return found, tuple(climb.moves)
