@@ -14,6 +14,7 @@ from random_models import bayesian_network
 
 import fgrn
 from fgrn import BayesianNetwork, FgrnWarning, LearningError, UnknownNameError, Variable
+from fgrn.bayes import scores
 from fgrn.bayes.scores import SCORES, FamilyScores
 from fgrn.engines import family_table
 
@@ -281,6 +282,23 @@ def test_missing_values_are_averaged_over() -> None:
     assert record.score == max(record.rounds)
     with pytest.raises(LearningError, match="score='bic'"):
         fgrn.search(holes, "log_likelihood")
+
+
+@pytest.mark.parametrize(("score", "price"), [("bic", log(200) / 2), ("aic", 1.0)])
+def test_the_score_with_missing_values_is_that_of_the_observed_ones(score: str, price: float) -> None:
+    table: dict[str, Any] = {name: column.tolist() for name, column in rows_of(6, 200, 3).items()}
+    for row in range(0, 200, 3):
+        table["c1"][row] = None
+    found = fgrn.search(table, score, smoothing=2.0, draws=2, rounds=2)
+    expected = found.propagate(table, keep=[]).log_likelihood.sum() - price * found.free_parameters
+    assert found.search_record.score == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_a_family_too_large_to_count_is_not_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scores, "MOST_FAMILY_CELLS", 10)
+    net = BayesianNetwork({"a": 3, "b": 2, "c": 2}, {"c": ["a", "b"]})
+    with pytest.raises(LearningError, match=r"table of 'c' given 'a', 'b' would have 12 cells.* fewer parents"):
+        net.score({"a": [0, 1, 2], "b": [0, 1, 1], "c": [0, 0, 1]})
 
 
 def test_threads_are_those_of_structural_em_too(monkeypatch: pytest.MonkeyPatch) -> None:

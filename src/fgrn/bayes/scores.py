@@ -83,7 +83,9 @@ class ScoreRule:
         return np.full(len(cells), self.smoothing if self.name == "log_likelihood" else 1.0)
 
 
-def refuse_large_families(names: Sequence[str], sizes: Sequence[int], parents: Sequence[frozenset[int]]) -> None:
+def refuse_large_families(
+    names: Sequence[str], sizes: Sequence[int], parents: Sequence[frozenset[int]], remedy: str
+) -> None:
     """An error if a column of a structure has so many joint states with its parents that they are not counted."""
     for child, some in enumerate(parents):
         cells = prod(sizes[one] for one in (child, *some))
@@ -92,7 +94,7 @@ def refuse_large_families(names: Sequence[str], sizes: Sequence[int], parents: S
                 f"The table of {names[child]!r} given {', '.join(repr(names[one]) for one in sorted(some))} would have "
                 f"{cells:,} cells, and at most {MOST_FAMILY_CELLS:,} are counted.",
                 value=names[child],
-                remedies="take some of these arcs out of 'start' and 'required'",
+                remedies=remedy,
             )
 
 
