@@ -50,8 +50,10 @@ if TYPE_CHECKING:
     from .bayes.factored import FactoredModel
     from .bayes.hidden_trees import hidden_tree
     from .bayes.markov import MarkovNetwork
+    from .bayes.mixture_learning import tree_mixture
     from .bayes.structure_search import search
     from .bayes.tree_learning import chow_liu, tan
+    from .bayes.tree_mixture import TreeMixture
     from .estimators import (
         DeepLatentClassifier,
         DiscreteICA,
@@ -107,6 +109,7 @@ __all__ = [
     "TableError",
     "TableFileError",
     "TableWarning",
+    "TreeMixture",
     "UnknownNameError",
     "UnseenLevelWarning",
     "Variable",
@@ -130,6 +133,7 @@ __all__ = [
     "stack",
     "states",
     "tan",
+    "tree_mixture",
     "warm",
     "write",
 ]
@@ -139,6 +143,7 @@ _MODELS = {
     "BayesianNetwork": "bayes.bayesian",
     "MarkovNetwork": "bayes.markov",
     "Stream": "tables.stream",
+    "TreeMixture": "bayes.tree_mixture",
     "arc_confidence": "bayes.arc_confidence",
     "chow_liu": "bayes.tree_learning",
     "explore": "page.page",
@@ -146,6 +151,7 @@ _MODELS = {
     "pool": "statistics.pooling",
     "search": "bayes.structure_search",
     "tan": "bayes.tree_learning",
+    "tree_mixture": "bayes.mixture_learning",
     "warm": "warming",
 }
 _ESTIMATORS = frozenset(
