@@ -15,7 +15,7 @@ import numpy as np
 from ..core import settings
 from ..core.arrays import ReadOnlyArrays, frozen
 from ..core.exceptions import LearningError, unknown_name
-from ..engines import Vector
+from ..engines import Vector, in_order
 from ..plan.plan import Layout
 from .table_forms import TableForm
 
@@ -27,6 +27,9 @@ MOST_COUNT = 1e100
 
 LEAST_COUNT = float(np.finfo(np.float64).tiny)
 """A smaller total is none: of what is below the normal numbers an engine may have lost any part."""
+
+MANY_CELLS = 2**22
+"""From so many cells on, random starts are drawn on several threads."""
 
 START_CONCENTRATION = 20.0
 """Of the Dirichlet distribution that random starts are drawn from.
@@ -184,30 +187,36 @@ def random_start(spec: Specification, parameters: Parameters, seed: int, start: 
     """
     layout = spec.layout
     values = parameters.values.copy()
-    undrawn_tables = set(parameters.undrawn_tables)
-    undrawn_priors = set(parameters.undrawn_priors)
-    for number, given in enumerate(spec.tables):
+    tables = [
+        number
+        for number, given in enumerate(spec.tables)
+        if given is None and spec.learnt_tables[number] and (again or number in parameters.undrawn_tables)
+    ]
+    priors = [
+        number
+        for number, given in enumerate(spec.priors)
+        if given is None and spec.learnt_priors[number] and (again or number in parameters.undrawn_priors)
+    ]
+
+    def draw(number: int) -> None:
+        support = spec.supports[number]
         generator = np.random.default_rng([seed, start, number])
-        if given is not None or not spec.learnt_tables[number]:
-            continue
-        if again or number in undrawn_tables:
-            form = spec.form(number)
-            if form is not None:
-                layout.table(values, number)[...] = form.drawn(generator)
-                undrawn_tables.discard(number)
-                continue
-            support = spec.supports[number]
-            rows = generator.standard_gamma(START_CONCENTRATION, layout.table_shapes[number])
-            rows = rows if support is None else rows * support
-            layout.table(values, number)[...] = rows / rows.sum(axis=1, keepdims=True)
-            undrawn_tables.discard(number)
-    for number, given_prior in enumerate(spec.priors):
-        if given_prior is None and spec.learnt_priors[number] and (again or number in undrawn_priors):
-            generator = np.random.default_rng([seed, start, len(spec.tables) + number])
-            weights = generator.standard_gamma(START_CONCENTRATION, layout.prior_sizes[number])
-            layout.prior(values, number)[...] = weights / weights.sum()
-            undrawn_priors.discard(number)
-    return Parameters(values, frozenset(undrawn_tables), frozenset(undrawn_priors))
+        form = spec.form(number)
+        if form is not None:
+            layout.table(values, number)[...] = form.drawn(generator)
+            return
+        rows = generator.standard_gamma(START_CONCENTRATION, layout.table_shapes[number])
+        rows = rows if support is None else rows * support
+        np.divide(rows, rows.sum(axis=1, keepdims=True), out=layout.table(values, number))
+
+    threads = None if layout.size >= MANY_CELLS else 1
+    for _ in in_order(threads, draw, tables):  # each from a seed of its own: the same on any number of threads
+        pass
+    for number in priors:
+        generator = np.random.default_rng([seed, start, len(spec.tables) + number])
+        weights = generator.standard_gamma(START_CONCENTRATION, layout.prior_sizes[number])
+        layout.prior(values, number)[...] = weights / weights.sum()
+    return Parameters(values, parameters.undrawn_tables - set(tables), parameters.undrawn_priors - set(priors))
 
 
 @dataclass(frozen=True, eq=False)
