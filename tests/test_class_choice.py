@@ -12,6 +12,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import fgrn
 from fgrn import LatentClassifier, NaiveBayesClassifier
@@ -138,6 +139,26 @@ def test_the_minimum_of_a_curved_valley_is_found() -> None:
         return float(a * a + 100 * b * b), np.array([-2 * a - 400 * x[0] * b, 200 * b])
 
     assert minimised(rosenbrock, np.array([-1.2, 1.0]), 200, 1e-14) == pytest.approx([1, 1], abs=1e-4)
+
+
+def test_the_threads_of_blas_are_those_of_before_when_the_last_minimum_is_found() -> None:
+    def threads() -> set[int]:
+        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+    def inner(x: np.ndarray) -> tuple[float, np.ndarray]:
+        seen.append(threads())
+        return float((x**2).sum()), 2 * x
+
+    def outer(x: np.ndarray) -> tuple[float, np.ndarray]:
+        minimised(inner, x, 1)
+        return inner(x)
+
+    seen: list[set[int]] = []
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        minimised(outer, np.ones(2), 2)
+        assert threads() == before
+    assert set.union(*seen) == {1}
 
 
 def test_the_optimiser_ends_when_it_is_asked_to() -> None:
@@ -362,6 +383,7 @@ def test_classes_that_no_column_tells_alone_are_told(structure: str) -> None:
     assert best.log_loss < 0.45
 
 
+@pytest.mark.usefixtures("quick_choice")
 @pytest.mark.parametrize("settings", [{}, {"structure": "per_class", "n_hidden": 2}, {"structure": "shared"}])
 def test_the_same_seed_gives_the_same_classifier(settings: dict[str, Any]) -> None:
     X, y = exclusive(120)
@@ -454,6 +476,7 @@ def test_a_batch_more_is_learnt_by_the_tables_of_the_rows(refined: LatentClassif
     assert np.isfinite(fitted.predict_proba(X)).all()
 
 
+@pytest.mark.usefixtures("quick_choice")
 def test_rows_without_a_class_help_and_are_not_asked_for_one() -> None:
     X, y = exclusive()
     known = y.where(np.arange(len(y)) % 4 == 0, None)
@@ -468,6 +491,7 @@ def test_few_rows_are_enough(rows: int) -> None:
     assert model.predict_proba(X).sum(axis=1) == pytest.approx(np.ones(rows))
 
 
+@pytest.mark.usefixtures("quick_choice")
 def test_a_class_of_one_row_does_not_stop_the_choice() -> None:
     X, y = exclusive(60)
     y.iloc[0] = "only one"
@@ -475,6 +499,7 @@ def test_a_class_of_one_row_does_not_stop_the_choice() -> None:
     assert model.predict_proba(X).shape == (60, 3)
 
 
+@pytest.mark.usefixtures("quick_choice")
 def test_weights_are_copies_of_rows_for_the_chosen_classifier() -> None:
     X, y = exclusive(80)
     times = 1 + np.arange(80) % 3
@@ -484,6 +509,7 @@ def test_weights_are_copies_of_rows_for_the_chosen_classifier() -> None:
     assert one.predict_proba(X) == pytest.approx(other.predict_proba(X), abs=1e-6)
 
 
+@pytest.mark.usefixtures("quick_choice")
 def test_the_order_of_the_rows_does_not_matter() -> None:
     X, y = exclusive(100)
     order = np.random.default_rng(0).permutation(100)
