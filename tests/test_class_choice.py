@@ -316,16 +316,14 @@ def test_a_temperature_is_a_power_of_what_is_told_of_the_class(structure: str, t
 
 
 def test_a_classifier_that_is_too_sure_gets_a_higher_temperature(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copies of a column make naive Bayes too sure; the only penalty allowed is too weak to change that."""
+    """Few rows and many cells make naive Bayes too sure; the only penalty allowed is too weak to change that."""
     monkeypatch.setattr("fgrn.learning.class_search.STRENGTHS", (1e-9,) * 2)
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 200)
     table = {f"c{n}": np.where(rng.random(200) < 0.35, y, rng.integers(0, 5, 200)) for n in range(8)}
     model = LatentClassifier(1, structure="per_class", random_state=0, engine="cpu").fit(table, y)
     assert model.selection_.temperature > 1
-    plain, asked = model.network_, model.decision_network_
-    assert asked.posterior(table, "y").max() < 1
-    assert plain != asked
+    assert model.decision_network_ != model.network_
 
 
 # Rows that are kept back
