@@ -171,6 +171,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         family, size, penalties = search.families[0], (1 if self.n_hidden == "auto" else int(self.n_hidden)), []
         self.__dict__.pop("selection_", None)
         if search.tried:
+            search.calibrate()
             self.selection_ = search.selection
             family, size, penalties = search.best_family, search.best.size, search.penalties(search.best)
             self._warn_if_at_the_edge(search)
@@ -179,8 +180,8 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         self.n_hidden_ = self.network_.variable(self._hidden_name()).cardinality
         self.history_ = self._teach(self.network_, table)
         stopped = search.budget.stopped
-        if penalties and not stopped():
-            self.decision_network_ = refined(family, self.network_, here, penalties, stopped)
+        if (penalties or search.temperature != 1.0) and not stopped():
+            self.decision_network_ = refined(family, self.network_, here, penalties, search.temperature, stopped)
 
     def _search(self, table: Evidence) -> ClassSearch:
         """Return the search over candidates on a table, before its first trial."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..engines import get
+from ..flow.counts import LocalEStep
 from ..flow.em import EStep
 from ..learning.conditional import Conditional
 from ..learning.execution import engine_for
@@ -101,3 +103,23 @@ class ClassFamily:
         return model.propagate(
             rows, keep=[self.target], parts=["marginal"], engine=self.engine, impossible="mark"
         ).marginal(self.target)
+
+    def tempered(self, model: Network, temperature: float) -> Network:
+        """See `Family`. Its tables are the conditional distributions of what P ** (1 / temperature) adds up to.
+
+        Of a tree they come from the expected counts of a row of which nothing is known. In a star each table is raised
+        to the power row by row, and the prior takes the sums of the rows, of all tables, with it.
+        """
+        spec, values = model._spec, model._parameters.values ** (1 / temperature)
+        layout = spec.layout
+        if model._plan().is_factor.any():
+            plan = model._plan()
+            nothing = model._encode(plan, None)
+            programs = model._programs_for(plan, (), nothing)
+            values = LocalEStep(get("reference"), plan, programs, nothing, expect=True).count(values).values
+        else:
+            prior = layout.prior(values, layout.prior_number(self.hidden))
+            for number in range(len(layout.table_names)):
+                prior *= layout.table(values, number).sum(axis=1)
+        total = np.add.reduceat(values, layout.lines)[layout.line_of]
+        return self.with_tables(model, np.where(total > 0, values / np.where(total > 0, total, 1.0), 0.0))

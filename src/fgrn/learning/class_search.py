@@ -47,6 +47,9 @@ REFINED_ROWS = 200_000
 FAINTEST = 1e-9
 """A smaller probability of the class that came true counts as this one."""
 
+TEMPERATURE_STEP, MOST_STEPS = 1.1, 6
+"""The factor by which the temperature is raised or lowered while that helps, and how often."""
+
 CATCHING_UP = 4
 """Strengths in which a candidate that is clearly worse has to come up with the other, at the pace of the last one."""
 
@@ -87,6 +90,9 @@ class Family(Protocol):
 
     def chances(self, model: Any, rows: Evidence) -> np.ndarray:
         """(rows, classes): the distribution of the class in each row, given its other columns."""
+
+    def tempered(self, model: Any, temperature: float) -> Any:
+        """A copy of a model whose joint distribution is raised to the power 1 / temperature, and sums to one again."""
 
 
 @dataclass
@@ -172,6 +178,7 @@ class ClassSearch:
     told       who is told what is tried
     tried      the candidates so far
     unfinished the structures of which the budget did not allow to try all that might be better
+    temperature  of the best candidate, see `calibrate`
     """
 
     rows: PartedRows
@@ -180,6 +187,8 @@ class ClassSearch:
     told: ReadingProgress
     tried: list[ClassCandidate] = field(default_factory=list)
     unfinished: set[str] = field(default_factory=set)
+    temperature: float = 1.0
+    _of_best: list[tuple[_Trial, Any]] = field(default_factory=list)
     _losses: list[np.ndarray] = field(default_factory=list)
     _begun: list[Refinement] = field(default_factory=list)
 
@@ -187,7 +196,8 @@ class ClassSearch:
     def selection(self) -> ClassSelection:
         """What was tried, and what was chosen."""
         unfinished = tuple(one.structure for one in self.families if one.structure in self.unfinished)
-        return ClassSelection(tuple(self.tried), dropped=len(self._begun) - len(self.tried), unfinished=unfinished)
+        dropped = len(self._begun) - len(self.tried)
+        return ClassSelection(tuple(self.tried), dropped=dropped, unfinished=unfinished, temperature=self.temperature)
 
     @property
     def best(self) -> ClassCandidate:
@@ -231,6 +241,28 @@ class ClassSearch:
                 progress.used += self.budget.used - used
                 if self.budget.stopped():
                     break
+
+    def calibrate(self) -> None:
+        """Find the temperature of the best candidate: what is told of a class is raised to the power 1 / temperature.
+
+        It is the one of the least log-loss of the rows that were kept back (temperature scaling, Guo et al., 2017),
+        raised or lowered by a factor as long as that helps. Above 1, the candidate was too sure of the class.
+        """
+        family = self.best_family
+
+        def loss(temperature: float) -> float:
+            found = [trial.asked(family.tempered(model, temperature)) for trial, model in self._of_best]
+            losses, weights = (np.concatenate(part) for part in zip(*found, strict=True))
+            return float(np.average(losses, weights=weights))
+
+        least = self.best.log_loss
+        for factor in (TEMPERATURE_STEP, 1 / TEMPERATURE_STEP) if family.refine else ():
+            for step in range(1, MOST_STEPS + 1):
+                if self.budget.stopped() or (now := loss(factor**step)) >= least:
+                    break
+                self.temperature, least = factor**step, now
+            if self.temperature != 1.0:
+                break
 
     def _least(self, family: Family) -> float:
         """The least log-loss of a structure so far; of refined tables, if they may be.
@@ -294,6 +326,8 @@ class ClassSearch:
         self.tried.append(
             ClassCandidate(how.structure, how.size, states, how.towards, how.strength, mean, error, parameters)
         )
+        if self.best is self.tried[-1]:
+            self._of_best = [(trial, trial.tried) for trial in trials]
         self._losses.append(losses)
         return _Judged(losses, weights)
 
@@ -341,7 +375,7 @@ class _Trial:
         return self.family.conditional(self._taught, self._rows)
 
     def losses(self, how: Refinement) -> tuple[np.ndarray, np.ndarray]:
-        """The log-loss of each row that was kept back, and its weight."""
+        """The log-loss of each row that was kept back, and its weight; the model is `tried` from now on."""
         model, budget = self._taught, self._search.budget
         if how.towards:
             penalty = Penalty(how.strength, how.towards, self.family.ordered)
@@ -350,6 +384,11 @@ class _Trial:
             budget.spent += 2 * (self._task.evaluations - before) * self.work
             self._z[how.towards] = z
             model = self.family.with_tables(model, self._task.values(z))
+        self.tried = model
+        return self.asked(model)
+
+    def asked(self, model: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The log-loss of each row that was kept back by a model, and its weight."""
         target = self._search.rows.target
         classes = self._asked.codes[:, self._asked.columns.index(target)]
         found = self.family.chances(model, self._asked.without(target))
@@ -358,15 +397,22 @@ class _Trial:
 
 
 def refined(
-    family: Family, model: Any, table: Evidence, penalties: Sequence[Penalty], stopped: Callable[[], bool]
+    family: Family,
+    model: Any,
+    table: Evidence,
+    penalties: Sequence[Penalty],
+    temperature: float,
+    stopped: Callable[[], bool],
 ) -> Any:
-    """Return a model with tables refined for the class, from all rows, or as many as are needed.
+    """Return a model with tables refined for the class, from all rows, or as many as are needed, and its temperature.
 
     It is refined as the candidate was, by one penalty after the other with as many iterations: more of them would fit
     the rows more closely than what was judged.
     """
-    task = family.conditional(model, table.take(slice(None, None, max(1, table.rows // REFINED_ROWS))))
-    z = None
-    for penalty in penalties:
-        z = task.maximised(penalty, ITERATIONS, TOLERANCE, z, stopped)
-    return model if z is None else family.with_tables(model, task.values(z))
+    if penalties:
+        task = family.conditional(model, table.take(slice(None, None, max(1, table.rows // REFINED_ROWS))))
+        z = None
+        for penalty in penalties:
+            z = task.maximised(penalty, ITERATIONS, TOLERANCE, z, stopped)
+        model = model if z is None else family.with_tables(model, task.values(z))
+    return model if temperature == 1.0 else family.tempered(model, temperature)
