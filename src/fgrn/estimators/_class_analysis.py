@@ -17,16 +17,13 @@ from ..graph.relabelled import with_states_ordered
 from ..statistics.alignment import SolutionComparison, class_order
 from ..statistics.bootstrap import Bootstrap, BootstrapTest, bootstrap, bootstrap_test
 from ..statistics.fit import BivariateResiduals, GoodnessOfFit, bivariate_residuals, goodness_of_fit
+from ..statistics.groups import GroupComparison, compare_groups
 from ..statistics.latent_classes import LatentClasses, Patterns
+from ..statistics.membership import MembershipRegression, three_step_regression, two_step_regression
+from ..statistics.one_step import one_step_regression
 from ..statistics.report import LatentClassReport, latent_class_report
-from ..statistics.standard_errors import Design, StandardErrors, standard_errors
-from ..statistics.three_step import (
-    AssignedRows,
-    DistalOutcome,
-    MembershipRegression,
-    distal_outcome,
-    membership_regression,
-)
+from ..statistics.standard_errors import ErrorKind, StandardErrors, standard_errors
+from ..statistics.three_step import AssignedRows, DistalOutcome, distal_outcome
 from ..statistics.vuong import VuongTest, vuong_test
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
@@ -93,19 +90,14 @@ class ClassAnalysis(KeptRows):
             clusters: the cluster of each row of X, if rows were drawn in clusters: the errors are robust.
             strata: the stratum of each row of X.
         """
-        if weights not in ("frequency", "sampling"):
-            raise LearningError(
-                f"must be 'frequency' or 'sampling'. Got {weights!r} instead.", setting="weights", value=weights
-            )
         grouped = clusters is not None or strata is not None
         if grouped and X is None:
             raise LearningError(
                 "Clusters and strata are of the rows of a table: give it, and its weights, as X and sample_weight."
             )
         model, rows = self._analysed(X, sample_weight, merge=not grouped)
-        sampling = weights == "sampling"
-        kind = "robust" if grouped or sampling else kind
-        return standard_errors(model, rows, kind, level, sampling, Design.of(len(rows.codes), clusters, strata))
+        how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
+        return standard_errors(model, rows, how, level)
 
     def goodness_of_fit(self, X: Any = None, sample_weight: Any = None) -> GoodnessOfFit:
         """Tests of fit to the table of all patterns of answers: likelihood ratio, Pearson, Cressie-Read.
@@ -186,16 +178,48 @@ class ClassAnalysis(KeptRows):
         extra = self._network(model.n_classes + 1).free_parameters - self.network_.free_parameters
         return vuong_test(model, more, rows, extra)
 
-    def membership_regression(self, covariates: Any, X: Any = None, sample_weight: Any = None) -> MembershipRegression:
-        """Regress class membership on covariates: a multinomial logit, corrected for wrong assignments (three-step ML).
+    def membership_regression(
+        self,
+        covariates: Any,
+        X: Any = None,
+        sample_weight: Any = None,
+        *,
+        steps: int = 3,
+        kind: str = "observed",
+        weights: str = "frequency",
+        clusters: Any = None,
+        strata: Any = None,
+        n_init: int | None = None,
+    ) -> MembershipRegression:
+        """Regress class membership on covariates: a multinomial logit, in one step with the classes, in two or three.
+
+        One step estimates the classes anew, together with the coefficients (latent class regression); its result has
+        the item-response probabilities, memberships and criteria of that model. Two steps leave the item-response
+        probabilities as they are. Three steps use the class that each row is assigned to, corrected for wrong
+        assignments; its standard errors take the classes as they were found. This model is not changed.
 
         Args:
             covariates: a mapping of columns or a dataframe, a row for each row of X; words are compared with their
                 first level in the order of the alphabet. Rows with a missing covariate are left out.
             X: the table it was fitted on; not needed right after `fit`.
             sample_weight: one weight per row of X.
+            steps: 1, 2 or 3.
+            kind: of the standard errors: "observed" information or "robust" (sandwich).
+            weights: "frequency" or "sampling", as in `standard_errors`.
+            clusters: the cluster of each row: the errors are robust.
+            strata: the stratum of each row.
+            n_init: starts of one step, the first from the estimate; those of the model unless given.
         """
-        return membership_regression(AssignedRows.of(*self._analysed(X, sample_weight, merge=False)), covariates)
+        settings.choice("steps", steps, (1, 2, 3), LearningError)
+        model, rows = self._analysed(X, sample_weight, merge=False)
+        how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
+        if steps == 1:
+            starts = self.n_init if n_init is None else n_init
+            settings.whole("n_init", starts, 1, LearningError)
+            return one_step_regression(model, rows, covariates, how, starts, self._seed())
+        if steps == 2:
+            return two_step_regression(model, rows, covariates, how)
+        return three_step_regression(AssignedRows.of(model, rows), covariates, how)
 
     def distal_outcome(self, outcome: Any, X: Any = None, sample_weight: Any = None) -> DistalOutcome:
         """The mean of an outcome in each class, corrected for wrong assignments (three-step BCH), and their test.
@@ -206,6 +230,33 @@ class ClassAnalysis(KeptRows):
             sample_weight: one weight per row of X.
         """
         return distal_outcome(AssignedRows.of(*self._analysed(X, sample_weight, merge=False)), outcome)
+
+    def compare_groups(
+        self,
+        groups: Any,
+        X: Any = None,
+        sample_weight: Any = None,
+        *,
+        items: Any = None,
+        n_init: int | None = None,
+    ) -> GroupComparison:
+        """Test whether groups of rows have the same item-response probabilities, and the same class sizes.
+
+        Likelihood-ratio tests of models with equal and with free probabilities in the groups: of all items at once, of
+        each item alone, and of the class sizes. This model is not changed.
+
+        Args:
+            groups: a value for each row of X, such as a country; rows where it is missing are left out.
+            X: the table it was fitted on; not needed right after `fit`.
+            sample_weight: one weight per row of X.
+            items: the columns that are tested alone; all unless given.
+            n_init: starts of the models, the first from the estimate; those of the model unless given.
+        """
+        starts = self.n_init if n_init is None else n_init
+        settings.whole("n_init", starts, 1, LearningError)
+        model, rows = self._analysed(X, sample_weight, merge=False)
+        tried = None if items is None else settings.one_or_more("items", items, LearningError)
+        return compare_groups(model, rows, groups, self._fit_from, tried, starts)
 
     def relabel(self, by: Any = "size") -> Self:
         """Put the classes in another order, the same in all that is asked afterwards.

@@ -114,6 +114,13 @@ class WiredModel:
         other.__setstate__(self.__getstate__())
         return other
 
+    def _with(self, parameters: Parameters) -> Self:
+        """Return a model of the same blocks with other parameters, which shares its plans with this one."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._parameters, other._trained, other._counted = parameters, (), None
+        return other
+
     def reset(self) -> None:
         """Reset all parameters to those given by the blocks."""
         self._parameters, self._trained = initial(self._spec), ()
