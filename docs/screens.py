@@ -5,12 +5,9 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from io import BytesIO
 from itertools import product
 from pathlib import Path
 from typing import Any
-
-from PIL import Image
 
 import fgrn
 from fgrn import datasets
@@ -44,11 +41,6 @@ def small() -> fgrn.Network:
     return net
 
 
-def save(picture: bytes, path: Path) -> None:
-    """Write a picture with few colours, which takes a third of the space."""
-    Image.open(BytesIO(picture)).convert("RGB").quantize(192, dither=Image.Dither.NONE).save(path, optimize=True)
-
-
 def main() -> None:
     """Draw all of them."""
     from playwright.sync_api import sync_playwright
@@ -72,7 +64,7 @@ def main() -> None:
                 tab.evaluate("fgrn.store.goTo(12)")
                 tab.locator('[data-block="siso 1"]').click()
             tab.wait_for_timeout(800)
-            save(tab.screenshot(), PICTURES / f"explore-{name}-{screen}.png")
+            tab.screenshot(path=PICTURES / f"explore-{name}-{screen}.png")
             tab.close()
         browser.close()
 
