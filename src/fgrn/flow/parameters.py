@@ -1,12 +1,13 @@
 """Tables and priors updated from expected counts (the M-step): smoothing, frozen, tied and constrained tables.
 
-`Parameters` is a read-only vector in the plan's layout; an update returns a new one.
+`Parameters` is a read-only vector in the plan's layout, followed by the parameters of continuous columns if there are
+any (see `gaussian_leaves`); an update returns a new one. Counts are such vectors as well, with moments at their end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeGuard, cast
 
@@ -17,6 +18,7 @@ from ..core.arrays import ReadOnlyArrays, frozen
 from ..core.exceptions import LearningError, unknown_name
 from ..engines import Vector
 from ..plan.plan import Layout
+from .gaussian_leaves import GaussianLeaves
 
 ROUNDING = 1e-7
 """Probabilities that differ by no more may be the same: accelerated EM multiplies what rounding has changed."""
@@ -40,7 +42,7 @@ prototypes. On the digits of scikit-learn with 60 hidden states the likelihood a
 class Specification:
     """How each table and prior may be learnt: its start, whether it is frozen, which cells may be positive.
 
-    A start of None is uniform over its support until learning draws it at random.
+    A start of None is uniform over its support until learning draws it at random. `leaves` are continuous columns.
     """
 
     layout: Layout
@@ -49,6 +51,7 @@ class Specification:
     supports: tuple[np.ndarray | None, ...]
     learnt_tables: tuple[bool, ...]
     learnt_priors: tuple[bool, ...]
+    leaves: GaussianLeaves | None = field(default=None, metadata={"added_later": True})
 
     @property
     def is_learnt(self) -> np.ndarray:
@@ -101,9 +104,13 @@ class Specification:
 
 
 def free_parameters(spec: Specification) -> int:
-    """Return the number of free parameters: cells that may be positive, less one for every row of a table."""
+    """Return the number of free parameters: cells that may be positive, less one for every row of a table.
+
+    Means and variances of continuous columns are free.
+    """
     cells = int((spec.learnt & spec.supported).sum())
-    return cells - int(spec.learnt[spec.layout.lines].sum()) if spec.layout.size else 0
+    leaves = 0 if spec.leaves is None else spec.leaves.free_parameters
+    return leaves + (cells - int(spec.learnt[spec.layout.lines].sum()) if spec.layout.size else 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +156,7 @@ def initial(spec: Specification) -> Parameters:
     for number, prior in enumerate(spec.priors):
         layout.prior(values, number)[...] = 1 / layout.prior_sizes[number] if prior is None else prior
     return Parameters(
-        values,
+        values if spec.leaves is None else np.concatenate([values, spec.leaves.initial()]),
         frozenset(number for number, table in enumerate(spec.tables) if table is None),
         frozenset(number for number, prior in enumerate(spec.priors) if prior is None),
     )
@@ -181,6 +188,9 @@ def random_start(spec: Specification, parameters: Parameters, seed: int, start: 
             weights = generator.standard_gamma(START_CONCENTRATION, layout.prior_sizes[number])
             layout.prior(values, number)[...] = weights / weights.sum()
             undrawn_priors.discard(number)
+    if spec.leaves is not None and (again or np.array_equal(values[layout.size :], spec.leaves.initial())):
+        generator = np.random.default_rng([seed, start, len(spec.tables) + len(spec.priors)])
+        values[layout.size :] = spec.leaves.drawn(generator)
     return Parameters(values, frozenset(undrawn_tables), frozenset(undrawn_priors))
 
 
@@ -230,7 +240,7 @@ class Smoothing:
             return values.sum_of_logarithms(self.cells, spec.is_learnt)
         where = spec.learnt & (self.cells > 0)
         with np.errstate(divide="ignore"):
-            return float(self.cells[where] @ np.log(values[where]))
+            return float(self.cells[where] @ np.log(values[: spec.layout.size][where]))
 
 
 def _check_cells(name: str, counts: Any, shape: tuple[int, ...]) -> None:
@@ -262,6 +272,12 @@ def updated(
         made = counts.updated(parameters.values, before.values, smoothing.cells, spec.is_learnt)
         return replace(parameters, values=cast(np.ndarray, made))
     parameters, before = parameters.handed_over(), before.handed_over()
+    if spec.leaves is not None:
+        end = layout.size
+        now, then = (replace(one, values=one.values[:end]) for one in (parameters, before))
+        tables = updated(replace(spec, leaves=None), now, counts[:end], smoothing, then, which)
+        moved = spec.leaves.updated(counts[end:], parameters.values[end:])
+        return replace(tables, values=np.concatenate([tables.values, moved]))
     cells, totals = _cells_and_totals(spec, np.asarray(counts), smoothing)
     if not totals.max() < np.inf:  # NaN is not less either
         raise LearningError("The expected counts are not finite. This should not happen; please report it.")
@@ -285,7 +301,7 @@ def uncounted(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> 
     if kept_by_engine(counts):
         totals = counts.line_sums() + _smoothed(spec, smoothing)
     else:
-        totals = _cells_and_totals(spec, counts, smoothing)[1]
+        totals = _cells_and_totals(spec, counts[: spec.layout.size], smoothing)[1]
     return tuple(np.flatnonzero(_has_choice(spec) & (totals < LEAST_COUNT)).tolist())
 
 
@@ -299,7 +315,7 @@ def unmoved(spec: Specification, one: np.ndarray, other: np.ndarray, smoothing: 
     elif kept_by_engine(other):
         moved = other.line_distances(one)
     else:
-        moved = np.maximum.reduceat(np.abs(one - other), lines)
+        moved = np.maximum.reduceat(np.abs(one - other)[: spec.layout.size], lines)
     found: np.ndarray = _has_choice(spec) & (moved <= ROUNDING) & (_smoothed(spec, smoothing) == 0)
     return found
 

@@ -69,7 +69,7 @@ class ClassFamily:
 
     def _estep(self, model: Network, rows: Evidence) -> LocalEStep:
         plan = model._plan()
-        encoded = model._encode(plan, rows)
+        encoded = model._encode_rows(plan, rows)
         return LocalEStep(
             engine=engine_for(self.engine, plan, CALLS * encoded.rows),
             plan=plan,
