@@ -312,3 +312,104 @@ def test_a_report_tells_of_variances_at_their_limit() -> None:
     fixed = [one for one in report.errors.of("variance") if one.boundary]
     assert len(fixed) == 1
     assert fixed[0].error == 0
+
+
+# Sequences
+
+
+@pytest.fixture(scope="module")
+def log() -> pd.DataFrame:
+    """Six machines whose temperature and noise depend on a state that moves on; some values are missing."""
+    rng = np.random.default_rng(1)
+    parts = []
+    for number in range(6):
+        state = np.cumsum(rng.random(60) < 0.08) % 2
+        heat, noise = 20 + 15 * state + 3 * rng.normal(size=60), state + 0.5 * rng.normal(size=60)
+        alarm = np.where(rng.random(60) < np.where(state, 0.6, 0.1), "on", "off")
+        parts.append(pd.DataFrame({"machine": number, "hour": range(60), "heat": heat, "noise": noise, "alarm": alarm}))
+    table = pd.concat(parts, ignore_index=True)
+    table.loc[rng.random(len(table)) < 0.1, "heat"] = np.nan
+    return table
+
+
+@pytest.fixture(scope="module")
+def chain(log: pd.DataFrame) -> fgrn.HiddenMarkovModel:
+    start = {"heat": [20, 40]}
+    model = fgrn.HiddenMarkovModel(["cool", "hot"], continuous="auto", tables=start, n_init=1, random_state=0)
+    return model.fit(log.sample(frac=1, random_state=0), sequence="machine", time="hour")
+
+
+def test_sequences_of_numbers_are_those_of_hmmlearn(log: pd.DataFrame) -> None:
+    hmm = pytest.importorskip("hmmlearn.hmm")
+    numbers = log[["machine", "hour", "noise"]].assign(heat=log["heat"].fillna(20.0))
+    settings: dict[str, Any] = {"smoothing": 0, "tol": 1e-12, "n_init": 1, "random_state": 0}
+    model = fgrn.HiddenMarkovModel(2, continuous="auto", **settings)
+    model.fit(numbers, sequence="machine", time="hour")
+    peer = hmm.GaussianHMM(2, init_params="", covars_prior=0, covars_weight=0, means_weight=0, min_covar=0, n_iter=20)
+    peer.startprob_, peer.transmat_ = model.initial_, model.transitions_
+    peer.means_, peer.covars_ = model.means_, model.variances_
+    values, lengths = numbers[["noise", "heat"]].to_numpy(), [60] * 6
+    assert model.score_samples(numbers).sum() == pytest.approx(peer.score(values, lengths), abs=1e-6)
+    np.testing.assert_allclose(model.predict_proba(numbers), peer.predict_proba(values, lengths), atol=1e-9)
+    assert (model.predict(numbers) == peer.predict(values, lengths)).all()
+    peer.fit(values, lengths)
+    assert peer.score(values, lengths) == pytest.approx(model.score_samples(numbers).sum(), abs=1e-6)
+
+
+def test_a_chain_of_rows_by_themselves_is_a_mixture(log: pd.DataFrame) -> None:
+    numbers = log[["heat", "noise"]].to_numpy()
+    start = ((20.0, 0.0), (30.0, 1.0))
+    leaves = GaussianLeaves.of("S", 2, ("heat", "noise"), "diagonal", numbers, np.ones(len(log)), start)
+    tables = {"alarm": [[0.5, 0.5], [0.2, 0.8]], "S": [0.5, 0.5]}
+    states = {"alarm": ["off", "on"]}
+    columns = {name: log[name].tolist() for name in ("alarm", "heat", "noise")}
+    chain = fgrn.hmm(states, 2, tables=tables, leaves=leaves)
+    mixture = fgrn.lvm(states, 2, tables={"alarm": tables["alarm"]}, prior=[0.5, 0.5], leaves=leaves)
+    chain.learn({**columns, "sequence": list(range(len(log)))}, epochs=3)
+    mixture.learn(columns, epochs=3)
+    np.testing.assert_allclose(chain.moments.means, mixture.moments.means, rtol=1e-9)
+    np.testing.assert_allclose(chain.moments.variances, mixture.moments.variances, rtol=1e-9)
+    np.testing.assert_allclose(chain.table("alarm"), mixture.table("alarm"), rtol=1e-9)
+    np.testing.assert_allclose(chain.prior("S"), mixture.prior("S"), rtol=1e-9)
+
+
+def test_states_keep_the_meaning_of_the_means_they_start_from(chain: Any) -> None:
+    assert chain.states_.tolist() == ["cool", "hot"]
+    place = chain.continuous_.index("heat")
+    assert chain.means_[0, place] == pytest.approx(20, abs=1)
+    assert chain.means_[1, place] == pytest.approx(35, abs=1)
+
+
+def test_forecasts_of_numbers_are_means_over_the_states(chain: Any, log: pd.DataFrame) -> None:
+    found = chain.forecast(log, steps=3)
+    expected, spread = found.numbers["heat"]
+    place = chain.continuous_.index("heat")
+    np.testing.assert_allclose(expected, found.states @ chain.means_[:, place])
+    second = found.states @ (chain.variances_[:, place] + chain.means_[:, place] ** 2)
+    np.testing.assert_allclose(spread**2, second - expected**2)
+    assert "sd(heat)" in found.to_frame()
+    assert "sd" in str(found)
+
+
+def test_missing_numbers_of_sequences_are_expected_given_all_rows(chain: Any, log: pd.DataFrame) -> None:
+    gone = log["heat"].isna().to_numpy()
+    done = chain.complete(log)
+    expected = chain.predict_proba(log) @ chain.means_[:, chain.continuous_.index("heat")]
+    np.testing.assert_allclose(done["heat"][gone], expected[gone])
+    assert (done["heat"][~gone] == log["heat"][~gone]).all()
+
+
+def test_a_chain_with_numbers_is_saved_and_drawn_from(chain: Any, log: pd.DataFrame, tmp_path: Path) -> None:
+    chain.save(tmp_path / "c.fgrn")
+    again = fgrn.load(tmp_path / "c.fgrn")
+    assert (again.score_samples(log) == chain.score_samples(log)).all()
+    rows, states = chain.sample(2000)
+    hot = rows["heat"][states == "hot"]
+    assert hot.mean() == pytest.approx(chain.means_[1, chain.continuous_.index("heat")], abs=1)
+
+
+def test_steps_that_were_inserted_do_not_count_in_the_criterion(log: pd.DataFrame) -> None:
+    some = log[(log["hour"] % 5 != 3) & (log["machine"] < 2)]
+    model = fgrn.HiddenMarkovModel("auto", max_hidden=2, n_init=1, n_epochs=2, tol=0, random_state=0)
+    model.fit(some[["machine", "hour", "alarm"]], sequence="machine", time="hour")
+    assert model.selection_.best.bic == pytest.approx(model.bic(some[["machine", "hour", "alarm"]]))

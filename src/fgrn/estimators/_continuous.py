@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
@@ -66,13 +67,16 @@ class ContinuousColumns(LatentEstimator):
         found = self._leaves
         if found is None and hasattr(self, "network_"):
             found = self.network_.leaves
-        return None if found is None else replace(found, states=states, start=self._start_of_means(found))
+        if found is None:
+            return None
+        found = replace(found, states=states, start=None)
+        return replace(found, start=self._start_of_means(found))
 
     def _start_of_means(self, leaves: GaussianLeaves) -> tuple[tuple[float, ...], ...] | None:
         """The means where learning starts, (states, columns), if they are given."""
         return None
 
-    def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Any:
+    def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
         if batch and self.schema_.continuous:
             self._refuse_batches()
         super()._fit_table(kind, table, batch)
@@ -90,7 +94,7 @@ class ContinuousColumns(LatentEstimator):
                 )
         return self
 
-    def _fit_stream(self, X: Any, sample_weight: Any, target: Any = None, executor: Any = None) -> Any:
+    def _fit_stream(self, X: Any, sample_weight: Any, target: Any = None, executor: Any = None) -> Self:
         if self.continuous is not None or (self.schema is not None and self.schema.continuous):
             raise LearningError(
                 "Continuous columns are learnt from a table in memory.",
@@ -99,7 +103,7 @@ class ContinuousColumns(LatentEstimator):
             )
         return super()._fit_stream(X, sample_weight, target, executor)
 
-    def _step(self, table: Evidence) -> Any:
+    def _step(self, table: Evidence) -> Self:
         if self.schema_.continuous:
             self._refuse_batches()
         return super()._step(table)
@@ -133,23 +137,24 @@ class ContinuousColumns(LatentEstimator):
 
     def _filled(self, columns: Columns, data: Any, schema: Schema) -> tuple[dict[str, list[Any]], np.ndarray]:
         filled, sure = super()._filled(columns, data, schema)
-        return self._with_numbers(filled, sure, columns, data)
+        name = self._hidden_name()
+        return self._with_numbers(filled, sure, columns, data, lambda: self._asked(data, [name])[name])
 
     def _with_numbers(
-        self, filled: dict[str, list[Any]], sure: np.ndarray, columns: Columns, data: Any
+        self,
+        filled: dict[str, list[Any]],
+        sure: np.ndarray,
+        columns: Columns,
+        data: Any,
+        posterior_of_rows: Callable[[], np.ndarray],
     ) -> tuple[dict[str, list[Any]], np.ndarray]:
         """Imputed columns with continuous ones, whose missing numbers become the expected ones."""
-        numbers = {name: data[name] for name in schema_names(self.schema_, data)}
+        numbers = {name: data[name] for name in self.schema_.continuous if name in data}
         if any(np.isnan(one).any() for one in numbers.values()):
-            posterior = self._posterior_of_rows(data)
+            posterior = posterior_of_rows()
             means = dict(zip(self.schema_.continuous, self.means_.T, strict=True))
             filled |= impute_numbers(columns, numbers, {name: posterior @ means[name] for name in numbers}, sure)
         return filled, sure
-
-    def _posterior_of_rows(self, data: Any) -> np.ndarray:
-        """The distribution of the hidden variable in each row."""
-        name = self._hidden_name()
-        return self._asked(data, [name])[name]
 
     def _drawn_numbers(self, states: np.ndarray) -> dict[str, list[float]]:
         """Numbers of the continuous columns drawn at random, given the number of each row's state."""
@@ -160,8 +165,3 @@ class ContinuousColumns(LatentEstimator):
         spread = np.sqrt(self.variances_)[states]
         drawn = self.means_[states] + spread * generator.standard_normal(spread.shape)
         return {name: column.tolist() for name, column in zip(names, drawn.T, strict=True)}
-
-
-def schema_names(schema: Schema, data: Any) -> list[str]:
-    """The continuous columns that a table has."""
-    return [name for name in schema.continuous if name in data]

@@ -51,6 +51,10 @@ class Moments(NamedTuple):
     means: np.ndarray
     variances: np.ndarray
 
+    def of_column(self, place: int) -> Moments:
+        """Those of one column, each (states,)."""
+        return Moments(self.means[:, place], self.variances[:, place])
+
 
 @dataclass(frozen=True)
 class GaussianLeaves:
