@@ -120,7 +120,12 @@ class LatentEstimator(TableEstimator):
             max_levels=self.max_levels,
             weights=weights,
             keep_empty=True,
+            continuous=self._continuous_columns(),
         )
+
+    def _continuous_columns(self) -> list[str] | str:
+        """Return the columns whose numbers are taken as they are; "auto" for all that would have bins."""
+        return []
 
     def _bins(self, columns: Columns, weights: np.ndarray | None) -> int:
         """Return the number of bins of a column with many distinct numbers; for "auto" by the number of rows.
@@ -244,7 +249,8 @@ class LatentEstimator(TableEstimator):
         """Return the codes of rows and of their classes, with their weights, as one table."""
         states = self._observed()
         variables = NamedStates(tuple(states), tuple(map(tuple, states.values())))
-        return encode(variables, data if classes is None else {**data, self._class_name(): classes.coded}, weights)
+        rows = data if classes is None else {**data, self._class_name(): classes.coded}
+        return encode(variables, rows, weights, continuous=self.schema_.continuous)
 
     def _set_classes(self, classes: Classes) -> None:
         """Set the classes of the model from a table to learn from."""
@@ -473,7 +479,7 @@ class LatentEstimator(TableEstimator):
         known = {
             key: value[0] if isinstance(value, list) and len(value) == 1 else value
             for key, value in one.items()
-            if key in self.schema_.states
+            if key in self.schema_.states or self.schema_[key].continuous
         }
         codes = self.schema_.codes({key: [value] for key, value in known.items()}, self.unseen)
         return self._deciding().explain(codes, name, state, values=known, engine=self.engine)

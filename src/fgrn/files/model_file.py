@@ -11,6 +11,8 @@ extended.
     "start/<block>", "support/<block>"     tables, priors and supports as given by the user
     "online"                               expected counts per row, all tables and then all priors
     "mixture/..."                          trees that share tables with the network, see `mixture_file`
+    "leaves"                               of continuous columns, if the document has "leaves", the means and then the
+                                           logarithms of the variances, (2, states, columns), in units of the columns
 
 `container` describes the bytes and the checks against malicious files. Here no array is created before the container
 has found it in the file.
@@ -36,6 +38,7 @@ from ..bayes.tree_mixture import TreeMixture
 from ..core.exceptions import ModelFileError, Remedy
 from ..core.variable import Variable
 from ..core.whole_file import reason_of, write_whole
+from ..flow.gaussian_leaves import GaussianLeaves
 from ..flow.online import Online
 from ..flow.parameters import Parameters
 from ..graph.blocks import PRODUCT_SPACE_LIMIT, SISO, Block, Diverter, Factor, Source
@@ -46,6 +49,7 @@ from ..graph.wiring import Wiring
 from . import factored_file
 from .container import Container, Readable, Refused, container_bytes, open_regular_file, short_repr, value_of
 from .estimator_file import estimator_record, restore_estimator
+from .leaves_record import LEAVES, check_leaves, leaves_record, read_leaves
 from .mixture_file import mixture_parts, read_mixture, request_mixture
 from .records import NEWER, check_distributions, list_of_records, read_variables, refusing_invalid_models, states_of
 
@@ -203,6 +207,9 @@ def network_parts(network: Network, parameters: Parameters) -> tuple[dict[str, A
             for n, name in enumerate(layout.prior_names)
         ],
     }
+    if network.leaves is not None:
+        document["leaves"] = leaves_record(network.leaves)
+        tensors["leaves"] = parameters.values[layout.size :].reshape(2, *network.leaves.shape)
     if isinstance(network, Chain):
         document["chain"] = {"link": list(network.link), "sequence": network.sequence}
     if network.trained:
@@ -274,11 +281,15 @@ def _decode_network(container: Container) -> tuple[Network, Network | None, Tree
     if "decision" in document:
         container.want(_decision_tensor(document), DECIDING, "F64", (layout.size,))
     request_mixture(container, layout)
+    leaves = read_leaves(document, variables)
+    if leaves is not None:
+        container.want("leaves", LEAVES, "F64", (2, *leaves.shape))
     arrays = container.tensors(_check_tensor)
     with refusing_invalid_models():
         given = [_with_given(block, record, arrays) for block, record in zip(blocks, records, strict=True)]
-        network = _build_chain(document, given) if "chain" in document else Network(given)
+        network = _build_chain(document, given, leaves) if "chain" in document else Network(given, leaves=leaves)
     values = _parameter_vector(network, [arrays[name] for name in tables], [arrays[name] for name in priors])
+    values = values if leaves is None else np.concatenate([values, arrays["leaves"].ravel()])
     network._parameters = Parameters(values, undrawn_tables, undrawn_priors)
     network._trained = tuple(list_of_records(document, "trained")) if "trained" in document else ()
     if "online" in document:
@@ -322,18 +333,20 @@ def _online(record: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Online:
 
 def _check_tensor(rows: np.ndarray, first: int, what: str) -> None:
     """Raise `Refused` unless rows are distributions or, for running counts, finite and not negative."""
-    if what not in (COUNTED, DECIDING):
+    if what == LEAVES:
+        check_leaves(rows)
+    elif what not in (COUNTED, DECIDING):
         check_distributions(rows, first, what)
     elif not (np.isfinite(rows) & (rows >= 0)).all():
         raise Refused(f"{what} holds numbers that are no counts.")
 
 
-def _build_chain(document: dict[str, Any], blocks: list[Block]) -> Chain:
+def _build_chain(document: dict[str, Any], blocks: list[Block], leaves: GaussianLeaves | None) -> Chain:
     record = value_of(dict, document, "chain", "its description")
     link = value_of(list, record, "link", "its chain")
     if not all(isinstance(name, str) for name in link):
         raise Refused(f"its chain links {short_repr(link)}, which are no two names.")
-    return Chain(blocks, tuple(link), value_of(str, record, "sequence", "its chain"))
+    return Chain(blocks, tuple(link), value_of(str, record, "sequence", "its chain"), leaves=leaves)
 
 
 def _check_model_version(document: dict[str, Any]) -> None:
