@@ -48,7 +48,8 @@ def _encode_diverter(block: Diverter) -> dict[str, object]:
     inputs, outputs = ([one.name for one in side] for side in (block.inputs, block.outputs))
     record: dict[str, object] = {"kind": "diverter", "inputs": inputs, "outputs": outputs}
     parts = [name for name, _ in block.space]
-    if parts != inputs:
+    plain = [*([(axis,) for axis in range(len(inputs))] if len(inputs) > 1 else [None]), *[None for _ in outputs]]
+    if parts != inputs or list(block.legs) != plain:
         record["space"] = [[name, size] for name, size in block.space]
         carried = zip([*inputs, *outputs], block.legs, strict=True)
         record["legs"] = {name: [parts[axis] for axis in axes] for name, axes in carried if axes is not None}
