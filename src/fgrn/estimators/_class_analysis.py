@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core import settings
 from ..core.exceptions import LearningError
+from ..graph.network import Network
 from ..graph.relabelled import with_states_ordered
 from ..statistics.alignment import SolutionComparison, class_order
 from ..statistics.bootstrap import Bootstrap, BootstrapTest, bootstrap, bootstrap_test
@@ -37,6 +38,32 @@ class ClassAnalysis(KeptRows):
     """The statistics of a latent class model."""
 
     _saved_report: LatentClassReport | None = None
+    constraints: Any = None
+
+    def _train(self, table: EncodedTable) -> None:
+        if self.constraints and self.n_hidden == "auto":
+            raise LearningError(
+                "name classes by their number, so that this must be a number.", setting="n_hidden", value="auto"
+            )
+        super()._train(table)
+
+    def _options(self, what: str = "") -> dict[str, Any]:
+        return super()._options(what) | {"constraints": list(self.constraints or ())}
+
+    def _parameter_count(self, net: Network) -> int:
+        return net._free_parameters_under(self.constraints) if self.constraints else net.free_parameters
+
+    def _estimates(self) -> LatentClasses:
+        found = super()._estimates()
+        if not self.constraints:
+            return found
+        held, leader = self.network_._constrained_cells(self.constraints, found.names)
+        return replace(found, held=held, leader=leader)
+
+    def _refuse_constraints(self, what: str) -> None:
+        """Raise an error where constraints are not known of."""
+        if self.constraints:
+            raise LearningError(f"are not met by {what}.", setting="constraints", remedies="fit a model without them")
 
     def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
         super()._fit_table(kind, table, batch)
@@ -44,6 +71,7 @@ class ClassAnalysis(KeptRows):
         return self
 
     def _step(self, table: Evidence) -> Self:
+        self._refuse_constraints("learning in batches")
         self._saved_report = None
         return super()._step(table)
 
@@ -62,7 +90,7 @@ class ClassAnalysis(KeptRows):
         if X is None and sample_weight is None and self._kept is None and self._saved_report is not None:
             return self._saved_report
         model, rows = self._analysed(X, sample_weight)
-        return latent_class_report(model, rows, self.history_, self.network_.free_parameters)
+        return latent_class_report(model, rows, self.history_, self._parameter_count(self.network_))
 
     def standard_errors(
         self,
@@ -108,7 +136,7 @@ class ClassAnalysis(KeptRows):
             X: the table it was fitted on; not needed right after `fit`.
             sample_weight: one weight per row of X.
         """
-        return goodness_of_fit(*self._analysed(X, sample_weight), self.network_.free_parameters)
+        return goodness_of_fit(*self._analysed(X, sample_weight), self._parameter_count(self.network_))
 
     def bivariate_residuals(self, X: Any = None, sample_weight: Any = None) -> BivariateResiduals:
         """How far each pair of items is associated beyond what the classes explain; `plots.residuals` draws it.
@@ -175,7 +203,7 @@ class ClassAnalysis(KeptRows):
         """
         model, rows = self._analysed(X, sample_weight)
         more = self._refit(n_init)(rows, model.n_classes + 1, self._seed())
-        extra = self._network(model.n_classes + 1).free_parameters - self.network_.free_parameters
+        extra = self._parameter_count(self._network(model.n_classes + 1)) - self._parameter_count(self.network_)
         return vuong_test(model, more, rows, extra)
 
     def membership_regression(
@@ -213,6 +241,8 @@ class ClassAnalysis(KeptRows):
         settings.choice("steps", steps, (1, 2, 3), LearningError)
         model, rows = self._analysed(X, sample_weight, merge=False)
         how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
+        if steps < 3:
+            self._refuse_constraints("one or two steps")
         if steps == 1:
             starts = self.n_init if n_init is None else n_init
             settings.whole("n_init", starts, 1, LearningError)
@@ -252,6 +282,7 @@ class ClassAnalysis(KeptRows):
             items: the columns that are tested alone; all unless given.
             n_init: starts of the models, the first from the estimate; those of the model unless given.
         """
+        self._refuse_constraints("groups")
         starts = self.n_init if n_init is None else n_init
         settings.whole("n_init", starts, 1, LearningError)
         model, rows = self._analysed(X, sample_weight, merge=False)
@@ -265,6 +296,7 @@ class ClassAnalysis(KeptRows):
             by: "size", the largest first; a pair (column, level), the class that has the level most often first; or a
                 list of the present numbers of the classes in their new order.
         """
+        self._refuse_constraints("another order of the classes, which they number")
         model = self._estimates()
         order = class_order(model, by)
         self.network_ = with_states_ordered(self.network_, order)
@@ -320,5 +352,5 @@ class ClassAnalysis(KeptRows):
         """The report that goes into the model file; None if it would take long, or the rows are not there."""
         if self._kept is None:
             return self._saved_report
-        work = self._kept.rows * float(self.network_.free_parameters) ** 2
+        work = self._kept.rows * float(self._parameter_count(self.network_)) ** 2
         return self.report() if work <= MOST_SAVED_WORK else None

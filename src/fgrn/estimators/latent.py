@@ -127,6 +127,9 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
             missing value with a warning, or "error".
         effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
             follows data that change with time; None for no limit.
+        constraints: item-response probabilities that are held or equal, a list of ("fixed", item, class, level, value),
+            ("zero", item, class, level), ("equal", item, item, ...) for items with the same probabilities in every
+            class, and ("equal", (item, class), (item, class), ...). Classes are numbered from 0, items are columns.
         engine: "auto", "cpu" or "reference".
         random_state: the seed or generator of the random starts.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
@@ -142,6 +145,11 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
             `baseline`.
         selection_: the numbers of states that were compared, with n_hidden="auto".
     """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ChoosingTransformer._parameter_constraints,
+        "constraints": [list, tuple, None],
+    }
 
     def __init__(
         self,
@@ -161,6 +169,7 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         schema: Schema | None = None,
         unseen: str = "unknown",
         effective_size: float | None = None,
+        constraints: Any = None,
         engine: str = "auto",
         random_state: Any = None,
         checkpoint: Any = None,
@@ -172,6 +181,7 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         self.smoothing = smoothing
         self.n_init = n_init
         self.tol = tol
+        self.constraints = constraints
         self.learn_prior = learn_prior
         self.criterion = criterion
         self.max_hidden = max_hidden
@@ -248,7 +258,7 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
             sample_weight: one weight per row.
         """
         scores = self.score_samples(X)
-        return aic(float(self._weight_of(scores, sample_weight) @ scores), self.network_.free_parameters)
+        return aic(float(self._weight_of(scores, sample_weight) @ scores), self._parameter_count(self.network_))
 
     def bic(self, X: Any, sample_weight: Any = None) -> float:
         """Return the Bayesian information criterion (BIC) on a table; smaller is better.
@@ -259,7 +269,7 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         """
         scores = self.score_samples(X)
         weights = self._weight_of(scores, sample_weight)
-        return bic(float(weights @ scores), self.network_.free_parameters, float(weights.sum()))
+        return bic(float(weights @ scores), self._parameter_count(self.network_), float(weights.sum()))
 
     def relative_entropy(self, X: Any, sample_weight: Any = None) -> float:
         """How clearly the rows of a table belong to one cluster: from 0, not at all, to 1.

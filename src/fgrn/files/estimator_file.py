@@ -120,7 +120,7 @@ def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstim
     if "report" in record and isinstance(estimator, ClassAnalysis):
         parts = value_of(dict, record, "report", "its estimator")
         model = estimator._estimates()
-        estimator._saved_report = restore_report(parts, model, estimator.history_, network.free_parameters)
+        estimator._saved_report = restore_report(parts, model, estimator.history_, estimator._parameter_count(network))
     return estimator
 
 

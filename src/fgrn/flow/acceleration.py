@@ -77,4 +77,7 @@ def extrapolated(
     ahead = first + 2 * length * r + length**2 * v
     ahead = np.where((ahead > 0) & (third > 0), ahead, third)
     sums = np.repeat(np.add.reduceat(ahead, layout.lines), np.diff(layout.lines, append=layout.size))
-    return np.where(spec.learnt, ahead / sums, third), length
+    ahead = ahead / sums
+    if spec.constraints is not None:
+        ahead = spec.constraints.met(layout, ahead, third)
+    return np.where(spec.learnt, ahead, third), length

@@ -17,6 +17,7 @@ from ..core.arrays import ReadOnlyArrays, frozen
 from ..core.exceptions import LearningError, unknown_name
 from ..engines import Vector
 from ..plan.plan import Layout
+from .constraints import Constraints
 
 ROUNDING = 1e-7
 """Probabilities that differ by no more may be the same: accelerated EM multiplies what rounding has changed."""
@@ -40,7 +41,8 @@ prototypes. On the digits of scikit-learn with 60 hidden states the likelihood a
 class Specification:
     """How each table and prior may be learnt: its start, whether it is frozen, which cells may be positive.
 
-    A start of None is uniform over its support until learning draws it at random.
+    A start of None is uniform over its support until learning draws it at random. Constraints hold cells at given
+    probabilities, and rows equal to each other.
     """
 
     layout: Layout
@@ -49,6 +51,7 @@ class Specification:
     supports: tuple[np.ndarray | None, ...]
     learnt_tables: tuple[bool, ...]
     learnt_priors: tuple[bool, ...]
+    constraints: Constraints | None = None
 
     @property
     def is_learnt(self) -> np.ndarray:
@@ -102,6 +105,8 @@ class Specification:
 
 def free_parameters(spec: Specification) -> int:
     """Return the number of free parameters: cells that may be positive, less one for every row of a table."""
+    if spec.constraints is not None:
+        return spec.constraints.free_parameters(spec.layout, spec.learnt & spec.supported)
     cells = int((spec.learnt & spec.supported).sum())
     return cells - int(spec.learnt[spec.layout.lines].sum()) if spec.layout.size else 0
 
@@ -181,6 +186,8 @@ def random_start(spec: Specification, parameters: Parameters, seed: int, start: 
             weights = generator.standard_gamma(START_CONCENTRATION, layout.prior_sizes[number])
             layout.prior(values, number)[...] = weights / weights.sum()
             undrawn_priors.discard(number)
+    if spec.constraints is not None:
+        values = spec.constraints.met(layout, values, values)
     return Parameters(values, frozenset(undrawn_tables), frozenset(undrawn_priors))
 
 
@@ -220,7 +227,8 @@ class Smoothing:
             (priors if is_prior else tables)[number] = value
         if not any(map(np.any, tables)) and not any(map(np.any, priors)):
             return cls(None)
-        return cls(layout.spread(tables, priors) * spec.supported)
+        moving = spec.supported if spec.constraints is None else spec.supported & spec.constraints.is_free
+        return cls(layout.spread(tables, priors) * moving)
 
     def log_prior(self, spec: Specification, values: np.ndarray) -> float:
         """Return the log prior of the parameters: the sum over learnt cells of count * log(probability)."""
@@ -258,7 +266,7 @@ def updated(
     layout = spec.layout
     if not layout.size:
         return parameters
-    if kept_by_engine(counts) and which is None:
+    if kept_by_engine(counts) and which is None and spec.constraints is None:
         made = counts.updated(parameters.values, before.values, smoothing.cells, spec.is_learnt)
         return replace(parameters, values=cast(np.ndarray, made))
     parameters, before = parameters.handed_over(), before.handed_over()
@@ -266,7 +274,9 @@ def updated(
     if not totals.max() < np.inf:  # NaN is not less either
         raise LearningError("The expected counts are not finite. This should not happen; please report it.")
     total = totals[layout.line_of]
-    if which is None and spec.all_learnt and totals.min() >= LEAST_COUNT:
+    if spec.constraints is not None:
+        values = np.where(spec.learnt, spec.constraints.met(layout, cells, before.values), parameters.values)
+    elif which is None and spec.all_learnt and totals.min() >= LEAST_COUNT:
         values = cells / total
     else:
         learnt = spec.learnt
@@ -312,7 +322,8 @@ def _smoothed(spec: Specification, smoothing: Smoothing) -> np.ndarray | float:
 def _has_choice(spec: Specification) -> np.ndarray:
     """Return which lines are learnt and have more than one cell that may be positive."""
     lines = spec.layout.lines
-    found: np.ndarray = spec.learnt[lines] & (np.add.reduceat(spec.supported, lines, dtype=np.int64) > 1)
+    may_move = spec.supported if spec.constraints is None else spec.supported & spec.constraints.is_free
+    found: np.ndarray = spec.learnt[lines] & (np.add.reduceat(may_move, lines, dtype=np.int64) > 1)
     return found
 
 
@@ -335,6 +346,7 @@ def named_lines(layout: Layout, lines: Collection[int]) -> dict[str, tuple[int, 
 def _cells_and_totals(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> tuple[np.ndarray, np.ndarray]:
     """Return counts plus smoothing, and the sum of each row."""
     cells = counts if smoothing.cells is None else counts + smoothing.cells
+    cells = cells if spec.constraints is None else spec.constraints.pooled(cells)
     return cells, np.add.reduceat(cells, spec.layout.lines)
 
 

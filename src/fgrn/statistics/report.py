@@ -229,7 +229,9 @@ class LatentClassReport:
 
 def _with_error(errors: StandardErrors, place: int) -> str:
     """An estimate with its standard error, or a mark where there is none."""
-    if errors.boundary[place]:
+    if errors.held[place]:
+        mark = "fixed"
+    elif errors.boundary[place]:
         mark = "b"
     elif not errors.identified[place]:
         mark = "?"
