@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from ..bayes.tree_mixture import TreeMixture
 from ..core.exceptions import (
     ConvergenceWarning,
     ImpossibleEvidence,
@@ -364,12 +365,17 @@ class LatentEstimator(TableEstimator):
         """The network that predicts the class: the fitted one, unless its tables were refined for the class."""
         return getattr(self, "decision_network_", self.network_)
 
+    def _describing(self) -> Network | TreeMixture:
+        """The model that describes the rows: the fitted network, unless a mixture of trees was learnt near it."""
+        found: Network | TreeMixture = getattr(self, "mixture_", self.network_)
+        return found
+
     def _asked(
         self, data: Mapping[str, Coded], names: Sequence[str], way: str = "marginal", deciding: bool = False
     ) -> dict[str, np.ndarray]:
         """Return messages on some variables, (rows, states); in an impossible row all values count as missing."""
         ask: dict[str, Any] = {"keep": names, "parts": [way], "engine": self.engine}
-        network = self._deciding() if deciding else self.network_
+        network = self._deciding() if deciding else self._describing()
         try:
             found = network.propagate(data, **ask)
             return {name: getattr(found, way)(name) for name in names}
@@ -399,7 +405,7 @@ class LatentEstimator(TableEstimator):
             X: the table.
         """
         data = self._coded(X)
-        return self.network_.propagate(data, keep=[], engine=self.engine, impossible="mark").log_likelihood
+        return self._describing().propagate(data, keep=[], engine=self.engine, impossible="mark").log_likelihood
 
     def embed(self, X: Any) -> np.ndarray:
         """Return the embedding of each row: the backward messages of all hidden variables, side by side.

@@ -10,6 +10,7 @@ extended.
     "table/<number>", "prior/<number>"     current tables and priors
     "start/<block>", "support/<block>"     tables, priors and supports as given by the user
     "online"                               expected counts per row, all tables and then all priors
+    "mixture/..."                          trees that share tables with the network, see `mixture_file`
 
 `container` describes the bytes and the checks against malicious files. Here no array is created before the container
 has found it in the file.
@@ -30,6 +31,8 @@ import numpy as np
 
 from .._version import __version__
 from ..bayes.factored import FactoredModel
+from ..bayes.influence import InfluenceDiagram
+from ..bayes.tree_mixture import TreeMixture
 from ..core.exceptions import ModelFileError, Remedy
 from ..core.variable import Variable
 from ..core.whole_file import reason_of, write_whole
@@ -43,10 +46,13 @@ from ..graph.wiring import Wiring
 from . import factored_file
 from .container import Container, Readable, Refused, container_bytes, open_regular_file, short_repr, value_of
 from .estimator_file import estimator_record, restore_estimator
+from .mixture_file import mixture_parts, read_mixture, request_mixture
 from .records import NEWER, check_distributions, list_of_records, read_variables, refusing_invalid_models, states_of
 
 if TYPE_CHECKING:
     from ..estimators._base import LatentEstimator
+
+    Saved = Network | TreeMixture | FactoredModel | InfluenceDiagram | LatentEstimator
 
 FORMAT_VERSION = 1
 """Version of the model format; raised when older code would misread a file, not for keys it may ignore."""
@@ -60,7 +66,7 @@ DECIDING = "its tables that were refined for the class"
 HEAD = {"version": FORMAT_VERSION, "fgrn": __version__}
 
 
-def save(model: Network | FactoredModel | LatentEstimator, path: str | os.PathLike[str]) -> None:
+def save(model: Saved, path: str | os.PathLike[str]) -> None:
     """Write a network of any kind or a fitted estimator to a model file, completely or not at all.
 
     The bytes are read back and compared before anything is written, so what is saved can be loaded. An older file stays
@@ -84,28 +90,35 @@ def save(model: Network | FactoredModel | LatentEstimator, path: str | os.PathLi
         ) from error
 
 
-def _model_bytes(model: Network | FactoredModel | LatentEstimator) -> bytes:
+def _model_bytes(model: Saved) -> bytes:
     """Return the bytes of the model file of a network or an estimator."""
     if isinstance(model, FactoredModel):
         return container_bytes(*factored_file.encode_factored(model, HEAD))
+    if isinstance(model, InfluenceDiagram):
+        return container_bytes(*factored_file.encode_influence(model, HEAD))
     if isinstance(model, Network):
         return _network_bytes(model, {})
-    decision = getattr(model, "decision_network_", None)
-    if decision is None:
-        return _network_bytes(model.network_, {"estimator": estimator_record(model)})
-    beside = {"estimator": estimator_record(model), "decision": {"tensor": "decision"}}
-    return _network_bytes(model.network_, beside, {"decision": decision._parameters.values})
+    if isinstance(model, TreeMixture):
+        return _network_bytes(model.network, *mixture_parts(model))
+    beside: dict[str, Any] = {"estimator": estimator_record(model)}
+    arrays: dict[str, np.ndarray] = {}
+    if hasattr(model, "decision_network_"):
+        beside["decision"], arrays["decision"] = {"tensor": "decision"}, model.decision_network_._parameters.values
+    if hasattr(model, "mixture_"):
+        entry, tensors = mixture_parts(model.mixture_)
+        beside, arrays = beside | entry, arrays | tensors
+    return _network_bytes(model.network_, beside, arrays)
 
 
-def _read_model(file: Readable) -> Network | FactoredModel | LatentEstimator:
+def _read_model(file: Readable) -> Saved:
     """Return the network or estimator in an open model file."""
     container = Container(file, _check_model_version)
     if "model" in container.document:
         return factored_file.decode_factored(container)
-    network, decision = _decode_network(container)
+    network, decision, mixture = _decode_network(container)
     if "estimator" not in container.document:
-        return network
-    estimator = restore_estimator(container.document, network)
+        return network if mixture is None else mixture
+    estimator = restore_estimator(container.document, network, mixture)
     if decision is not None:
         estimator.decision_network_ = decision
     return estimator
@@ -113,7 +126,7 @@ def _read_model(file: Readable) -> Network | FactoredModel | LatentEstimator:
 
 def _is_equal(again: Any, model: Any) -> bool:
     """Return whether a model that was read back equals the one to be saved."""
-    if isinstance(model, FactoredModel):
+    if isinstance(model, (FactoredModel, InfluenceDiagram, TreeMixture)):
         return bool(again == model)
     if isinstance(model, Network):
         return bool(again == model and again.online_state == model.online_state)
@@ -121,12 +134,13 @@ def _is_equal(again: Any, model: Any) -> bool:
     return (
         _is_equal(again.network_, model.network_)
         and _is_equal(*deciding)
+        and getattr(again, "mixture_", None) == getattr(model, "mixture_", None)
         and estimator_record(again) == estimator_record(model)
     )
 
 
-def load(path: str | os.PathLike[str]) -> Network | FactoredModel | LatentEstimator:
-    """Return the network or estimator in a model file, equal bit for bit to the one that was saved."""
+def load(path: str | os.PathLike[str]) -> Saved:
+    """Return the network, mixture or estimator in a model file, equal bit for bit to the one that was saved."""
     place = Path(path)
     failed = f"The model file {str(place)!r} cannot be read"
     try:
@@ -204,6 +218,8 @@ def _encode_block(block: Block, number: int, tensors: dict[str, np.ndarray]) -> 
     if isinstance(block, Factor):
         if not block.sums_to_one:
             raise Refused("it is a Markov network.", "Save the model it was made from, or write that with fgrn.write.")
+        if block.form is not None:
+            raise Refused(f"its table {block.name!r} is given by few parameters.", "Save the model it was made from.")
         record = {"kind": "factor", "variable": block.variable.name, "name": block.name, "shape": list(block.shape)}
         record |= {} if block.tie is None else {"tie": block.tie}
         given = {"start": block.table, "support": block.support}
@@ -237,8 +253,8 @@ def _encode_diverter(block: Diverter) -> dict[str, object]:
 # From bytes to a network
 
 
-def _decode_network(container: Container) -> tuple[Network, Network | None]:
-    """Return the network in a file, and the one whose tables were refined for the class, if there is one.
+def _decode_network(container: Container) -> tuple[Network, Network | None, TreeMixture | None]:
+    """Return the network in a file, the one whose tables were refined for the class, and the mixture, if there are any.
 
     The document, then the wiring, then the numbers are checked.
     """
@@ -257,6 +273,7 @@ def _decode_network(container: Container) -> tuple[Network, Network | None]:
         container.want(_online_record(document)["tensor"], COUNTED, "F64", (layout.size,))
     if "decision" in document:
         container.want(_decision_tensor(document), DECIDING, "F64", (layout.size,))
+    request_mixture(container, layout)
     arrays = container.tensors(_check_tensor)
     with refusing_invalid_models():
         given = [_with_given(block, record, arrays) for block, record in zip(blocks, records, strict=True)]
@@ -266,7 +283,8 @@ def _decode_network(container: Container) -> tuple[Network, Network | None]:
     network._trained = tuple(list_of_records(document, "trained")) if "trained" in document else ()
     if "online" in document:
         network._counted = network._parameters, _online(_online_record(document), arrays)
-    return network, _deciding(network, arrays[_decision_tensor(document)]) if "decision" in document else None
+    decision = _deciding(network, arrays[_decision_tensor(document)]) if "decision" in document else None
+    return network, decision, read_mixture(document, network, arrays)
 
 
 def _decision_tensor(document: dict[str, Any]) -> str:

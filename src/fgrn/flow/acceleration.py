@@ -77,7 +77,9 @@ def extrapolated(
     ahead = first + 2 * length * r + length**2 * v
     ahead = np.where((ahead > 0) & (third > 0), ahead, third)
     sums = np.repeat(np.add.reduceat(ahead, layout.lines), np.diff(layout.lines, append=layout.size))
-    ahead = ahead / sums
+    ahead = np.where(spec.learnt, ahead / sums, third)
+    for number, form in spec.learnt_forms:
+        layout.table(ahead, number)[...] = form.projected(layout.table(ahead, number))
     if spec.constraints is not None:
-        ahead = spec.constraints.met(layout, ahead, third)
-    return np.where(spec.learnt, ahead, third), length
+        ahead = np.where(spec.learnt, spec.constraints.met(layout, ahead, third), third)
+    return ahead, length

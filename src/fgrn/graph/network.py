@@ -22,7 +22,6 @@ from ..core.labels import named
 from ..core.settings import Name
 from ..flow import em, messages
 from ..flow.conflicts import explained
-from ..flow.counts import LocalEStep
 from ..flow.evidence import encode, known_names
 from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages, Round
@@ -41,6 +40,7 @@ from ..queries.questions import MostProbable, Queries, most_probable
 from ..queries.sampling import sampled
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
+from .conditioned import estep_of_rows
 from .wired_model import WiredModel
 
 
@@ -449,7 +449,7 @@ class Network(WiredModel, Queries):
         return self._encode(plan, data, weights) if elsewhere is None else elsewhere.scaled(self._wiring.log_scale)
 
     def _estep(self, engine: engines.Engine, plan: Plan, programs: Programs, **options: Any) -> EStepOf:
-        return partial(LocalEStep, engine, plan, programs, **options)
+        return partial(estep_of_rows, engine, plan, programs, **options)
 
     def _structure(self, plan: Plan) -> tuple[object, ...]:
         return (plan,)

@@ -134,6 +134,8 @@ class WiredModel:
         """The specification of learning under constraints on rows of tables."""
         if not constraints:
             return spec
+        if spec.forms:
+            raise LearningError("Constraints are for networks all of whose tables are free.", setting="constraints")
         found = Constraints.of(constraints, spec.layout, lambda name, level: self.variable(name).code(level))
         return replace(spec, constraints=found)
 
@@ -150,6 +152,13 @@ class WiredModel:
         """Return a copy with the same blocks and parameters, to be learnt further."""
         other = object.__new__(type(self))
         other.__setstate__(self.__getstate__())
+        return other
+
+    def _with(self, parameters: Parameters) -> Self:
+        """Return a model of the same blocks with other parameters, which shares its plans with this one."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._parameters, other._trained, other._counted = parameters, (), None
         return other
 
     def reset(self) -> None:
