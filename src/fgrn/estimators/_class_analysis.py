@@ -16,13 +16,13 @@ from ..core.exceptions import LearningError
 from ..graph.network import Network
 from ..graph.relabelled import with_states_ordered
 from ..statistics.alignment import SolutionComparison, class_order
-from ..statistics.bootstrap import Bootstrap, BootstrapTest, bootstrap, bootstrap_test
+from ..statistics.bootstrap import Bootstrap, BootstrapTest, bootstrap, bootstrap_fit, bootstrap_test
 from ..statistics.fit import BivariateResiduals, GoodnessOfFit, bivariate_residuals, goodness_of_fit
 from ..statistics.groups import GroupComparison, compare_groups
 from ..statistics.latent_classes import LatentClasses, Patterns
 from ..statistics.membership import MembershipRegression, three_step_regression, two_step_regression
 from ..statistics.one_step import one_step_regression
-from ..statistics.report import LatentClassReport, latent_class_report
+from ..statistics.report import LatentClassReport, latent_class_report, with_classes_ordered
 from ..statistics.standard_errors import ErrorKind, StandardErrors, standard_errors
 from ..statistics.three_step import AssignedRows, DistalOutcome, distal_outcome
 from ..statistics.vuong import VuongTest, vuong_test
@@ -127,7 +127,9 @@ class ClassAnalysis(KeptRows):
         how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
         return standard_errors(model, rows, how, level)
 
-    def goodness_of_fit(self, X: Any = None, sample_weight: Any = None) -> GoodnessOfFit:
+    def goodness_of_fit(
+        self, X: Any = None, sample_weight: Any = None, *, n_bootstrap: int = 0, n_init: int | None = None
+    ) -> GoodnessOfFit:
         """Tests of fit to the table of all patterns of answers: likelihood ratio, Pearson, Cressie-Read.
 
         Rows with missing values are compared with rows that have the same items observed, which is stated.
@@ -135,8 +137,15 @@ class ClassAnalysis(KeptRows):
         Args:
             X: the table it was fitted on; not needed right after `fit`.
             sample_weight: one weight per row of X.
+            n_bootstrap: how many tables are drawn from the model for p-values that are right in sparse tables, too; 0
+                for those of the chi-square distribution.
+            n_init: starts for each of them, the first from the estimate; those of the model unless given.
         """
-        return goodness_of_fit(*self._analysed(X, sample_weight), self._parameter_count(self.network_))
+        model, rows = self._analysed(X, sample_weight)
+        count = self._parameter_count(self.network_)
+        if not n_bootstrap:
+            return goodness_of_fit(model, rows, count)
+        return bootstrap_fit(model, rows, self._refit(n_init), count, n_bootstrap, self._seed())
 
     def bivariate_residuals(self, X: Any = None, sample_weight: Any = None) -> BivariateResiduals:
         """How far each pair of items is associated beyond what the classes explain; `plots.residuals` draws it.
@@ -306,7 +315,8 @@ class ClassAnalysis(KeptRows):
             for name, some in self.history_.not_estimated.items()
         }
         self.history_ = replace(self.history_, not_estimated=lost)
-        self._saved_report = None
+        if self._saved_report is not None:
+            self._saved_report = with_classes_ordered(self._saved_report, order, self.history_)
         return self
 
     def agreement(self, other: ClassAnalysis, X: Any = None, sample_weight: Any = None) -> SolutionComparison:

@@ -80,7 +80,7 @@ class StandardErrors:
         cells = values[self.model.n_classes :].reshape(self.model.n_classes, -1)
         return cells[:, first : first + self.model.sizes[item]]
 
-    @property
+    @cached_property
     def held(self) -> np.ndarray:
         """(C,): which estimates were given by constraints."""
         model = self.model
