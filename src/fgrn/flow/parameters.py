@@ -313,7 +313,7 @@ def updated(
     if not layout.size:
         return parameters
     if kept_by_engine(counts) and which is None and not spec.forms and spec.constraints is None:
-        made = counts.updated(parameters.values, before.values, smoothing.cells, spec.is_learnt)
+        made = counts.updated(parameters.values, before.values, smoothing.cells, spec.is_learnt, LEAST_COUNT)
         return replace(parameters, values=cast(np.ndarray, made))
     parameters, before = parameters.handed_over(), before.handed_over()
     if spec.leaves is not None:
