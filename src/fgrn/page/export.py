@@ -138,6 +138,11 @@ def shown_model(model: Any) -> Shown:
             "A page shows one row, and a Chain has a variable for every row of a sequence. Unroll it: "
             "fgrn.hmm(..., length=5)."
         )
+    if hasattr(model, "mixture_"):
+        raise FgrnError(
+            "A page shows one network, and this model is a mixture of trees that share tables. Explore its "
+            "`network_`, the tree they have in common, or fit with share_tables=False."
+        )
     if not isinstance(found, Network):
         what = f"Got {type(model).__name__}"
         if hasattr(model, "fit"):
