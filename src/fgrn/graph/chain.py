@@ -114,7 +114,7 @@ class Chain(Network):
         ids = columns.pop(self.sequence, None)
         rows = None if columns else (len(ids) if ids is not None else frames.rows_without_columns(data))
         encoded = encode(plan, columns, weights, rows, self._continuous)
-        return replace(encoded, begins=_sequence_begins(ids, encoded.rows, self.sequence))
+        return replace(encoded, begins=sequence_begins(ids, encoded.rows, self.sequence))
 
     def _structure(self, plan: Plan) -> tuple[object, ...]:
         return plan, self.link
@@ -202,7 +202,7 @@ class Chain(Network):
         return along_rows
 
 
-def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
+def sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
     """Return where sequences begin, by the column that identifies them; without it all rows are one sequence."""
     begins = np.zeros(rows, dtype=bool)
     begins[:1] = True
