@@ -396,6 +396,17 @@ def test_the_form_sets_values(page: Open, survey: tuple[Any, Any]) -> None:
     assert opened.evidence == {}
 
 
+def test_columns_that_a_page_has_not_are_named(page: Open) -> None:
+    draw = np.random.default_rng(0)
+    table = {"a": draw.choice(["no", "yes"], 60), "b": draw.choice(["no", "yes"], 60), "size": draw.normal(size=60)}
+    model = fgrn.LatentClassModel(2, continuous=["size"], n_init=1, n_epochs=3, tol=0, random_state=0).fit(table)
+    opened = page(model)
+    assert opened.tab.get_by_text("Not on this page: size, whose values are continuous.").is_visible()
+    opened.click(shown(model).index("a"), 0)
+    expected = model.predict_proba({"a": ["no"], "b": [None], "size": [None]})
+    np.testing.assert_allclose(opened.beliefs[shown(model).index("S")], expected[0], rtol=0, atol=1e-9)
+
+
 def test_the_row_of_a_network_is_a_form_when_it_is_opened(page: Open) -> None:
     model = chest()
     opened, names = page(model), list(model.names)

@@ -2,7 +2,7 @@
 
 import { Component } from "preact";
 import { kindOf, observed } from "./evidence";
-import { percent } from "./format";
+import { percent, readable } from "./format";
 import { Row } from "./row";
 import { Target } from "./target";
 import { Inside } from "./inside";
@@ -21,6 +21,7 @@ export function Panel({ store, sharing, reveal }: { store: Store; sharing: Shari
   return (
     <aside class={`panel ${selected >= 0 || store.seen.chosen ? "open" : ""}`} aria-label={text.evidence}>
       {loops && <p class="note loops">{text.loops(loops.count, loops.converged)}</p>}
+      {store.document.continuous.length > 0 && <p class="note" dir="auto">{text.continuous(store.document.continuous.map(readable))}</p>}
       {store.seen.chosen && <Inside store={store} />}
       {selected >= 0 && <Detail store={store} variable={store.variables[selected]} />}
       {!rows && <Known store={store} reveal={reveal} />}

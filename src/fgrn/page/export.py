@@ -111,6 +111,7 @@ def _page_text(shown: Shown, numbers: Mapping[str, int], title: str, source: str
         "variables": [_variable(variable, numbers[variable.name], shown.model) for variable in shown.cards],
         "card": CARD,
         "graph": graph_view(shown.model, numbers),
+        "continuous": list(shown.network._continuous),
         **shown.columns,
     }
 
