@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -28,6 +28,25 @@ ROUND_BYTES = 2**22
 """Of the messages of a block of rows that goes through its rounds together."""
 
 
+class Edges(Protocol):
+    """What messages know of the edges they are on; a `Plan` does."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Their names."""
+
+    @property
+    def labels(self) -> Sequence[Any]:
+        """The labels of the states of each."""
+
+    @property
+    def cardinality(self) -> np.ndarray:
+        """The number of states of each."""
+
+    def edge(self, name: Name) -> int:
+        """The number of an edge, by name."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Messages:
     """Messages of rows, each (rows, states) and summing to one, and the log-likelihood of each row.
@@ -37,7 +56,7 @@ class Messages:
     converged   (rows,): whether the messages had come to rest; always true after two sweeps
     """
 
-    plan: Plan
+    plan: Edges
     kept: tuple[str, ...]
     _likelihood: np.ndarray  # without it in `_parts`: 0, or -inf for impossible rows
     rounds: int | None = None
@@ -130,6 +149,19 @@ def sweep(
     parts: tuple[str, ...] = PARTS,
 ) -> Messages:
     """Return the messages after two sweeps on a tree; only the given variables and parts are stored."""
+    return sweeper(engine, plan, programs, evidence, kept, threads, parts)(values)
+
+
+def sweeper(
+    engine: Engine,
+    plan: Plan,
+    programs: Programs,
+    evidence: Evidence,
+    kept: Sequence[str],
+    threads: int | None = None,
+    parts: tuple[str, ...] = PARTS,
+) -> Callable[[np.ndarray], Messages]:
+    """Return the function from parameters to the messages after two sweeps; the rows are laid out once for all."""
     if set(parts) <= {"marginal", "likelihood"} and plan.is_factor.any():
         # of few rows one program for all questions is quicker than one for each
         few = evidence.rows <= engine.all_messages_up_to
@@ -140,15 +172,20 @@ def sweep(
         program = programs.some(plan.messages_of(kept))
     if threads is not None:
         settings.whole("threads", threads, 1)
-    found = engine.prepare(plan, programs, program, evidence, None, threads).load(values).propagate(parts)
-    out = {way: getattr(found, way) for way in parts if way != "likelihood"}
-    for array in out.values():
-        array.setflags(write=False)
-    likelihood = found.log_likelihood
-    if "likelihood" in parts:
-        likelihood = likelihood + evidence.log_scale
-    everywhere = np.ones(evidence.rows, dtype=bool)
-    return Messages(plan, tuple(kept), likelihood, None, everywhere, program.shown, out, parts)
+    prepared = engine.prepare(plan, programs, program, evidence, None, threads)
+
+    def swept(values: np.ndarray) -> Messages:
+        found = prepared.load(values).propagate(parts)
+        out = {way: getattr(found, way) for way in parts if way != "likelihood"}
+        for array in out.values():
+            array.setflags(write=False)
+        likelihood = found.log_likelihood
+        if "likelihood" in parts:
+            likelihood = likelihood + evidence.log_scale
+        everywhere = np.ones(evidence.rows, dtype=bool)
+        return Messages(plan, tuple(kept), likelihood, None, everywhere, program.shown, out, parts)
+
+    return swept
 
 
 def rounds(
