@@ -222,7 +222,7 @@ def packed(plan: Plan, program: Program, regions: Sequence[Region], without: int
 
 def _records(rows: Sequence[tuple[int, ...]], kind: np.dtype) -> np.ndarray:
     """Return an array of records of unsigned integers; -1 becomes the largest."""
-    return np.array(rows, dtype=np.int64).reshape(-1, len(kind)).view(kind).ravel()
+    return np.array(rows, dtype=np.int64).reshape(-1, kind.itemsize // 8).view(kind).ravel()
 
 
 def _folds(sizes: tuple[int, ...], stride: int) -> tuple[list[tuple[int, ...]], list[int], int]:
