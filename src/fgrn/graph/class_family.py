@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engines import get
 from ..flow.counts import LocalEStep
-from ..flow.em import EStep
+from ..flow.esteps import EStep
 from ..learning.conditional import Conditional
 from ..learning.execution import engine_for
 from ..tables.encoded import Evidence

@@ -66,7 +66,7 @@ class Torch:
 
     @cached_property
     def fallback(self) -> Engine:
-        """The engine that does what is not done here."""
+        """The engine for operations that this one does not have."""
         return get("cpu")
 
     def prepare(
@@ -90,7 +90,7 @@ class Torch:
     # What several tables of rows, such as batches, share
 
     def _of(self, plan: Plan) -> None:
-        """Forget what belongs to another plan."""
+        """Clear the caches if they belong to another plan."""
         if plan is not self._plan:
             self._plan, self._vectors = plan, None
             self._layouts.clear()
@@ -113,7 +113,7 @@ class Torch:
         return self._layouts[key]
 
     def block_run(self, plan: Plan, layout: DeviceLayout, blocks: RowBlocks, complete: bool) -> BlockRun:
-        """Room for blocks of rows, and what runs them; the same for blocks that are alike."""
+        """Return the buffers and steps for blocks of rows; blocks of the same size and layout share them."""
         self._of(plan)
         alike = (layout, blocks.size, blocks.kind, complete)
         if alike not in self._runs:
@@ -123,7 +123,7 @@ class Torch:
 
     @property
     def reserved(self) -> int:
-        """The memory of the device that PyTorch holds, and nothing uses."""
+        """Return the memory of the device that PyTorch has reserved and does not use, in bytes."""
         if self.device.type == "cpu":
             return 0
         return int(torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device))
@@ -162,7 +162,7 @@ class TorchPrepared:
 
     @property
     def bytes_per_row(self) -> int:
-        """Of the messages of a row on the device."""
+        """Return the memory of the messages of a row on the device, in bytes."""
         layout, precision = self.layout, self.engine.precision
         cells = 2 * sum(size * count for size, count in layout.sizes.items())
         cells += sum(states * count for states, count in layout.messages.items())
@@ -180,7 +180,7 @@ class TorchPrepared:
         return int(min(fitting, MOST_ROWS, max(-(-needed // FEWEST_ROWS) * FEWEST_ROWS, FEWEST_ROWS)))
 
     def fallback(self, program: Program | None = None) -> Prepared:
-        """The same rows for the engine that does what is not done here."""
+        """The same rows prepared for the fallback engine."""
         return self.engine.fallback.prepare(
             self.plan, self.programs, program or self.program, self.evidence, self.weights
         )
@@ -228,7 +228,7 @@ class TorchPrepared:
 
 
 class TorchLoaded:
-    """Rows and parameters in place."""
+    """Rows and parameters on a device, ready for propagation and counting."""
 
     def __init__(self, prepared: TorchPrepared, values: Any) -> None:
         self.prepared, self.values = prepared, values
@@ -343,5 +343,5 @@ class TorchLoaded:
 
 
 def _told(device: torch.device) -> str:
-    """A device in words."""
+    """Return a description of a device for messages."""
     return str(torch.cuda.get_device_name(device)) if device.type == "cuda" else "processor"

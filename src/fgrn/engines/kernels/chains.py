@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .basics import FAINT, LOST, ZERO, kernel, normalise
+from .basics import FAINT, LOST, ZERO, compact, kernel, normalise
 from .vectors import copied, crossed, dot, increased, multiplied, scaled, set_all, summed, times
 
 
@@ -14,6 +14,7 @@ def scan(rows, states, tables, sequences, out, here, ahead):
 
     Messages from row to row are not normalised, which would take longer than all the rest, but kept within bounds.
     """
+    compact()
     prior, table, transposed = tables.prior, tables.table, tables.transposed
     local, begins, weights = sequences.local, sequences.begins, sequences.weights
     past, future, around, norms, first, steps = out
