@@ -83,6 +83,12 @@ class Torch:
             return self.fallback.prepare(plan, programs, program, evidence, weights, threads)
         return TorchPrepared(self, plan, programs, program, evidence, weights)
 
+    def best_path(
+        self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `fgrn.engines.Engine`: that of the engine it delegates to."""
+        return self.fallback.best_path(prior, table, local, begins)
+
     def scanner(self, begins: np.ndarray, states: int, threads: int | None = None) -> Scanner:
         """See `fgrn.engines.Engine`: chains are scanned by the CPU engine."""
         return self.fallback.scanner(begins, states, threads)
