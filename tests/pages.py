@@ -197,8 +197,10 @@ def shown(model: Any) -> list[str]:
     return [one.name for one in shown_model(model).cards]
 
 
-def assert_same(model: Any, page: Opened, rows: list[dict[str, Any]], tolerance: float = 1e-9) -> None:
-    """The page and Python believe the same of rows of evidence: a code, or a weight for every state."""
+def assert_same(
+    model: Any, page: Opened, rows: list[dict[str, Any]], tolerance: float = 1e-9
+) -> list[tuple[float, list[list[float]]]]:
+    """The page and Python believe the same of rows of evidence: a code, or a weight for every state; what it is."""
     names = shown(model)
     weights = []
     for row in rows:
@@ -209,7 +211,8 @@ def assert_same(model: Any, page: Opened, rows: list[dict[str, Any]], tolerance:
         weights.append(asked)
     columns = {name: [None if name not in row else _given(model, name, row[name]) for row in rows] for name in names}
     seen = model.propagate(columns, impossible="mark", engine="reference", parts=["marginal", "likelihood"])
-    for at, (likelihood, beliefs) in enumerate(page.ask(weights)):
+    answers = page.ask(weights)
+    for at, (likelihood, beliefs) in enumerate(answers):
         if np.isneginf(seen.log_likelihood[at]):
             assert likelihood == -np.inf
             assert not any(map(any, beliefs)) and not np.isnan(np.concatenate(beliefs)).any()
@@ -219,6 +222,7 @@ def assert_same(model: Any, page: Opened, rows: list[dict[str, Any]], tolerance:
             np.testing.assert_allclose(belief, seen.marginal(name)[at], rtol=0, atol=tolerance, err_msg=name)
             zeros = seen.marginal(name)[at] == 0
             assert (np.array(belief)[zeros] == 0).all()
+    return answers
 
 
 def assert_messages(seen: Any, forward: list[list[float]], backward: list[list[float]]) -> None:

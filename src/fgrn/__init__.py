@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .bayes.arc_confidence import arc_confidence
     from .bayes.bayesian import BayesianNetwork
     from .bayes.compact_kinds import DeterministicTable, LogisticTable
+    from .bayes.dynamic import DynamicBayesianNetwork
     from .bayes.factored import FactoredModel
     from .bayes.hidden_trees import hidden_tree
     from .bayes.influence import InfluenceDiagram
@@ -84,6 +85,7 @@ __all__ = [
     "DeterministicTable",
     "DiscreteICA",
     "Diverter",
+    "DynamicBayesianNetwork",
     "EmptyColumnWarning",
     "EvidenceError",
     "Factor",
@@ -150,6 +152,7 @@ __all__ = [
 _MODELS = {
     "BayesianNetwork": "bayes.bayesian",
     "DeterministicTable": "bayes.compact_kinds",
+    "DynamicBayesianNetwork": "bayes.dynamic",
     "InfluenceDiagram": "bayes.influence",
     "LogisticTable": "bayes.compact_kinds",
     "MarkovNetwork": "bayes.markov",

@@ -187,8 +187,13 @@ interface RowProps {
   focused: boolean;
 }
 
+/** Pixels that a bar changes by at once: a movement of so few would not be seen, and hundreds of them take time. */
+const AT_ONCE = 3;
+
 /** One state of a card. What a person would not see change is not drawn again: with a click the bars of all cards move a little. */
 class StateRow extends Component<RowProps> {
+  private before = 0; // the length of the bar
+
   override shouldComponentUpdate(next: RowProps): boolean {
     return differ(this.props, next);
   }
@@ -199,6 +204,8 @@ class StateRow extends Component<RowProps> {
     const known = { on: text.observedState, off: text.excludedState, soft: text.softState, other: "", "": "" }[own];
     const full = size.width - 2 * INSET;
     const label = fitted(name, full - 58, 12);
+    const moving = Math.abs(bar - this.before) > AT_ONCE;
+    this.before = bar;
     return (
       <g
         class={`state ${own}`}
@@ -215,7 +222,7 @@ class StateRow extends Component<RowProps> {
       >
         {label !== name && <title>{name}</title>}
         <rect class="track" y="1" width={full} height={size.row - 2} rx="4" />
-        <rect class="bar" y="1" width={bar} height={size.row - 2} rx={bar ? 4 : 0} />
+        <rect class={moving ? "bar moving" : "bar"} y="1" width={bar} height={size.row - 2} rx={bar ? 4 : 0} />
         {ghost >= 0 && <path class="ghost" d={`M${ghost} ${size.row - 5}v4`} />}
         <text class="label" x="6" y={size.row / 2 + 4}>
           {label}

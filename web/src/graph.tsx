@@ -9,9 +9,6 @@ import type { Away } from "./folding";
 import { blockKey, type CardPlace, type FactorText, type GraphText } from "./protocol";
 import type { Seen, Store, Variable } from "./store";
 
-/** Cards whose bars move to their new length; those of more change at once, which takes less time. */
-const MOST_MOVING = 80;
-
 /** Around the cards that are left when others are folded away. */
 const MARGIN = 24;
 
@@ -42,7 +39,9 @@ export class Graph extends Component<Props, State> {
     super(props);
     const { graph, factor } = props.store.document;
     this.graph = props.factor && factor ? cardsOf(factor) : graph;
-    this.viewport = new Viewport({ x: 0, y: 0, width: this.graph.width, height: this.graph.height });
+    const all = { x: 0, y: 0, width: this.graph.width, height: this.graph.height };
+    const items = props.factor && factor ? factor.blocks.map(({ x, y, width }) => ({ x: x + width / 2, y })) : this.graph.cards;
+    this.viewport = new Viewport(all, middleOfTop(items, all.width / 2));
     this.places = new Map(this.graph.cards.map((card) => [card.edge, card]));
     this.paths = this.graph.arcs.map(({ points }) => pathOf(points));
   }
@@ -256,7 +255,7 @@ export class Graph extends Component<Props, State> {
     return (
       <svg
         ref={this.svg}
-        class={`graph ${chosen >= 0 ? "chosen" : ""} ${graph.cards.length > MOST_MOVING ? "still" : ""}`}
+        class={`graph ${chosen >= 0 ? "chosen" : ""}`}
         role="group"
         aria-label={text.graphLabel}
         onPointerDown={this.press}
@@ -309,6 +308,12 @@ export class Graph extends Component<Props, State> {
       </svg>
     );
   }
+}
+
+/** Of the uppermost of some places, the one that is nearest to the middle. */
+function middleOfTop(places: { x: number; y: number }[], middle: number): number {
+  const top = Math.min(...places.map((one) => one.y));
+  return places.filter((one) => one.y < top + 1).reduce((best, { x }) => (Math.abs(x - middle) < Math.abs(best - middle) ? x : best), Infinity);
 }
 
 /** The nearest of some places in a direction; what is aside counts three times. */

@@ -100,7 +100,7 @@ class Field extends Component<FieldProps, { typed: string }> {
     return (
       <label class={column?.edges ? "binned" : ""}>
         <span dir="auto" title={variable.title}>{variable.title}</span>
-        {column?.edges && <input type="number" step="any" value={kept} placeholder={text.number} aria-label={text.typeNumber(variable.title)} onChange={this.type} />}
+        {column?.edges && <input type="text" inputMode="decimal" value={kept} placeholder={text.number} aria-label={text.typeNumber(variable.title)} onChange={this.type} />}
         <select aria-label={variable.title} class={state < 0 ? "open" : ""} value={state} onChange={this.choose}>
           <option value={-1}>{expected}</option>
           {variable.states.map((name, at) => <option key={at} value={at}>{name}</option>)}

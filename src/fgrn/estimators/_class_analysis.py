@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Self
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import settings
-from ..core.exceptions import LearningError
+from ..core.exceptions import LearningError, Remedy
 from ..graph.network import Network
 from ..graph.relabelled import with_states_ordered
 from ..statistics.alignment import SolutionComparison, class_order
@@ -20,8 +21,10 @@ from ..statistics.bootstrap import Bootstrap, BootstrapTest, bootstrap, bootstra
 from ..statistics.fit import BivariateResiduals, GoodnessOfFit, bivariate_residuals, goodness_of_fit
 from ..statistics.groups import GroupComparison, compare_groups
 from ..statistics.latent_classes import LatentClasses, Patterns
+from ..statistics.latent_profiles import LatentProfiles, ProfileErrors, ProfileRows, profile_errors
 from ..statistics.membership import MembershipRegression, three_step_regression, two_step_regression
 from ..statistics.one_step import one_step_regression
+from ..statistics.profile_report import LatentProfileReport, latent_profile_report
 from ..statistics.report import LatentClassReport, latent_class_report, with_classes_ordered
 from ..statistics.standard_errors import ErrorKind, StandardErrors, standard_errors
 from ..statistics.three_step import AssignedRows, DistalOutcome, distal_outcome
@@ -75,18 +78,21 @@ class ClassAnalysis(KeptRows):
         self._saved_report = None
         return super()._step(table)
 
-    def report(self, X: Any = None, sample_weight: Any = None) -> LatentClassReport:
+    def report(self, X: Any = None, sample_weight: Any = None) -> LatentClassReport | LatentProfileReport:
         """All that is usually reported of a latent class analysis, with warnings: print it, or show it in a notebook.
 
         Class sizes, item-response probabilities with standard errors, log-likelihood, criteria, entropy, average
         posterior probabilities, tests of fit, how many starts found the best likelihood. `frames` has all of it as data
-        frames.
+        frames. With continuous columns it is a `LatentProfileReport`: with means and variances, without tests of fit.
 
         Args:
             X: the table it was fitted on; not needed right after `fit`, or of a model file that has a report.
             sample_weight: one weight per row of X.
         """
         check_is_fitted(self)
+        if self.schema_.continuous:
+            profiles = self._profiles(), self._profile_rows(X, sample_weight)
+            return latent_profile_report(*profiles, self.history_, self.network_.free_parameters)
         if X is None and sample_weight is None and self._kept is None and self._saved_report is not None:
             return self._saved_report
         model, rows = self._analysed(X, sample_weight)
@@ -102,7 +108,7 @@ class ClassAnalysis(KeptRows):
         weights: str = "frequency",
         clusters: Any = None,
         strata: Any = None,
-    ) -> StandardErrors:
+    ) -> StandardErrors | ProfileErrors:
         """Standard errors and confidence intervals of class sizes and item-response probabilities.
 
         From second derivatives of the log-likelihood (with those of the smoothing), which are computed exactly. An
@@ -119,6 +125,8 @@ class ClassAnalysis(KeptRows):
             strata: the stratum of each row of X.
         """
         grouped = clusters is not None or strata is not None
+        if self.schema_.continuous and not grouped and weights == "frequency":
+            return profile_errors(self._profiles(), self._profile_rows(X, sample_weight), kind, level)
         if grouped and X is None:
             raise LearningError(
                 "Clusters and strata are of the rows of a table: give it, and its weights, as X and sample_weight."
@@ -334,9 +342,32 @@ class ClassAnalysis(KeptRows):
         first, second = (one.posterior(rows.codes)[0].argmax(axis=1) for one in (model, theirs))
         return SolutionComparison.of(first, second, rows.weights, (model.n_classes, theirs.n_classes))
 
+    def _profiles(self) -> LatentProfiles:
+        """The estimates of a model with continuous columns."""
+        return LatentProfiles.of(self._estimates(), self.network_.moments, self.network_.leaves)
+
+    def _profile_rows(self, X: Any, sample_weight: Any) -> ProfileRows:
+        """The rows that a model with continuous columns is judged on: those of the fit unless given."""
+        rows = self._rows_of(X, sample_weight)
+        codes = Patterns.of(rows, self._estimates().names, merge=False).codes
+        return ProfileRows(codes, rows.numbers, np.array(rows.row_weights, dtype=np.float64))
+
     def _analysed(self, X: Any, sample_weight: Any, merge: bool = True) -> tuple[LatentClasses, Patterns]:
         """The estimates, and the rows they are judged on."""
+        if self.schema_.continuous:
+            raise LearningError(
+                "This analysis is of patterns of levels, and the model has continuous columns.",
+                column=self.schema_.continuous[0],
+                remedies=("use report", Remedy("put the numbers into bins", continuous=None)),
+            )
         model = self._estimates()
+        rows = self._rows_of(X, sample_weight)
+        if rows is self._kept and not merge:
+            return model, self._as_given(rows)
+        return model, Patterns.of(rows, model.names, merge)
+
+    def _rows_of(self, X: Any, sample_weight: Any) -> Evidence:
+        """The rows of a table; those of the fit if none is given."""
         if X is None and sample_weight is not None:
             raise LearningError(
                 "is of the rows of a table, and none is given; the rows of the fit have their own weights.",
@@ -345,22 +376,21 @@ class ClassAnalysis(KeptRows):
             )
         if X is not None:
             data = self._coded(X)
-            rows = self._encoded(data, self._weights(sample_weight, frames.row_count(data)))
-        elif self._kept is not None:
-            if not merge:
-                return model, self._as_given(self._kept)
-            rows = self._kept
-        else:
-            raise LearningError(
-                "The rows that this model was fitted on are not kept with it: they were too many, came in batches, or "
-                "the model is from a file.",
-                remedies="give the table as X",
-            )
-        return model, Patterns.of(rows, model.names, merge)
+            return self._encoded(data, self._weights(sample_weight, frames.row_count(data)))
+        if self._kept is not None:
+            return self._kept
+        raise LearningError(
+            "The rows that this model was fitted on are not kept with it: they were too many, came in batches, or "
+            "the model is from a file.",
+            remedies="give the table as X",
+        )
 
     def _report_to_save(self) -> LatentClassReport | None:
         """The report that goes into the model file; None if it would take long, or the rows are not there."""
-        if self._kept is None:
+        if self._kept is None or self.schema_.continuous:
             return self._saved_report
-        work = self._kept.rows * float(self._parameter_count(self.network_)) ** 2
-        return self.report() if work <= MOST_SAVED_WORK else None
+        count = self._parameter_count(self.network_)
+        work = self._kept.rows * float(count) ** 2
+        if work > MOST_SAVED_WORK:
+            return None
+        return latent_class_report(*self._analysed(None, None), self.history_, count)

@@ -73,6 +73,12 @@ class KeptRows(Choosing):
                 drawn with replacement from those that it was fitted on, or from X if they are not kept with the model.
         """
         settings.whole("m", m, 1, LearningError)
+        if self.schema_.continuous:
+            raise LearningError(
+                "Missing values are drawn from levels, and the model has continuous columns.",
+                column=self.schema_.continuous[0],
+                remedies=("use complete", Remedy("put the numbers into bins", continuous=None)),
+            )
         plain = frames.columns(X) if isinstance(X, dict) else {}
         columns, data, _ = self._completable(plain or X)
         model = self._estimates()

@@ -1,6 +1,7 @@
 """Tables and priors updated from expected counts (the M-step): smoothing, frozen, tied and constrained tables.
 
-`Parameters` is a read-only vector in the plan's layout; an update returns a new one.
+`Parameters` is a read-only vector in the plan's layout, followed by the parameters of continuous columns if there are
+any (see `gaussian_leaves`); an update returns a new one. Counts are such vectors as well, with moments at their end.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ..core.exceptions import LearningError, unknown_name
 from ..engines import Vector, in_order
 from ..plan.plan import Layout
 from .constraints import Constraints
+from .gaussian_leaves import GaussianLeaves
 from .table_forms import TableForm
 
 ROUNDING = 1e-7
@@ -47,7 +49,7 @@ class Specification:
 
     A start of None is uniform over its support until learning draws it at random. `forms` has for each table its form
     if it follows from few parameters; it is None if no table does. Constraints hold cells at given probabilities, and
-    rows equal to each other.
+    rows equal to each other. `leaves` are continuous columns.
     """
 
     layout: Layout
@@ -57,6 +59,7 @@ class Specification:
     learnt_tables: tuple[bool, ...]
     learnt_priors: tuple[bool, ...]
     forms: tuple[TableForm | None, ...] | None = field(default=None, metadata={"added": True})
+    leaves: GaussianLeaves | None = field(default=None, metadata={"added": True})
     constraints: Constraints | None = field(default=None, metadata={"added": True})
 
     @property
@@ -127,12 +130,16 @@ class Specification:
 
 
 def free_parameters(spec: Specification) -> int:
-    """Return the number of free parameters: cells that may be positive, less one for every row, or those of a form."""
+    """Return the number of free parameters: cells that may be positive, less one for every row, or those of a form.
+
+    Means and variances of continuous columns are free.
+    """
+    leaves = 0 if spec.leaves is None else spec.leaves.free_parameters
     if spec.constraints is not None:
-        return spec.constraints.free_parameters(spec.layout, spec.learnt & spec.supported)
+        return leaves + spec.constraints.free_parameters(spec.layout, spec.learnt & spec.supported)
     cells = int((spec.is_free & spec.supported).sum())
     rows = int(spec.is_free[spec.layout.lines].sum()) if spec.layout.size else 0
-    return cells - rows + sum(form.free_parameters for _, form in spec.learnt_forms)
+    return cells - rows + leaves + sum(form.free_parameters for _, form in spec.learnt_forms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +185,7 @@ def initial(spec: Specification) -> Parameters:
     for number, prior in enumerate(spec.priors):
         layout.prior(values, number)[...] = 1 / layout.prior_sizes[number] if prior is None else prior
     return Parameters(
-        values,
+        values if spec.leaves is None else np.concatenate([values, spec.leaves.initial()]),
         frozenset(number for number, table in enumerate(spec.tables) if table is None),
         frozenset(number for number, prior in enumerate(spec.priors) if prior is None),
     )
@@ -221,8 +228,12 @@ def random_start(spec: Specification, parameters: Parameters, seed: int, start: 
         generator = np.random.default_rng([seed, start, len(spec.tables) + number])
         weights = generator.standard_gamma(START_CONCENTRATION, layout.prior_sizes[number])
         layout.prior(values, number)[...] = weights / weights.sum()
+    if spec.leaves is not None and (again or np.array_equal(values[layout.size :], spec.leaves.initial())):
+        generator = np.random.default_rng([seed, start, len(spec.tables) + len(spec.priors)])
+        values[layout.size :] = spec.leaves.drawn(generator)
     if spec.constraints is not None:
-        values = spec.constraints.met(layout, values, values)
+        tables_and_priors = values[: layout.size]
+        tables_and_priors[...] = spec.constraints.met(layout, tables_and_priors, tables_and_priors)
     return Parameters(values, parameters.undrawn_tables - set(tables), parameters.undrawn_priors - set(priors))
 
 
@@ -273,7 +284,7 @@ class Smoothing:
             return values.sum_of_logarithms(self.cells, spec.is_learnt)
         where = spec.learnt & (self.cells > 0)
         with np.errstate(divide="ignore"):
-            return float(self.cells[where] @ np.log(values[where]))
+            return float(self.cells[where] @ np.log(values[: spec.layout.size][where]))
 
 
 def _check_cells(name: str, counts: Any, shape: tuple[int, ...]) -> None:
@@ -302,9 +313,15 @@ def updated(
     if not layout.size:
         return parameters
     if kept_by_engine(counts) and which is None and not spec.forms and spec.constraints is None:
-        made = counts.updated(parameters.values, before.values, smoothing.cells, spec.is_learnt)
+        made = counts.updated(parameters.values, before.values, smoothing.cells, spec.is_learnt, LEAST_COUNT)
         return replace(parameters, values=cast(np.ndarray, made))
     parameters, before = parameters.handed_over(), before.handed_over()
+    if spec.leaves is not None:
+        end = layout.size
+        now, then = (replace(one, values=one.values[:end]) for one in (parameters, before))
+        tables = updated(replace(spec, leaves=None), now, counts[:end], smoothing, then, which)
+        moved = spec.leaves.updated(counts[end:], parameters.values[end:])
+        return replace(tables, values=np.concatenate([tables.values, moved]))
     cells, totals = _cells_and_totals(spec, np.asarray(counts), smoothing)
     if not totals.max() < np.inf:  # NaN is not less either
         raise LearningError("The expected counts are not finite. This should not happen; please report it.")
@@ -322,8 +339,8 @@ def updated(
         np.divide(cells, total, out=values, where=learnt & (total >= LEAST_COUNT))
     for number, form in spec.learnt_forms:
         if which is None or number in which:
-            now, first = (layout.table(one.values, number) for one in (parameters, before))
-            layout.table(values, number)[...] = form.updated(now, layout.table(cells, number), first)
+            table, first = (layout.table(one.values, number) for one in (parameters, before))
+            layout.table(values, number)[...] = form.updated(table, layout.table(cells, number), first)
     return Parameters(values, parameters.undrawn_tables, parameters.undrawn_priors)
 
 
@@ -334,7 +351,7 @@ def uncounted(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> 
     if kept_by_engine(counts):
         totals = counts.line_sums() + _smoothed(spec, smoothing)
     else:
-        totals = _cells_and_totals(spec, counts, smoothing)[1]
+        totals = _cells_and_totals(spec, counts[: spec.layout.size], smoothing)[1]
     return tuple(np.flatnonzero(_has_choice(spec) & (totals < LEAST_COUNT)).tolist())
 
 
@@ -348,7 +365,7 @@ def unmoved(spec: Specification, one: np.ndarray, other: np.ndarray, smoothing: 
     elif kept_by_engine(other):
         moved = other.line_distances(one)
     else:
-        moved = np.maximum.reduceat(np.abs(one - other), lines)
+        moved = np.maximum.reduceat(np.abs(one - other)[: spec.layout.size], lines)
     found: np.ndarray = _has_choice(spec) & (moved <= ROUNDING) & (_smoothed(spec, smoothing) == 0)
     return found
 

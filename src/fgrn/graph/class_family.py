@@ -88,7 +88,7 @@ class ClassFamily:
 
     def _estep(self, model: Network, rows: Evidence) -> EStep:
         plan = model._plan()
-        encoded = model._encode(plan, rows)
+        encoded = model._encode_rows(plan, rows)
         engine = engine_for(self.engine, plan, CALLS * encoded.rows)
         return model._estep(engine, plan, model._programs_for(plan, (), encoded), expect=True)(encoded)
 

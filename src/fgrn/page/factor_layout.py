@@ -15,7 +15,7 @@ from ..plots.placement import Node, is_straight, place_nodes, port
 from .card_layout import CARD, PIXELS, card_pixels, states_as_json
 from .wire_parts import WireParts
 
-MOST_BLOCKS = 200
+MOST_BLOCKS = 1000
 """Of a factor graph that is drawn."""
 
 WIRE = {"width": 104, "label": 16, "glyph": 34, "height": 58}
