@@ -48,6 +48,8 @@ class ClassAnalysis(KeptRows):
             raise LearningError(
                 "name classes by their number, so that this must be a number.", setting="n_hidden", value="auto"
             )
+        if self.schema_.continuous:
+            self._refuse_constraints("models with continuous columns")
         super()._train(table)
 
     def _options(self, what: str = "") -> dict[str, Any]:

@@ -300,13 +300,35 @@ class Inverse:
 
     @classmethod
     def of(cls, information: np.ndarray) -> Inverse:
-        """That of a symmetric matrix, after scaling it to a unit diagonal."""
+        """That of a symmetric matrix, after scaling it to a unit diagonal.
+
+        The smallest eigenvalue is at least 1 / (the largest sum of a column of the inverse): where that is not too
+        small, the factorisation of Cholesky, many times faster than eigenvalues, tells all.
+        """
         size = np.sqrt(np.maximum(np.diag(information), 0.0))
         scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
-        values, vectors = np.linalg.eigh(information * np.outer(scale, scale))
-        limit = SINGULAR * max(1, len(values))
+        scaled = information * np.outer(scale, scale)
+        limit = SINGULAR * max(1, len(scaled))
+        fast = _positive_inverse(scaled)
+        if fast is not None and np.abs(fast).sum(axis=0).max(initial=0.0) * limit < 1:
+            return cls(fast * np.outer(scale, scale), len(scaled), np.zeros((len(scaled), 0)), True)
+        values, vectors = np.linalg.eigh(scaled)
         kept = values > limit
         inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
         lost = vectors[:, ~kept] * np.where(scale > 0, scale, 1.0)[:, None]
         basis = np.linalg.qr(lost)[0] if lost.shape[1] else lost
         return cls(inverse * np.outer(scale, scale), int(kept.sum()), basis, bool((values > -limit).all()))
+
+
+def _positive_inverse(matrix: np.ndarray) -> np.ndarray | None:
+    """The inverse of a symmetric matrix by its factorisation of Cholesky; None if that does not exist."""
+    from scipy.linalg.lapack import dpotrf, dpotri
+
+    if not len(matrix):
+        return None
+    factor, failed = dpotrf(matrix, lower=1)
+    if failed:
+        return None
+    lower, failed = dpotri(factor, lower=1)
+    found: np.ndarray = np.tril(lower) + np.tril(lower, -1).T
+    return None if failed else found

@@ -266,10 +266,13 @@ def errors_of(
     level: float,
 ) -> StandardErrors:
     """The standard errors of probabilities that follow from the covariance matrix of the parameters, (F, F)."""
+    from scipy.sparse import csr_array
+
     cells = found.cells
     jacobian = found.jacobian()
-    covariance = jacobian @ parameters @ jacobian.T
-    moved = np.abs(jacobian @ inverse.undetermined).max(axis=1, initial=0.0)
+    few = csr_array(jacobian)  # a probability depends on the logits of its own row of a table alone
+    covariance = few @ (few @ parameters).T
+    moved = np.abs(few @ inverse.undetermined).max(axis=1, initial=0.0)
     identified = moved <= 1e-6 * np.maximum(np.abs(jacobian).max(axis=1, initial=0.0), 1e-300)
     errors = np.where(identified, np.sqrt(np.maximum(np.diag(covariance), 0.0)), np.inf)
     ones = _all_others_are_zero(cells)
