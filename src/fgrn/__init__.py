@@ -53,9 +53,11 @@ if TYPE_CHECKING:
     from .bayes.hidden_trees import hidden_tree
     from .bayes.influence import InfluenceDiagram
     from .bayes.markov import MarkovNetwork
+    from .bayes.mixture_learning import tree_mixture
     from .bayes.noisy_tables import NoisyMax, NoisyOr
     from .bayes.structure_search import search
     from .bayes.tree_learning import chow_liu, tan
+    from .bayes.tree_mixture import TreeMixture
     from .estimators import (
         DeepLatentClassifier,
         DiscreteICA,
@@ -117,6 +119,7 @@ __all__ = [
     "TableError",
     "TableFileError",
     "TableWarning",
+    "TreeMixture",
     "UnknownNameError",
     "UnseenLevelWarning",
     "Variable",
@@ -140,6 +143,7 @@ __all__ = [
     "stack",
     "states",
     "tan",
+    "tree_mixture",
     "warm",
     "write",
 ]
@@ -155,6 +159,7 @@ _MODELS = {
     "NoisyMax": "bayes.noisy_tables",
     "NoisyOr": "bayes.noisy_tables",
     "Stream": "tables.stream",
+    "TreeMixture": "bayes.tree_mixture",
     "arc_confidence": "bayes.arc_confidence",
     "chow_liu": "bayes.tree_learning",
     "explore": "page.page",
@@ -162,6 +167,7 @@ _MODELS = {
     "pool": "statistics.pooling",
     "search": "bayes.structure_search",
     "tan": "bayes.tree_learning",
+    "tree_mixture": "bayes.mixture_learning",
     "warm": "warming",
 }
 _ESTIMATORS = frozenset(

@@ -14,7 +14,10 @@ BYTES_AT_ONCE = 2**22
 
 
 def digest(*things: object) -> str:
-    """A digest of arrays, dataclasses, mappings, sequences and plain values, in hexadecimal."""
+    """A digest of arrays, dataclasses, mappings, sequences and plain values, in hexadecimal.
+
+    A field of a dataclass that was `added` later, by its metadata, is left out if it is None: older digests stay valid.
+    """
     total = blake2b(digest_size=16)
     for thing in things:
         for part in _parts(thing):

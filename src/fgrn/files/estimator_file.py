@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..bayes.tree_mixture import TreeMixture
 from ..core.exceptions import FgrnError
 from ..flow.em import History
 from ..graph.network import Network
@@ -66,14 +67,20 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
             "criterion": estimator.selection_.criterion,
             "candidates": [_to_json(one) for one in estimator.selection_.as_dicts()],
         }
+        if isinstance(estimator.selection_, ClassSelection):
+            record["selection"]["dropped"] = estimator.selection_.dropped
+            record["selection"]["unfinished"] = list(estimator.selection_.unfinished)
+            record["selection"]["temperature"] = estimator.selection_.temperature
     report = estimator._report_to_save() if hasattr(estimator, "_report_to_save") else None
     if report is not None:
         record["report"] = report_record(report)
     return record
 
 
-def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstimator:
-    """Return the estimator described in a document, with its network."""
+def restore_estimator(
+    document: dict[str, Any], network: Network, mixture: TreeMixture | None = None
+) -> LatentEstimator:
+    """Return the estimator described in a document, with its network, and its mixture of trees if there is one."""
     from .. import estimators
     from ..estimators._class_analysis import ClassAnalysis
     from ..estimators._class_labels import LatentClassifierBase
@@ -110,6 +117,8 @@ def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstim
         estimator.structure_ = value_of(str, record, "structure", "its estimator")
     if "n_trees" in known:
         estimator.n_trees_ = value_of(int, record, "n_trees", "its estimator")
+        if mixture is not None:
+            estimator.mixture_ = mixture
     if isinstance(estimator, HiddenMarkovModel):
         estimator.beside_ = _sequence_columns(record)
     if isinstance(estimator, (Choosing, HiddenMarkovModel)) or "n_trees" in known:
@@ -133,7 +142,10 @@ def _check_against_network(estimator: LatentEstimator) -> None:
             raise Refused(f"the column {short_repr(name)} of its schema is not what its network knows.")
     variables = {variable.name: variable for variable in estimator.network_.variables}
     states = getattr(estimator, "n_hidden_", None)
-    states = None if states is None else states * getattr(estimator, "n_trees_", 1)
+    trees, mixture = getattr(estimator, "n_trees_", 1), getattr(estimator, "mixture_", None)
+    if mixture is not None and mixture.trees != trees:
+        raise Refused(f"its mixture is of {mixture.trees} trees, not {trees}.")
+    states = None if states is None else states * (trees if mixture is None else 1)
     for name in estimator._hidden():
         if name not in variables:
             raise Refused(f"its network has no hidden variable {short_repr(name)}.")
@@ -221,7 +233,13 @@ def _restore_class_selection(record: dict[str, Any]) -> ClassSelection:
         candidates.append(ClassCandidate(**parts))
     if not candidates:
         raise Refused("its selection is of no candidates.")
-    return ClassSelection(tuple(candidates))
+    record = {"dropped": 0, "unfinished": [], "temperature": 1.0, **record}
+    dropped = value_of(int, record, "dropped", "its selection")
+    unfinished = value_of(list, record, "unfinished", "its selection")
+    temperature = _float(record["temperature"])
+    if dropped < 0 or not all(isinstance(one, str) for one in unfinished) or not temperature > 0:
+        raise Refused("what was tried of its selection is not told in numbers and names.")
+    return ClassSelection(tuple(candidates), dropped=dropped, unfinished=tuple(unfinished), temperature=temperature)
 
 
 def _restore_selection(record: dict[str, Any]) -> Selection | ClassSelection:
