@@ -23,7 +23,7 @@ import numpy as np
 from fgrn import Network, TreeMixture, hidden_tree, tree_mixture
 from fgrn.bayes import mixture_learning, tree_defaults
 from fgrn.bayes.hidden_trees import counts_of_prior
-from fgrn.bayes.tree_defaults import TreeDefaults, default_batch_size
+from fgrn.bayes.tree_defaults import TreeSizes, default_batch_size
 from fgrn.tables.encoded import Evidence
 
 LEVELS, KEPT_BACK = 256, 5000
@@ -101,7 +101,7 @@ def measured(tables: dict[str, Evidence], given: argparse.Namespace) -> dict[str
 
 def main() -> None:
     """Learn, and write what was found."""
-    pixels = TreeDefaults.of(LEVELS, 55_000)
+    pixels = TreeSizes.sharing(LEVELS, 55_000)
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--output", type=Path)

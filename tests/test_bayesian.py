@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
-from itertools import combinations, product
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,7 +36,7 @@ from fgrn import (
     WiringError,
 )
 from fgrn.bayes import realisation
-from fgrn.bayes.junction_tree import _eliminated, _weighted, junction_tree
+from fgrn.bayes.junction_tree import _eliminated, _Graph, _weighted, junction_tree
 from fgrn.engines import installed_engines, wide
 from fgrn.files import container, factored_file, model_file
 
@@ -720,10 +720,11 @@ def test_a_table_is_a_frame_with_a_row_for_each_joint_state() -> None:
     assert list(odd.to_frame("probability")) == ["probability", "probability_"]
 
 
-def weight_of_fill_in(neighbours: list[set[int]], counts: Any, one: int) -> float:
-    """The rule of the weighted fill-in as it is defined: pair by pair."""
-    pairs = combinations(sorted(neighbours[one]), 2)
-    return float(sum(counts[a] * counts[b] for a, b in pairs if b not in neighbours[a]))
+def weight_of_fill_in(graph: Any, neighbours: list[int], one: int) -> float:
+    """The definition, pair by pair."""
+    mine = [other for other in range(len(neighbours)) if neighbours[one] >> other & 1]
+    pairs = [(a, b) for a in mine for b in mine if a < b and not neighbours[a] >> b & 1]
+    return float(sum(graph.counts[a] * graph.counts[b] for a, b in pairs))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -731,9 +732,10 @@ def test_the_weighted_rule_eliminates_in_the_order_of_its_definition(seed: int) 
     draw = np.random.default_rng(seed)
     size = 25
     arcs = np.triu(draw.random((size, size)) < (0.1, 0.3)[seed % 2], 1)
-    neighbours = [set(np.flatnonzero(row).tolist()) for row in arcs | arcs.T]
-    counts = draw.integers(1, 9, size).tolist()
-    assert _eliminated(neighbours, counts, _weighted) == _eliminated(neighbours, counts, weight_of_fill_in)
+    names = [str(number) for number in range(size)]
+    scopes = [(names[a], names[b]) for a, b in np.argwhere(arcs)]
+    graph = _Graph.of(draw.integers(1, 9, size).tolist(), names, scopes)
+    assert _eliminated(graph, _weighted) == _eliminated(graph, weight_of_fill_in)
 
 
 def test_a_star_is_eliminated_in_quadratic_steps() -> None:
@@ -746,5 +748,6 @@ def test_a_star_is_eliminated_in_quadratic_steps() -> None:
 
     leaves = 100
     counts = Counted([3] + [2] * leaves)
-    _eliminated([set(range(1, leaves + 1)), *({0} for _ in range(leaves))], counts, _weighted)
+    names = [str(number) for number in range(leaves + 1)]
+    _eliminated(_Graph.of(counts, names, [("0", leaf) for leaf in names[1:]]), _weighted)
     assert counts.looked < 5 * leaves**2

@@ -317,7 +317,8 @@ def test_a_temperature_is_a_power_of_what_is_told_of_the_class(structure: str, t
 
 def test_a_classifier_that_is_too_sure_gets_a_higher_temperature(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few rows and many cells make naive Bayes too sure; the only penalty allowed is too weak to change that."""
-    monkeypatch.setattr("fgrn.learning.class_search.STRENGTHS", (1e-9,) * 2)
+    monkeypatch.setattr("fgrn.learning.class_search.STRENGTHS", (1e-9,))
+    monkeypatch.setattr("fgrn.learning.class_search.FIRST_STRENGTH", 0)
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 200)
     table = {f"c{n}": np.where(rng.random(200) < 0.35, y, rng.integers(0, 5, 200)) for n in range(8)}

@@ -196,6 +196,15 @@ def test_what_is_no_model_of_one_row_is_refused(model: Any, why: str) -> None:
         fgrn.explore(model)
 
 
+def test_a_mixture_that_is_no_network_is_refused() -> None:
+    draw = np.random.default_rng(0)
+    table = {name: draw.integers(0, 2, 60) for name in "abc"}
+    model = fgrn.HiddenTreeModel(n_hidden=2, n_trees=2, share_tables=True, n_epochs=1, random_state=0).fit(table)
+    with pytest.raises(fgrn.FgrnError, match="mixture of trees that share tables"):
+        fgrn.explore(model)
+    assert fgrn.explore(model.network_).size > 100_000
+
+
 @pytest.mark.parametrize(
     ("name", "why"), [("page.pdf", "its suffix is '.pdf'"), ("no/page.html", "there is no folder")]
 )

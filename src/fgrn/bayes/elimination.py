@@ -1,15 +1,15 @@
-"""Pruned questions: the distribution of a few variables, from the tables alone that it depends on.
+"""A part of a model, with what is known put in: the tables that an answer depends on, and cliques of what is not known.
 
 Of a Bayesian network only ancestors of the question and of the evidence matter (others are barren), and of these only
 what known states do not separate from the question (Baker and Boult, 1990; Shachter, 1998). Known states are put into
-the tables, which then have an axis less. What is left is summed variable by variable along a junction tree of its own.
+the tables, which then have an axis less. What is left has a junction tree of its own (`clique_sweeps`).
 Which tables these are depends on which variables are known, not on their states: it is worked out once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -17,138 +17,153 @@ import numpy as np
 from ..core.variable import Variable
 from ..tables.encoded import SOFT, Evidence
 from ..tables.frames import UNKNOWN
+from .clique_sweeps import CliqueSweep, summed_to
 from .directed_graph import closure
 from .junction_tree import JunctionTree
 from .realisation import ScopedTable, tree_of
 
 CELLS_AT_ONCE = 2**22
-"""Cells of the largest clique times rows that are summed together: 32 MB."""
+"""Cells of cliques times rows that are worked on together: 32 MB."""
 
 
 @dataclass(frozen=True, eq=False)
-class PrunedQuestion:
-    """A question for the joint distribution of some variables, given the states of others: what it is computed from.
+class PrunedModel:
+    """Some tables of a model, given which variables are known, and the cliques of the others.
 
     Attributes:
-        target: the variables of the question.
+        variables: of the model, by name.
         known: variables whose state is known.
         weighted: variables with a weight for each state.
-        parts: the tables that matter.
-        apart: tables of the evidence and its ancestors that are separated from the target: they decide only whether
-            the evidence is possible.
+        parts: the tables.
         tree: the cliques of what is not known in them.
     """
 
-    target: tuple[str, ...]
+    variables: Mapping[str, Variable]
     known: frozenset[str]
     weighted: frozenset[str]
     parts: tuple[ScopedTable, ...]
-    apart: tuple[ScopedTable, ...]
     tree: JunctionTree
-    _other: list[PrunedQuestion] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def of(
         cls,
         variables: Mapping[str, Variable],
         parts: Sequence[ScopedTable],
-        target: tuple[str, ...],
+        together: Sequence[str],
         known: frozenset[str],
         weighted: frozenset[str],
         memory: float | None,
-    ) -> PrunedQuestion:
-        """Prune a model; an error if what is left needs too much memory."""
-        kept: Sequence[ScopedTable] = parts
-        if all(part.conditional for part in parts):
-            above = {part.scope[-1]: part.scope[:-1] for part in parts}
-            alive = closure([*target, *known, *weighted], above)
-            kept = [part for part in parts if part.scope[-1] in alive]
-        near = _joined_tables(target, known, kept)
-        names = {part.name for part in near}
-        apart = tuple(part for part in kept if part.name not in names)
-        asked = tuple(name for name in target if name not in known)
-        return cls(target, known, weighted, tuple(near), apart, _tree_over(variables, near, asked, known, memory))
+    ) -> PrunedModel:
+        """Make cliques, one of which holds the variables `together`; an error if they need too much memory."""
+        asked = unknown_of(together, known)
+        scopes = [*(unknown_of(part.scope, known) for part in parts), asked]
+        left = {name for scope in scopes for name in scope}
+        tree = JunctionTree({}, ((),), ())
+        if left:
+            chosen = {name: variable for name, variable in variables.items() if name in left}
+            tree = tree_of(chosen, [scope for scope in scopes if scope], memory, quick=True)
+        return cls(variables, known, weighted & left, tuple(parts), tree)
 
-    def evidence_apart(self, variables: Mapping[str, Variable], memory: float | None) -> PrunedQuestion:
-        """The question whether the evidence that is separated from the target is possible; made once."""
-        if not self._other:
-            tree = _tree_over(variables, self.apart, (), self.known, memory)
-            self._other.append(PrunedQuestion((), self.known, self.weighted, self.apart, (), tree))
-        return self._other[0]
+    def joint(
+        self, index: Mapping[str, int], tables: Mapping[str, np.ndarray], evidence: Evidence, target: Sequence[str]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The joint distribution of some variables in each row, and the log-likelihood of the row under the tables.
 
-    def answer(
-        self,
-        variables: Mapping[str, Variable],
-        index: Mapping[str, int],
-        tables: Mapping[str, np.ndarray],
-        evidence: Evidence,
-    ) -> np.ndarray:
-        """The joint distribution of the target in each row, (rows, states of the first, of the second, ...).
-
-        Rows whose product vanishes, impossible ones among them, are all zero.
+        The variables that are not known are those `together` of the cliques, or among them. A distribution is all zero
+        where the evidence is impossible.
 
         Args:
-            variables: of the model.
-            index: the number of each.
+            index: the number of each variable.
             tables: by the name of the part, with one axis for each variable of its scope.
-            evidence: rows that know the states of exactly the `known`, by the numbers of the variables.
+            evidence: rows that know the states of exactly the `known`.
+            target: the variables.
         """
-        step = max(1, CELLS_AT_ONCE // max(self.tree.states[self.tree.largest], 1))
-        blocks = [
-            self._block(variables, index, tables, evidence.take(slice(first, first + step)))
-            for first in range(0, evidence.rows, step)
-        ]
-        return np.concatenate(blocks)
+        asked = unknown_of(target, self.known)
+        root = self.tree.holding(asked)
+        shares, logs = [np.zeros((0, *(self.variables[name].cardinality for name in target)))], [np.zeros(0)]
+        for rows, sweep in self._sweeps(index, tables, evidence, self.tree.states[self.tree.largest], root):
+            found = summed_to(sweep.inwards(), sweep.names(root, ()), asked)
+            total = found.reshape(len(found), -1).sum(axis=1)
+            with np.errstate(divide="ignore"):
+                log = np.log(total) + sweep.logs
+            found = found / np.where(total > 0, total, 1).reshape(-1, *[1] * len(asked))
+            found = np.broadcast_to(found, (rows.rows, *found.shape[1:]))
+            shares.append(self._with_known(self._codes(index, rows), asked, target, found))
+            logs.append(np.broadcast_to(log, rows.rows))
+        return np.concatenate(shares), np.concatenate(logs)
 
-    def _block(
-        self,
-        variables: Mapping[str, Variable],
-        index: Mapping[str, int],
-        tables: Mapping[str, np.ndarray],
-        evidence: Evidence,
-    ) -> np.ndarray:
-        rows = evidence.rows
-        codes = {name: evidence.codes[:, evidence.slot[index[name]]].astype(np.int64) for name in self.known}
-        asked = tuple(name for name in self.target if name not in self.known)
-        homes: list[list[tuple[tuple[str, ...], np.ndarray]]] = [[] for _ in self.tree.cliques]
-        for part, (home, scope) in zip(self.parts, self._homes, strict=True):
-            homes[home].append((scope, _sliced(tables[part.name], part.scope, codes)))
-        for name in sorted(self.weighted & self.tree.sizes.keys()):
-            weights = evidence.weights(index[name], variables[name].cardinality)
-            homes[self.tree.holding([name])].append(((name,), weights))
-        order = self._order
-        for number, before, shared in reversed(order[1:]):
-            homes[before].append((shared, _summed(self.tree.cliques[number], homes[number], shared)))
-        found = _summed(self.tree.cliques[order[0][0]], homes[order[0][0]], asked)
-        total = found.reshape(len(found), -1).sum(axis=1)
-        found = found / np.where(total > 0, total, 1).reshape(-1, *[1] * len(asked))
-        found = np.broadcast_to(found, (rows, *found.shape[1:]))
-        return self._with_known(variables, codes, asked, found)
+    def marginals(
+        self, index: Mapping[str, int], tables: Mapping[str, np.ndarray], evidence: Evidence, names: Sequence[str]
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """The distribution of each of some variables, (rows, states), and the log-likelihood of each row."""
+        out = {name: np.zeros((evidence.rows, self.variables[name].cardinality)) for name in names}
+        logs, first = np.zeros(evidence.rows), 0
+        root = self.tree.largest
+        for rows, sweep in self._sweeps(index, tables, evidence, self.tree.total, root):
+            mine = slice(first, first + rows.rows)
+            top = sweep.inwards(keep=True)
+            with np.errstate(divide="ignore"):
+                logs[mine] = np.log(top.reshape(len(top), -1).sum(axis=1)) + sweep.logs
+            sweep.outwards()
+            possible = logs[mine] > -np.inf
+            codes = self._codes(index, rows)
+            for name in names:
+                if name in self.known:
+                    out[name][np.arange(mine.start, mine.stop), codes[name]] = possible
+                else:
+                    out[name][mine] = sweep.marginal(name) * possible[:, None]
+            first = mine.stop
+        return out, logs
 
-    @cached_property
-    def _order(self) -> list[tuple[int, int, tuple[str, ...]]]:
-        """The cliques from that of the target outwards; see `JunctionTree.outwards`."""
-        return self.tree.outwards(self.tree.holding(_open(self.target, self.known)))
+    def likeliest(
+        self, index: Mapping[str, int], tables: Mapping[str, np.ndarray], evidence: Evidence
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """The states of all variables that are likeliest together, by variable, and their log-probability."""
+        parts, logs = [], [np.zeros(0)]
+        for rows, sweep in self._sweeps(index, tables, evidence, self.tree.total, self.tree.largest):
+            sweep.inwards(largest=True, keep=True)
+            codes, value = sweep.traced(rows.rows)
+            parts.append({**codes, **self._codes(index, rows)})
+            logs.append(value)
+        names = [*self.tree.sizes, *self.known]
+        return {name: np.concatenate([part[name] for part in parts]) for name in names}, np.concatenate(logs)
+
+    def _sweeps(
+        self, index: Mapping[str, int], tables: Mapping[str, np.ndarray], evidence: Evidence, cells: int, root: int
+    ) -> Iterator[tuple[Evidence, CliqueSweep]]:
+        """Blocks of rows, each with the tables of the cliques; a row takes so many cells."""
+        step = max(1, CELLS_AT_ONCE // max(cells, 1))
+        order = self.tree.outwards(root)
+        for first in range(0, evidence.rows, step):
+            rows = evidence.take(slice(first, first + step))
+            codes = self._codes(index, rows)
+            homes: list[list[tuple[tuple[str, ...], np.ndarray]]] = [[] for _ in self.tree.cliques]
+            for part, (home, scope) in zip(self.parts, self._homes, strict=True):
+                homes[home].append((scope, _sliced(tables[part.name], part.scope, codes)))
+            for name in sorted(self.weighted):
+                weights = rows.weights(index[name], self.variables[name].cardinality)
+                homes[self.tree.holding([name])].append(((name,), weights))
+            yield rows, CliqueSweep(self.tree, order, homes)
+
+    def _codes(self, index: Mapping[str, int], evidence: Evidence) -> dict[str, np.ndarray]:
+        """The states of the known variables, (rows,) each."""
+        return {name: evidence.codes[:, evidence.slot[index[name]]].astype(np.int64) for name in self.known}
 
     @cached_property
     def _homes(self) -> list[tuple[int, tuple[str, ...]]]:
         """The clique of each table, and the variables of the table that are not known."""
-        scopes = [_open(part.scope, self.known) for part in self.parts]
+        scopes = [unknown_of(part.scope, self.known) for part in self.parts]
         return [(self.tree.holding(scope), scope) for scope in scopes]
 
     def _with_known(
-        self,
-        variables: Mapping[str, Variable],
-        codes: Mapping[str, np.ndarray],
-        asked: tuple[str, ...],
-        found: np.ndarray,
+        self, codes: Mapping[str, np.ndarray], asked: Sequence[str], target: Sequence[str], found: np.ndarray
     ) -> np.ndarray:
         """The distribution with an axis for each variable of the target that is known, in their order."""
-        if len(asked) == len(self.target):
+        if len(asked) == len(target):
             return found
-        out = np.zeros((len(found), *(variables[name].cardinality for name in self.target)))
+        out = np.zeros((len(found), *(self.variables[name].cardinality for name in target)))
         each = np.arange(len(found))
-        place = tuple(codes[name] if name in codes else slice(None) for name in self.target)
+        place = tuple(codes[name] if name in codes else slice(None) for name in target)
         if not asked:
             out[(each, *place)] = found
             return out
@@ -158,32 +173,24 @@ class PrunedQuestion:
         return out
 
 
-def _tree_over(
-    variables: Mapping[str, Variable],
-    parts: Sequence[ScopedTable],
-    asked: tuple[str, ...],
-    known: Collection[str],
-    memory: float | None,
-) -> JunctionTree:
-    """A junction tree over what is not known in some tables, with the variables that are asked for in one clique."""
-    scopes = [*(_open(part.scope, known) for part in parts), asked]
-    left = {name for scope in scopes for name in scope}
-    if not left:
-        return JunctionTree({}, ((),), ())
-    chosen = {name: variable for name, variable in variables.items() if name in left}
-    return tree_of(chosen, [scope for scope in scopes if scope], memory, quick=True)
-
-
-def _open(scope: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
+def unknown_of(scope: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
     """The variables of a scope whose state is not known."""
     return tuple(name for name in scope if name not in known)
 
 
-def _joined_tables(target: Sequence[str], known: Collection[str], parts: Sequence[ScopedTable]) -> list[ScopedTable]:
-    """The tables that are joined to the target by variables whose state is not known."""
+def alive_tables(parts: Sequence[ScopedTable], names: Collection[str]) -> Sequence[ScopedTable]:
+    """The tables of some variables and their ancestors; all of them where a model has no directions."""
+    if not all(part.conditional for part in parts):
+        return parts
+    alive = closure(names, {part.scope[-1]: part.scope[:-1] for part in parts})
+    return [part for part in parts if part.scope[-1] in alive]
+
+
+def joined_tables(target: Collection[str], known: Collection[str], parts: Sequence[ScopedTable]) -> list[ScopedTable]:
+    """The tables that are joined to some variables by variables whose state is not known."""
     of_variable: dict[str, list[int]] = {}
     for number, part in enumerate(parts):
-        for name in _open(part.scope, known):
+        for name in unknown_of(part.scope, known):
             of_variable.setdefault(name, []).append(number)
     line = [name for name in target if name not in known]
     seen, found = set(line), set[int]()
@@ -192,7 +199,7 @@ def _joined_tables(target: Sequence[str], known: Collection[str], parts: Sequenc
             if number in found:
                 continue
             found.add(number)
-            new = [other for other in _open(parts[number].scope, known) if other not in seen]
+            new = [other for other in unknown_of(parts[number].scope, known) if other not in seen]
             seen.update(new)
             line += new
     return [part for number, part in enumerate(parts) if number in found]
@@ -206,27 +213,6 @@ def _sliced(table: np.ndarray, scope: Sequence[str], codes: Mapping[str, np.ndar
     first = np.moveaxis(table, given, range(len(given)))
     found: np.ndarray = first[tuple(codes[scope[axis]] for axis in given)]
     return found
-
-
-def _summed(
-    clique: Sequence[str], factors: Sequence[tuple[tuple[str, ...], np.ndarray]], shared: Sequence[str]
-) -> np.ndarray:
-    """The product of factors over a clique, summed over all but `shared`, (rows, states); its largest is one."""
-    names = [*(name for name in clique if name not in shared), *shared]
-    place = {name: number + 1 for number, name in enumerate(names)}
-    total: np.ndarray = np.ones([1] * (len(names) + 1))
-    for scope, values in sorted(factors, key=lambda one: one[1].size):
-        order = sorted(range(len(scope)), key=lambda axis: place[scope[axis]])
-        moved = values.transpose([0, *(axis + 1 for axis in order)])
-        shape = [1] * (len(names) + 1)
-        shape[0] = len(values)
-        for axis in order:
-            shape[place[scope[axis]]] = values.shape[axis + 1]
-        total = total * moved.reshape(shape)
-    away = tuple(range(1, 1 + len(names) - len(shared)))
-    summed: np.ndarray = total.sum(axis=away) if away else total
-    largest = summed.reshape(len(summed), -1).max(axis=1).reshape(-1, *[1] * len(shared))
-    return summed / np.where(largest > 0, largest, 1)
 
 
 def hard_and_soft(evidence: Evidence, names: Sequence[str]) -> list[tuple[np.ndarray, frozenset[str], frozenset[str]]]:

@@ -22,7 +22,7 @@ from ..core.labels import Labels
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow.evidence import encode, known_names
-from ..flow.marginals import normalised, refuse_impossible
+from ..flow.marginals import normalised
 from ..flow.messages import Messages
 from ..flow.parameters import Parameters, initial
 from ..graph.blocks import Factor
@@ -34,8 +34,9 @@ from ..tables import frames
 from ..tables.outputs import frame_of_records
 from .assignment_queries import AssignmentQueries
 from .document import Document, WrittenTable
-from .elimination import PrunedQuestion, hard_and_soft
+from .elimination import PrunedModel
 from .junction_tree import JunctionTree
+from .pruned_queries import FEW_ROWS, PrunedQueries
 from .realisation import (
     LARGEST_CLIQUE,
     ScopedTable,
@@ -52,13 +53,8 @@ METHODS = ("exact", "loopy")
 MOST_NETWORKS = 16
 """Networks of one model that are kept, with some variables in one clique: they can be made again."""
 
-FEW_ROWS = 16
 
-MOST_QUESTIONS = 256
-"""Pruned questions of one model that are kept: they can be made again."""
-
-
-class FactoredModel(Queries, AssignmentQueries):
+class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
     """Base class of models given by tables over a few variables each: `BayesianNetwork` and `MarkovNetwork`."""
 
     memory_limit: float | None = None
@@ -82,7 +78,7 @@ class FactoredModel(Queries, AssignmentQueries):
         self._parameters: Parameters = initial(self._spec)
         self._trained: tuple[dict[str, Any], ...] = ()
         self._networks: dict[tuple[str, ...], Network] = {}
-        self._questions: dict[tuple[Any, ...], PrunedQuestion] = {}
+        self._questions: dict[tuple[Any, ...], PrunedModel] = {}
 
     # What it is
 
@@ -259,6 +255,10 @@ class FactoredModel(Queries, AssignmentQueries):
         kept = self.names if keep is None else settings.variable_names("keep", keep, own=self.variable)
         for name in kept:
             self.variable(name)
+        if method == "exact" and not {*options} - {"impossible"}:
+            found = self._pruned_messages(evidence, tuple(dict.fromkeys(kept)), parts, **options)
+            if found is not None:
+                return found
         network = self._tree_network() if method == "exact" else self.to_network(method)
         return network.propagate(self._checked(evidence), keep=kept, parts=parts, **options)
 
@@ -271,54 +271,6 @@ class FactoredModel(Queries, AssignmentQueries):
         asked = self.variable(name).name
         found = self._pruned(data, (asked,)) if engine == "auto" and not options else None
         return super().posterior(data, asked, engine=engine, **options) if found is None else found
-
-    def _pruned(self, data: frames.Data, target: tuple[str, ...]) -> np.ndarray | None:
-        """The joint distribution of some variables in each of a few rows, from what it depends on.
-
-        None for many rows, which an engine answers faster, and for impossible ones, of which the whole says why.
-        """
-        columns = frames.columns(data)
-        if columns and frames.row_count(columns) > FEW_ROWS and self._fits():
-            return None
-        self._checked(data)
-        evidence = encode(self, data)
-        out = np.zeros((evidence.rows, *(self._variables[one].cardinality for one in target)))
-        for rows, known, weighted in hard_and_soft(evidence, self.names):
-            key = (target, known, weighted, self.memory_limit)
-            if key not in self._questions:
-                if len(self._questions) >= MOST_QUESTIONS:
-                    self._questions.clear()
-                self._questions[key] = PrunedQuestion.of(
-                    self._variables, self._parts, target, known, weighted, self.memory_limit
-                )
-            question, some = self._questions[key], evidence.take(rows)
-            out[rows] = question.answer(self._variables, self.index, self._arrays_of(question.parts), some)
-            apart = self._arrays_of(question.apart)
-            if weighted or not all(table.all() for table in apart.values()):  # without zeros all of it is possible
-                other = question.evidence_apart(self._variables, self.memory_limit)
-                out[rows[other.answer(self._variables, self.index, apart, some) == 0]] = 0
-        impossible = np.flatnonzero(~out.any(axis=tuple(range(1, out.ndim))))
-        if len(impossible) and self._fits():
-            return None
-        refuse_impossible(impossible)
-        return out
-
-    def _arrays_of(self, parts: Sequence[ScopedTable]) -> dict[str, np.ndarray]:
-        """The tables of some parts by name, with an axis for each variable."""
-        layout, values = self._spec.layout, self._parameters.values
-        return {
-            part.name: layout.table(values, layout.table_number(part.name)).reshape(
-                [self._variables[one].cardinality for one in part.scope]
-            )
-            for part in parts
-        }
-
-    def _fits(self) -> bool:
-        """Whether the cliques of the whole model fit in memory."""
-        try:
-            return bool(self.tree)
-        except WiringError:
-            return False
 
     def joint(self, evidence: frames.Data, names: Sequence[Name], **options: Any) -> np.ndarray:
         """The joint distribution of a few variables in each row, (rows, states of the first, of the second, ...)."""

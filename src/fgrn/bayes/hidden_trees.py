@@ -35,6 +35,7 @@ from .tree_learning import (
     penalty_rate,
     score_of_edges,
 )
+from .tree_mixture import side_by_side
 
 COARSE = 32
 """A column with more levels is counted in this many bins of neighbouring levels while the tree is found."""
@@ -52,8 +53,8 @@ LEVEL_COUNT = 0.5
 BLUR = 0.1
 """The part of the column's own distribution in the start of each table from a hidden state to the column."""
 
-LEVELS_PER_ROW, LINK_ROWS = 8, 0.5
-"""Of the prior: levels of a column that make a row for each hidden state, and rows for each row of other tables."""
+LEVELS_PER_ROW, MOST_PRIOR_ROWS, LINK_ROWS = 8, 20, 0.5
+"""Of the prior: levels of a column that make a row for each hidden state, rows at most, and those of other tables."""
 
 UNEVENNESS = 1.0
 """Shape of the gamma distribution that cells between hidden variables are multiplied by; smaller is more uneven."""
@@ -217,19 +218,8 @@ def _starts(
         above = shares[parent] / shares[parent].sum(axis=1, keepdims=True)
         link = above @ (both / both.sum(axis=1, keepdims=True)) @ state.T
         uneven = [link * draw.standard_gamma(UNEVENNESS, link.shape) + 1e-6 for _ in range(trees)]
-        out.append((emission, _side_by_side([one / one.sum(axis=1, keepdims=True) for one in uneven])))
+        out.append((emission, side_by_side([one / one.sum(axis=1, keepdims=True) for one in uneven])))
     return out
-
-
-def _side_by_side(tables: Sequence[np.ndarray]) -> np.ndarray:
-    """Tables of several trees as one, that of each tree between its own states and zeros elsewhere."""
-    if len(tables) == 1:
-        return tables[0]
-    rows, columns = tables[0].shape
-    out = np.zeros((len(tables), rows, len(tables), columns))
-    for number, table in enumerate(tables):
-        out[number, :, number] = table
-    return out.reshape(len(tables) * rows, -1)
 
 
 def _shares(marginal: np.ndarray, states: int) -> np.ndarray:
@@ -270,9 +260,9 @@ def _network(
 def counts_of_prior(network: Network, evidence: Evidence, rows: float, trees: int) -> dict[str, np.ndarray]:
     """The smoothing of a hidden tree: how many rows its prior is worth, by table, as counts of cells.
 
-    Each hidden state has `rows` times levels / LEVELS_PER_ROW rows, which have the levels of the column as all rows of
-    the table have them; each row of a table between hidden variables `rows` times LINK_ROWS, spread evenly; and each
-    tree `rows` rows at its root, without which noise in small batches would let trees die out.
+    Each hidden state has `rows` times levels / LEVELS_PER_ROW rows (MOST_PRIOR_ROWS at most), which have the levels of
+    the column as all rows of the table have them; each row of a table between hidden variables `rows` times LINK_ROWS,
+    spread evenly; and each tree `rows` rows at its root, without which noise in small batches would let trees die out.
     """
     (root,) = network._spec.layout.prior_names
     states = network.variable(root).cardinality
@@ -288,5 +278,5 @@ def counts_of_prior(network: Network, evidence: Evidence, rows: float, trees: in
         codes = evidence.codes[:, evidence.columns.index(block.output.name)]
         counts = np.bincount(codes[codes >= 0].astype(np.int64), evidence.row_weights[codes >= 0], minlength=levels)
         shares = (counts + LEVEL_COUNT) / (counts + LEVEL_COUNT).sum()
-        out[block.output.name] = np.tile(rows * levels / LEVELS_PER_ROW * shares, (states, 1))
+        out[block.output.name] = np.tile(rows * min(levels / LEVELS_PER_ROW, MOST_PRIOR_ROWS) * shares, (states, 1))
     return out

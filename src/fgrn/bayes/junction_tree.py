@@ -20,9 +20,12 @@ MANY_VARIABLES = 3_000
 SMALL_TOTAL, TRIES = 50_000, 6
 """With more joint states than the first number, this many more orders are tried."""
 
-Neighbours = list[set[int]]
+QUICK_TOTAL = 20_000
+"""Joint states for each variable, up to which a tree for one question is good enough: to sum them takes no longer than
+another order."""
+
 Steps = list[tuple[int, frozenset[int]]]
-Rule = Callable[[Neighbours, Sequence[int], int], float]
+Rule = Callable[["_Graph", list[int], int], float]
 
 
 @dataclass(frozen=True)
@@ -87,66 +90,99 @@ class JunctionTree:
 def junction_tree(sizes: Mapping[str, int], scopes: Iterable[Sequence[str]], quick: bool = False) -> JunctionTree:
     """Return a junction tree for tables with these scopes, with as few joint states as the rules find.
 
-    With `quick`, further rules are tried only if the first one leaves more than `SMALL_TOTAL` joint states.
+    With `quick`, further rules are tried only if the first one leaves many joint states; see `QUICK_TOTAL`.
     """
     names = list(sizes)
-    number = {name: place for place, name in enumerate(names)}
-    counts = [sizes[name] for name in names]
-    neighbours: Neighbours = [set() for _ in names]
-    for scope in scopes:
-        members = {number[name] for name in scope}
-        for one in members:
-            neighbours[one] |= members
-    for one, others in enumerate(neighbours):
-        others.discard(one)
+    graph = _Graph.of([sizes[name] for name in names], names, scopes)
     few = len(names) <= MANY_VARIABLES
-
-    def total(steps: Steps) -> int:
-        return sum(prod(counts[k] for k in (one, *others)) for one, others in steps)
-
-    best = _eliminated(neighbours, counts, RULES[0])
-    if few and not (quick and total(best) <= SMALL_TOTAL):
-        best = min(best, *(_eliminated(neighbours, counts, rule) for rule in RULES[1:]), key=total)
+    enough = max(SMALL_TOTAL, QUICK_TOTAL * len(names)) if quick else SMALL_TOTAL
+    best = _eliminated(graph, RULES[0])
+    if few and not (quick and graph.total(best) <= enough):
+        best = min(best, *(_eliminated(graph, rule) for rule in RULES[1:]), key=graph.total)
     again = Random(0)
-    for _ in range(TRIES if few and total(best) > SMALL_TOTAL else 0):  # equals in another order
+    for _ in range(TRIES if few and graph.total(best) > enough else 0):  # equals in another order
         ranks = again.sample(range(len(names)), len(names))
-        best = min(best, *(_eliminated(neighbours, counts, rule, ranks) for rule in RULES[:2]), key=total)
+        best = min(best, *(_eliminated(graph, rule, ranks) for rule in RULES[:2]), key=graph.total)
     return _joined_cliques(names, sizes, best)
 
 
-def _missing(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
+@dataclass(frozen=True)
+class _Graph:
+    """Which variables are in one table: for each, the others as bits of a number."""
+
+    counts: Sequence[int]  # of states
+    neighbours: list[int]
+    alike: list[tuple[int, int]]  # a number of states, and the variables that have it, as bits
+
+    @classmethod
+    def of(cls, counts: Sequence[int], names: Sequence[str], scopes: Iterable[Sequence[str]]) -> _Graph:
+        bit = {name: 1 << place for place, name in enumerate(names)}
+        joined = dict.fromkeys(names, 0)
+        for scope in scopes:
+            members = 0
+            for name in scope:
+                members |= bit[name]
+            for name in scope:
+                joined[name] |= members
+        alike: dict[int, int] = {}
+        for place, count in enumerate(counts):
+            alike[count] = alike.get(count, 0) | 1 << place
+        return cls(counts, [joined[name] & ~bit[name] for name in names], list(alike.items()))
+
+    def total(self, steps: Steps) -> int:
+        """The joint states of all cliques of an elimination."""
+        return sum(self.counts[one] * prod(self.counts[k] for k in others) for one, others in steps)
+
+    def weight(self, members: int) -> int:
+        """The sum of the states of some variables."""
+        return sum(count * (members & same).bit_count() for count, same in self.alike)
+
+
+def places_of_bits(bits: int) -> list[int]:
+    """The places of the bits that are one."""
+    found = []
+    while bits:
+        lowest = bits & -bits
+        found.append(lowest.bit_length() - 1)
+        bits ^= lowest
+    return found
+
+
+def _missing(graph: _Graph, neighbours: list[int], one: int) -> float:
     """Return the number of fill-in edges: pairs of neighbours that would have to be joined."""
     mine = neighbours[one]
-    return float(sum(len(mine) - 1 - len(mine & neighbours[other]) for other in mine) // 2)
+    members = places_of_bits(mine)
+    return (sum([(mine & ~neighbours[other]).bit_count() for other in members]) - len(members)) / 2
 
 
-def _weighted(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
+def _weighted(graph: _Graph, neighbours: list[int], one: int) -> float:
     """Return the weight of fill-in edges: the joint states of pairs of neighbours that would have to be joined."""
-    mine = neighbours[one]
-    whole = sum(counts[other] for other in mine)
-    total = 0.0
-    for other in mine:  # what is joined to it already is taken away: that is little where the graph is sparse
-        joined = sum(counts[third] for third in mine & neighbours[other])
-        total += counts[other] * (whole - counts[other] - joined)
+    mine, counts = neighbours[one], graph.counts
+    total = 0
+    for other in places_of_bits(mine):
+        apart = mine & ~neighbours[other]
+        if apart.bit_count() > 1:  # itself is always among them
+            total += counts[other] * (graph.weight(apart) - counts[other])
     return total / 2
 
 
-def _joint_states(neighbours: Neighbours, counts: Sequence[int], one: int) -> float:
+def _joint_states(graph: _Graph, neighbours: list[int], one: int) -> float:
     """Return the logarithm of the number of joint states of the clique."""
-    return log(counts[one]) + sum(log(counts[other]) for other in neighbours[one])
+    mine = neighbours[one]
+    return log(graph.counts[one]) + sum([log(count) * (mine & same).bit_count() for count, same in graph.alike])
 
 
 RULES: tuple[Rule, ...] = (_missing, _weighted, _joint_states)
 """The cost of eliminating a variable next: the one for which it is least goes."""
 
 
-def _eliminated(neighbours: Neighbours, counts: Sequence[int], rule: Rule, ranks: Sequence[int] | None = None) -> Steps:
+def _eliminated(graph: _Graph, rule: Rule, ranks: Sequence[int] | None = None) -> Steps:
     """Return the elimination order, each variable with its neighbours at that time; ties are broken by rank."""
-    now = [set(others) for others in neighbours]
-    cost = [rule(now, counts, one) for one in range(len(now))]
+    now = list(graph.neighbours)
+    cost = [rule(graph, now, one) for one in range(len(now))]
 
     def entry(one: int) -> tuple[float, int, int]:
-        return cost[one], len(now[one]) if ranks is None else ranks[one], one
+        return cost[one], now[one].bit_count() if ranks is None else ranks[one], one
 
     heap = [entry(one) for one in range(len(now))]
     heapify(heap)
@@ -157,22 +193,17 @@ def _eliminated(neighbours: Neighbours, counts: Sequence[int], rule: Rule, ranks
         if gone[one] or value != cost[one]:
             continue  # an old entry
         gone[one] = True
-        mine = now[one]
-        steps.append((one, frozenset(mine)))
-        touched = set(mine)
-        for other in mine:
-            theirs = now[other]
-            new = mine - theirs
-            if len(new) > 1:  # itself is always among them
-                touched |= theirs  # pairs of their neighbours may have been joined
-            theirs |= mine
-            theirs.discard(other)
-            theirs.discard(one)
-        touched.discard(one)
-        for other in touched:
-            if gone[other]:
-                continue
-            value = rule(now, counts, other)
+        mine, bit = now[one], 1 << one
+        members = places_of_bits(mine)
+        steps.append((one, frozenset(members)))
+        touched = mine
+        for other in members:
+            new = mine & ~now[other] & ~(1 << other)
+            now[other] = (now[other] | new) & ~bit
+            for third in places_of_bits(new):  # whose pairs of neighbours were joined
+                touched |= now[other] & now[third]
+        for other in places_of_bits(touched & ~bit):
+            value = rule(graph, now, other)
             if value != cost[other]:
                 cost[other] = value
                 heappush(heap, entry(other))

@@ -27,7 +27,10 @@ CENTRE_ROWS, CENTRE_ROUNDS = 20_000, 12
 ROWS_AT_ONCE = 2**13
 """Rows whose nearest centre is found at once."""
 
-TREES, ROUNDS, TREE_EPOCHS, STRENGTH = 16, 2, 5, 15.0
+LEAST_GAIN = 3e-4
+"""The part of the log-likelihood of rows kept back that a round must gain, so that there is another."""
+
+TREES, ROUNDS, TREE_EPOCHS, STRENGTH = 16, 4, 5, 15.0
 """Unless given: the trees, rounds, epochs of each tree in a round, and rows of the prior for each hidden state."""
 
 
@@ -60,7 +63,7 @@ def tree_mixture(
             near those of the network if few rows speak for others.
         weights: one weight per row.
         validation: other rows. The round after which they are the most probable is kept; if that is none of them, the
-            network itself, as a mixture of one tree.
+            network itself, as a mixture of one tree. Learning ends with a round in which they gain next to nothing.
         seed: of the groups of rows that learning begins with.
         watch: called after every epoch with the number of the tree, of the epoch, and the log-likelihood per row of
             its group. Learning ends, and keeps what it has, when it returns True.
@@ -81,7 +84,7 @@ def tree_mixture(
     runner = engine_for(engine, plan, table.rows * epochs * rounds, device, precision)
     run: dict[str, Any] = {"engine": runner, "threads": threads}
     best = TreeMixture(network, [1.0], {name: _table(network, name)[None] for name in own})
-    reached = -np.inf if kept_back is None else _score(best, kept_back, run)
+    reached = -np.inf if kept_back is None else mean_log_likelihood(best, kept_back, **run)
     group = nearest_centres(table, [network.variable(name).cardinality for name in table.columns], trees, seed)
     prior = {name: strength * _table(network, name) for name in own}
     options = {**run, "epochs": epochs, "only": own, "smoothing": prior, "merge": False}
@@ -99,10 +102,11 @@ def tree_mixture(
             for name in own:
                 tables[name].append(_table(member, name))
         mixture = TreeMixture(network, shares, {name: np.stack(found) for name, found in tables.items()})
-        score = np.inf if kept_back is None else _score(mixture, kept_back, run)
-        if score > reached or kept_back is None:
+        score = 0.0 if kept_back is None else mean_log_likelihood(mixture, kept_back, **run)
+        gained = score - reached
+        if kept_back is None or gained > 0:
             best, reached = mixture, score
-        if watched.ended or score < reached:
+        if watched.ended or (kept_back is not None and gained < LEAST_GAIN * abs(reached)):
             break
     return best
 
@@ -112,8 +116,8 @@ def _table(network: Network, name: str) -> np.ndarray:
     return own_table(network._spec.layout, network._parameters.values, name)
 
 
-def _score(mixture: TreeMixture, rows: Evidence, run: dict[str, Any]) -> float:
-    """The mean log-likelihood of rows."""
+def mean_log_likelihood(mixture: TreeMixture, rows: Evidence, **run: Any) -> float:
+    """Return the mean log-likelihood of rows; `run`: engine, threads, device and precision."""
     found = mixture.propagate(rows, keep=[], parts=["likelihood"], impossible="mark", **run).log_likelihood
     return float(np.average(found, weights=rows.row_weights))
 
@@ -159,10 +163,10 @@ def nearest_centres(table: Evidence, sizes: list[int], groups: int, seed: int = 
         member = (_nearest(points, centres)[:, None] == np.arange(len(centres))).astype(np.float32)
         counts = member.sum(axis=0)[:, None]
         centres = np.where(counts > 0, member.T @ points / np.maximum(counts, 1), centres)
-    return np.concatenate([_nearest(block, centres) for block in _blocks_of_rows(table, scale, means)])
+    return np.concatenate([_nearest(block, centres) for block in _points_of(table, scale, means)])
 
 
-def _blocks_of_rows(table: Evidence, scale: np.ndarray, means: np.ndarray) -> Iterator[np.ndarray]:
+def _points_of(table: Evidence, scale: np.ndarray, means: np.ndarray) -> Iterator[np.ndarray]:
     """The rows as points, some at a time."""
     for first in range(0, table.rows, ROWS_AT_ONCE):
         codes = table.codes[first : first + ROWS_AT_ONCE]

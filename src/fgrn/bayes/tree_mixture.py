@@ -11,7 +11,7 @@ those of the one tree, and mean the same in all of them. `mixture_learning` lear
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from ..flow import messages
 from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages
 from ..flow.parameters import Parameters
+from ..graph.blocks import SISO, Block, Diverter, Source
 from ..graph.network import Network
 from ..learning.execution import engine_for
 from ..queries.questions import Queries
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 MIXED_PARTS = ("marginal", "likelihood")
 """What there is of each row: other messages have no meaning over all trees."""
+
+MOST_CELLS_AS_ONE = 2**27
+"""Of the tables of a mixture as one network: 1 GiB."""
 
 
 class TreeMixture(Queries):
@@ -94,6 +98,26 @@ class TreeMixture(Queries):
         if number >= self.trees:
             raise FgrnError(f"There is no tree {number}; there are {self.trees}, counted from 0.")
         return self.network._with(Parameters(self._values(number)))
+
+    def as_network(self) -> Network:
+        """Return the same model as one Network, which has everything that networks have.
+
+        Its hidden variables have trees x states, of which state t * states + s is state s of tree t: that of
+        `hidden_tree(..., trees=)`. Its tables grow with the square of the number of trees.
+        """
+        root, *_ = self.tables
+        cells = self.trees**2 * sum(int(stack[0].size) for stack in self.tables.values())
+        if cells > MOST_CELLS_AS_ONE:
+            raise FgrnError(
+                f"As one network this mixture would have tables of {cells:,} cells; the limit is "
+                f"{MOST_CELLS_AS_ONE:,}. Ask the mixture, or one of its trees: tree(0)."
+            )
+        return one_network(
+            self.network,
+            {root: np.concatenate(self.weights[:, None] * self.tables[root])}
+            | {name: side_by_side(stack) for name, stack in self.tables.items() if name != root}
+            | {name: np.tile(self.network.table(name), (self.trees, 1)) for name in self.observed},
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TreeMixture):
@@ -271,6 +295,44 @@ def own_table(layout: Layout, values: np.ndarray, name: str) -> np.ndarray:
     if name in layout.prior_names:
         return layout.prior(values, layout.prior_number(name))
     return layout.table(values, layout.table_number(name))
+
+
+def side_by_side(tables: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
+    """Return tables of several trees as one: that of each tree between its own states, and zeros elsewhere."""
+    if len(tables) == 1:
+        return np.asarray(tables[0])
+    rows, columns = tables[0].shape
+    out = np.zeros((len(tables), rows, len(tables), columns))
+    for number, table in enumerate(tables):
+        out[number, :, number] = table
+    return out.reshape(len(tables) * rows, -1)
+
+
+def one_network(network: Network, tables: Mapping[str, np.ndarray]) -> Network:
+    """Return a hidden tree joined alike, with other tables by name, and hidden variables of as many states as these."""
+    columns = set(network.observed)
+    copies = {
+        copy.name: block.inputs[0].name
+        for block in network.blocks
+        if isinstance(block, Diverter)
+        for copy in block.outputs
+    }
+
+    def variable(one: Variable) -> Variable:
+        hidden = copies.get(one.name, one.name)
+        return one if one.name in columns else Variable(one.name, tables[hidden].shape[-1])
+
+    blocks: list[Block] = []
+    for block in network.blocks:
+        if isinstance(block, Source):
+            blocks.append(Source(variable(block.variable), tables[block.variable.name]))
+        elif isinstance(block, SISO):
+            table = tables[block.output.name]
+            own = None if block.output.name in columns else table > 0
+            blocks.append(SISO(variable(block.input), variable(block.output), table, support=own))
+        elif isinstance(block, Diverter):
+            blocks.append(Diverter([variable(one) for one in block.inputs], [variable(one) for one in block.outputs]))
+    return Network(blocks)
 
 
 def _mixed(found: Iterable[tuple[float, Messages]]) -> Messages:

@@ -412,12 +412,15 @@ def draw(
 
 def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool) -> None:
     from .. import plots
+    from ..bayes.tree_mixture import TreeMixture
     from ..files.model_file import load
     from ..graph.blocks import Source
     from ..graph.network import Network
+    from ..page.estimator_view import fitted_network
 
     found: Any = load(model)
-    net = found if isinstance(found, Network) else found.network_
+    found = found.as_network() if isinstance(found, TreeMixture) else found
+    net = found if isinstance(found, Network) else fitted_network(found)
     evidence: dict[str, Any] = {}
     for text in given:
         evidence |= _evidence_of(found, *_parted(text))

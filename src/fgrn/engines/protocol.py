@@ -67,8 +67,13 @@ class Vector(Protocol):
     def __rmul__(self, factor: float) -> Self:
         """Every cell times a number."""
 
-    def updated(self, parameters: Any, before: Any, smoothing: np.ndarray | None, learnt: np.ndarray) -> Self:
-        """Parameters from these counts and smoothing, as `fgrn.flow.parameters.updated` makes them."""
+    def updated(
+        self, parameters: Any, before: Any, smoothing: np.ndarray | None, learnt: np.ndarray, least: float
+    ) -> Self:
+        """Parameters from these counts and smoothing, as `fgrn.flow.parameters.updated` makes them.
+
+        A line whose total is below `least` has no counts.
+        """
 
     def sum_of_logarithms(self, weights: np.ndarray, learnt: np.ndarray) -> float:
         """Sum over learnt cells of weight * log(cell), where there is a weight."""

@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core import settings
 from ..core.exceptions import LearningError, Remedy
+from ..graph.network import Network
 from ..graph.relabelled import with_states_ordered
 from ..statistics.alignment import SolutionComparison, class_order
-from ..statistics.bootstrap import Bootstrap, BootstrapTest, bootstrap, bootstrap_test
+from ..statistics.bootstrap import Bootstrap, BootstrapTest, bootstrap, bootstrap_fit, bootstrap_test
 from ..statistics.fit import BivariateResiduals, GoodnessOfFit, bivariate_residuals, goodness_of_fit
 from ..statistics.groups import GroupComparison, compare_groups
 from ..statistics.latent_classes import LatentClasses, Patterns
@@ -24,7 +25,7 @@ from ..statistics.latent_profiles import LatentProfiles, ProfileErrors, ProfileR
 from ..statistics.membership import MembershipRegression, three_step_regression, two_step_regression
 from ..statistics.one_step import one_step_regression
 from ..statistics.profile_report import LatentProfileReport, latent_profile_report
-from ..statistics.report import LatentClassReport, latent_class_report
+from ..statistics.report import LatentClassReport, latent_class_report, with_classes_ordered
 from ..statistics.standard_errors import ErrorKind, StandardErrors, standard_errors
 from ..statistics.three_step import AssignedRows, DistalOutcome, distal_outcome
 from ..statistics.vuong import VuongTest, vuong_test
@@ -40,6 +41,32 @@ class ClassAnalysis(KeptRows):
     """The statistics of a latent class model."""
 
     _saved_report: LatentClassReport | None = None
+    constraints: Any = None
+
+    def _train(self, table: EncodedTable) -> None:
+        if self.constraints and self.n_hidden == "auto":
+            raise LearningError(
+                "name classes by their number, so that this must be a number.", setting="n_hidden", value="auto"
+            )
+        super()._train(table)
+
+    def _options(self, what: str = "") -> dict[str, Any]:
+        return super()._options(what) | {"constraints": list(self.constraints or ())}
+
+    def _parameter_count(self, net: Network) -> int:
+        return net._free_parameters_under(self.constraints) if self.constraints else net.free_parameters
+
+    def _estimates(self) -> LatentClasses:
+        found = super()._estimates()
+        if not self.constraints:
+            return found
+        held, leader = self.network_._constrained_cells(self.constraints, found.names)
+        return replace(found, held=held, leader=leader)
+
+    def _refuse_constraints(self, what: str) -> None:
+        """Raise an error where constraints are not known of."""
+        if self.constraints:
+            raise LearningError(f"are not met by {what}.", setting="constraints", remedies="fit a model without them")
 
     def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
         super()._fit_table(kind, table, batch)
@@ -47,6 +74,7 @@ class ClassAnalysis(KeptRows):
         return self
 
     def _step(self, table: Evidence) -> Self:
+        self._refuse_constraints("learning in batches")
         self._saved_report = None
         return super()._step(table)
 
@@ -68,7 +96,7 @@ class ClassAnalysis(KeptRows):
         if X is None and sample_weight is None and self._kept is None and self._saved_report is not None:
             return self._saved_report
         model, rows = self._analysed(X, sample_weight)
-        return latent_class_report(model, rows, self.history_, self.network_.free_parameters)
+        return latent_class_report(model, rows, self.history_, self._parameter_count(self.network_))
 
     def standard_errors(
         self,
@@ -107,7 +135,9 @@ class ClassAnalysis(KeptRows):
         how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
         return standard_errors(model, rows, how, level)
 
-    def goodness_of_fit(self, X: Any = None, sample_weight: Any = None) -> GoodnessOfFit:
+    def goodness_of_fit(
+        self, X: Any = None, sample_weight: Any = None, *, n_bootstrap: int = 0, n_init: int | None = None
+    ) -> GoodnessOfFit:
         """Tests of fit to the table of all patterns of answers: likelihood ratio, Pearson, Cressie-Read.
 
         Rows with missing values are compared with rows that have the same items observed, which is stated.
@@ -115,8 +145,15 @@ class ClassAnalysis(KeptRows):
         Args:
             X: the table it was fitted on; not needed right after `fit`.
             sample_weight: one weight per row of X.
+            n_bootstrap: how many tables are drawn from the model for p-values that are right in sparse tables, too; 0
+                for those of the chi-square distribution.
+            n_init: starts for each of them, the first from the estimate; those of the model unless given.
         """
-        return goodness_of_fit(*self._analysed(X, sample_weight), self.network_.free_parameters)
+        model, rows = self._analysed(X, sample_weight)
+        count = self._parameter_count(self.network_)
+        if not n_bootstrap:
+            return goodness_of_fit(model, rows, count)
+        return bootstrap_fit(model, rows, self._refit(n_init), count, n_bootstrap, self._seed())
 
     def bivariate_residuals(self, X: Any = None, sample_weight: Any = None) -> BivariateResiduals:
         """How far each pair of items is associated beyond what the classes explain; `plots.residuals` draws it.
@@ -183,7 +220,7 @@ class ClassAnalysis(KeptRows):
         """
         model, rows = self._analysed(X, sample_weight)
         more = self._refit(n_init)(rows, model.n_classes + 1, self._seed())
-        extra = self._network(model.n_classes + 1).free_parameters - self.network_.free_parameters
+        extra = self._parameter_count(self._network(model.n_classes + 1)) - self._parameter_count(self.network_)
         return vuong_test(model, more, rows, extra)
 
     def membership_regression(
@@ -221,6 +258,8 @@ class ClassAnalysis(KeptRows):
         settings.choice("steps", steps, (1, 2, 3), LearningError)
         model, rows = self._analysed(X, sample_weight, merge=False)
         how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
+        if steps < 3:
+            self._refuse_constraints("one or two steps")
         if steps == 1:
             starts = self.n_init if n_init is None else n_init
             settings.whole("n_init", starts, 1, LearningError)
@@ -260,6 +299,7 @@ class ClassAnalysis(KeptRows):
             items: the columns that are tested alone; all unless given.
             n_init: starts of the models, the first from the estimate; those of the model unless given.
         """
+        self._refuse_constraints("groups")
         starts = self.n_init if n_init is None else n_init
         settings.whole("n_init", starts, 1, LearningError)
         model, rows = self._analysed(X, sample_weight, merge=False)
@@ -273,6 +313,7 @@ class ClassAnalysis(KeptRows):
             by: "size", the largest first; a pair (column, level), the class that has the level most often first; or a
                 list of the present numbers of the classes in their new order.
         """
+        self._refuse_constraints("another order of the classes, which they number")
         model = self._estimates()
         order = class_order(model, by)
         self.network_ = with_states_ordered(self.network_, order)
@@ -282,7 +323,8 @@ class ClassAnalysis(KeptRows):
             for name, some in self.history_.not_estimated.items()
         }
         self.history_ = replace(self.history_, not_estimated=lost)
-        self._saved_report = None
+        if self._saved_report is not None:
+            self._saved_report = with_classes_ordered(self._saved_report, order, self.history_)
         return self
 
     def agreement(self, other: ClassAnalysis, X: Any = None, sample_weight: Any = None) -> SolutionComparison:
@@ -347,9 +389,8 @@ class ClassAnalysis(KeptRows):
         """The report that goes into the model file; None if it would take long, or the rows are not there."""
         if self._kept is None or self.schema_.continuous:
             return self._saved_report
-        work = self._kept.rows * float(self.network_.free_parameters) ** 2
-        return (
-            latent_class_report(*self._analysed(None, None), self.history_, self.network_.free_parameters)
-            if (work <= MOST_SAVED_WORK)
-            else None
-        )
+        count = self._parameter_count(self.network_)
+        work = self._kept.rows * float(count) ** 2
+        if work > MOST_SAVED_WORK:
+            return None
+        return latent_class_report(*self._analysed(None, None), self.history_, count)

@@ -50,6 +50,10 @@ class Choosing(LatentEstimator):
         leaves = self._leaves_of(n_hidden)
         return structures.lvm(self._observed(), hidden=n_hidden, name=name, learn_prior=self.learn_prior, leaves=leaves)
 
+    def _parameter_count(self, net: Network) -> int:
+        """The number of free parameters of a network of this estimator."""
+        return net.free_parameters
+
     def _train(self, table: EncodedTable) -> None:
         if self.n_hidden != "auto":
             super()._train(table)
@@ -116,7 +120,7 @@ class Choosing(LatentEstimator):
             def judged() -> Candidate:
                 held = np.nan if kept is None else sum(map(score, _blocks(kept))) / kept.weight
                 whole = reduce(operator.add, map(fitted, _blocks(learnt)))
-                return Candidate.of(whole, net.free_parameters, held)
+                return Candidate.of(whole, self._parameter_count(net), held)
 
             return self._finished(judged)
 

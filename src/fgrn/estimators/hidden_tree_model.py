@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -11,11 +12,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..bayes.hidden_trees import counts_of_prior, hidden_tree
-from ..bayes.mixture_learning import TREE_EPOCHS, tree_mixture
-from ..bayes.tree_defaults import FIRST_AND_LAST_STEP, MOST_EPOCHS, PATIENCE, TreeDefaults, default_batch_size
+from ..bayes.mixture_learning import TREE_EPOCHS, mean_log_likelihood, tree_mixture
+from ..bayes.tree_defaults import FIRST_AND_LAST_STEP, MOST_EPOCHS, PATIENCE, TreeSizes, default_batch_size
 from ..bayes.tree_mixture import TreeMixture
 from ..core.exceptions import LearningError, Remedy
 from ..core.progress import LearningProgress
+from ..flow.em import History
 from ..graph.blocks import SISO
 from ..graph.network import Network
 from ..learning.validation import split_off
@@ -29,6 +31,18 @@ FEWEST_KEPT_BACK = 20
 """Where a fraction of the rows is fewer than these, none are kept back."""
 
 
+@dataclass(frozen=True, eq=False)
+class _LearntTrees:
+    """What learning came to with some sizes; the score is that of the rows kept back."""
+
+    network: Network
+    history: History
+    mixture: TreeMixture | None
+    states: int
+    trees: int
+    score: float
+
+
 class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     """A hidden Chow-Liu tree, or a mixture of several: one hidden variable for each column, joined as a tree.
 
@@ -36,22 +50,23 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     Broeck, 2021). Learnt by mini-batch EM; some rows are kept back to tell when to stop.
 
     Args:
-        n_hidden: the states of each hidden variable in each tree, or "auto": four times the levels of a column in the
-            mean, from 8 to 128, and fewer in small tables.
-        n_trees: how many trees are mixed, or "auto": as many as have 64 states in all, and fewer in small tables; where
-            trees share tables, 16, and no more than one for 1,000 rows. They join the columns alike, and differ in
-            their tables.
+        n_hidden: the states of each hidden variable in each tree, or "auto": by the levels of a column in the mean.
+        n_trees: how many trees are mixed, or "auto". They join the columns alike, and differ in their tables.
         share_tables: whether the trees share the tables of columns, and have only those between hidden variables for
-            themselves, see `tree_mixture`. Unless given, where n_hidden is 64 or more, as for pixels: one tree is
-            learnt first, and the others near it.
+            themselves: one tree is learnt first, and the others near it, see `tree_mixture`. "auto": where n_hidden is
+            64 or more, as for pixels.
+            Where all three are "auto" and n_hidden would be smaller, both are learnt, and that under which the rows
+            kept back are more probable is kept: trees that share nothing, of 4 states for each level, at least 8, and
+            64 states in all, with no more than one for 25 rows; and trees that share tables, of 16 states for each
+            level, from 8 to 128, with no more than one for 50 rows, one tree for 2,000 rows, from 4 to 16.
         n_epochs: the most epochs of EM.
-        batch_size: rows between two updates of the tables, or "auto": a 16th of the rows, from 400 to 2,000; None
+        batch_size: rows between two updates of the tables, or "auto": a 16th of the rows, from 400 to 1,000; None
             for all rows at once. In small batches chance lets one tree take the rows of all others.
         step: the part that a batch has in the counts that tables are made of: the first, and the last, to which it
             falls over all epochs.
         smoothing: the strength of the prior. At 1 each hidden state has a row more for every 8 levels of its column,
-            with the levels as they are in the whole table, and half a row more between hidden variables; each tree has
-            a row more.
+            20 at most, with the levels as they are in the whole table, and half a row more between hidden variables;
+            each tree has a row more.
         validation: the fraction of the rows that is kept back, a table of other rows, or None.
         patience: learning ends after so many epochs in which the rows kept back did not become more probable.
         penalty: what an edge of the tree must gain, see `hidden_tree`.
@@ -177,32 +192,43 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         return super()._fit_table(kind, table, batch)
 
     def _train(self, table: EncodedTable) -> None:
-        seed = self._seed()
-        self.__dict__.pop("mixture_", None)
-        self.n_hidden_, trees, shared = self._sizes(table.rows)
-        self.n_trees_ = 1 if shared else trees
+        seed, rows = self._seed(), table.rows
         table, kept_back = split_off(table, self._validation(), seed, lambda other: other)
-        self.network_ = hidden_tree(
-            table.here(), self.n_hidden_, penalty=self.penalty, trees=self.n_trees_, states=self.schema_.states,
-            seed=seed, name=self._prefix(), engine=self.engine, device=self.device,
-        )  # fmt: skip
-        options = {**self._options(), "seed": seed, "smoothing": self._smoothing_of(table)}
-        options |= {"validation": kept_back, "patience": None if kept_back is None else self.patience}
-        with options["watch"]:
-            self.history_ = self.network_.learn(table, **options)
-        if shared and trees > 1 and not self._in_batches and not self._stopped():
-            self._mix(table, kept_back, trees, seed)
+        found: list[_LearntTrees] = []
+        for sizes in self._sizes(rows, kept_back is not None):
+            if not found or not self._stopped():
+                found.append(self._learnt(sizes, table, kept_back, seed))
+        best = max(found, key=lambda one: one.score)
+        self.network_, self.history_ = best.network, best.history
+        self.n_hidden_, self.n_trees_ = best.states, best.trees
+        self.__dict__.pop("mixture_", None)
+        if best.mixture is not None:
+            self.mixture_ = best.mixture
 
-    def _mix(self, table: EncodedTable, kept_back: EncodedTable | None, trees: int, seed: int) -> None:
-        """Learn more trees near the one there is, if the rows kept back are more probable then."""
-        with LearningProgress.of(self.verbose, TREE_EPOCHS, trees, "trees", self._stopped) as watch:
+    def _learnt(self, sizes: TreeSizes, table: EncodedTable, kept_back: EncodedTable | None, seed: int) -> _LearntTrees:
+        """Learn one tree or several; and those that share its tables, if rows kept back are more probable then."""
+        trees = 1 if sizes.shared else sizes.trees
+        network = hidden_tree(
+            table.here(), sizes.states, penalty=self.penalty, trees=trees, states=self.schema_.states, seed=seed,
+            name=self._prefix(), engine=self.engine, device=self.device,
+        )  # fmt: skip
+        smoothing = counts_of_prior(network, table.here(), self.smoothing, trees) if self.smoothing else 0.0
+        options = {**self._options(), "seed": seed, "smoothing": smoothing, "validation": kept_back}
+        with options["watch"]:
+            history = network.learn(table, patience=None if kept_back is None else self.patience, **options)
+        score = -np.inf if kept_back is None else float(max(history.validation))
+        if not sizes.shared or sizes.trees == 1 or self._in_batches or self._stopped():
+            return _LearntTrees(network, history, None, sizes.states, trees, score)
+        with LearningProgress.of(self.verbose, TREE_EPOCHS, sizes.trees, "trees", self._stopped) as watch:
             mixture = tree_mixture(
-                self.network_, table, trees, validation=kept_back, seed=seed, watch=watch, engine=self.engine,
+                network, table, sizes.trees, validation=kept_back, seed=seed, watch=watch, engine=self.engine,
                 **self._where(),
             )  # fmt: skip
-        self.n_trees_ = mixture.trees
-        if mixture.trees > 1:
-            self.mixture_ = mixture
+        if mixture.trees == 1:
+            return _LearntTrees(network, history, None, sizes.states, 1, score)
+        if kept_back is not None:
+            score = mean_log_likelihood(mixture, kept_back.here(), engine=self.engine, **self._where())
+        return _LearntTrees(network, history, mixture, sizes.states, mixture.trees, score)
 
     def _step(self, table: Evidence) -> Self:
         if hasattr(self, "mixture_"):
@@ -212,14 +238,13 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
             )
         return super()._step(table)
 
-    def _sizes(self, rows: int) -> tuple[int, int, bool]:
-        """The states of hidden variables in each tree, the number of trees, and whether they share tables."""
+    def _sizes(self, rows: int, choice: bool) -> list[TreeSizes]:
+        """The sizes to try; `choice`: whether rows are kept back that tell which are better."""
         levels = float(np.mean([len(levels) for levels in self.schema_.states.values()]))
-        found = TreeDefaults.of(
-            levels, rows, None if self.n_hidden == "auto" else int(self.n_hidden),
-            None if self.share_tables == "auto" else bool(self.share_tables),
-        )  # fmt: skip
-        return found.states, found.trees if self.n_trees == "auto" else int(self.n_trees), found.shared
+        states, trees, shared = (
+            None if given == "auto" else int(given) for given in (self.n_hidden, self.n_trees, self.share_tables)
+        )
+        return TreeSizes.to_try(levels, rows, states, trees, None if shared is None else bool(shared), choice)
 
     def _validation(self) -> Any:
         """The fraction of the rows to keep back, if it makes some; or other rows, encoded."""
@@ -251,9 +276,6 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     def _coded_for_learning(self, X: Any) -> Any:
         """The codes of rows to keep back, by the columns of the rows to learn from."""
         return self.schema_.codes(self._columns(X, reset=False), self.unseen)
-
-    def _smoothing_of(self, table: EncodedTable) -> Any:
-        return counts_of_prior(self.network_, table.here(), self.smoothing, self.n_trees_) if self.smoothing else 0.0
 
     def _smoothing(self) -> Any:
         """For rows that come in batches: as many counts in each cell as at the beginning, in the mean."""

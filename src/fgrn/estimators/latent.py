@@ -117,7 +117,7 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ClassAnalysis, ChoosingT
         tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
             accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
         learn_prior: whether the prior of the hidden variable is learnt.
-            criterion: for n_hidden="auto": "bic", "aic", "caic", "sabic" or "held_out".
+        criterion: for n_hidden="auto": "bic", "aic", "caic", "sabic" or "held_out".
         max_hidden: for n_hidden="auto": the largest number of states to try.
         continuous: the columns of numbers that are normally distributed in each state (latent profile analysis): names,
             or numbers of the columns of an array; "auto" for all columns with many distinct numbers. Unless given,
@@ -134,6 +134,9 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ClassAnalysis, ChoosingT
             missing value with a warning, or "error".
         effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
             follows data that change with time; None for no limit.
+        constraints: item-response probabilities that are held or equal, a list of ("fixed", item, class, level, value),
+            ("zero", item, class, level), ("equal", item, item, ...) for items with the same probabilities in every
+            class, and ("equal", (item, class), (item, class), ...). Classes are numbered from 0, items are columns.
         engine: "auto", "cpu" or "reference".
         random_state: the seed or generator of the random starts.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
@@ -150,6 +153,12 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ClassAnalysis, ChoosingT
         continuous_: the names of the continuous columns; `means_` and `variances_` are theirs, (states, columns).
         selection_: the numbers of states that were compared, with n_hidden="auto".
     """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ChoosingTransformer._parameter_constraints,
+        **ContinuousColumns._continuous_constraints,
+        "constraints": [list, tuple, None],
+    }
 
     def __init__(
         self,
@@ -171,6 +180,7 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ClassAnalysis, ChoosingT
         schema: Schema | None = None,
         unseen: str = "unknown",
         effective_size: float | None = None,
+        constraints: Any = None,
         engine: str = "auto",
         random_state: Any = None,
         checkpoint: Any = None,
@@ -182,6 +192,7 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ClassAnalysis, ChoosingT
         self.smoothing = smoothing
         self.n_init = n_init
         self.tol = tol
+        self.constraints = constraints
         self.learn_prior = learn_prior
         self.criterion = criterion
         self.max_hidden = max_hidden
@@ -197,11 +208,6 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ClassAnalysis, ChoosingT
         self.random_state = random_state
         self.checkpoint = checkpoint
         self.verbose = verbose
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ChoosingTransformer._parameter_constraints,
-        **ContinuousColumns._continuous_constraints,
-    }
 
     score = LatentTransformer.score  # that of DensityMixin has no answer
 
@@ -265,7 +271,7 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ClassAnalysis, ChoosingT
             sample_weight: one weight per row.
         """
         scores = self.score_samples(X)
-        return aic(float(self._weight_of(scores, sample_weight) @ scores), self.network_.free_parameters)
+        return aic(float(self._weight_of(scores, sample_weight) @ scores), self._parameter_count(self.network_))
 
     def bic(self, X: Any, sample_weight: Any = None) -> float:
         """Return the Bayesian information criterion (BIC) on a table; smaller is better.
@@ -276,7 +282,7 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ClassAnalysis, ChoosingT
         """
         scores = self.score_samples(X)
         weights = self._weight_of(scores, sample_weight)
-        return bic(float(weights @ scores), self.network_.free_parameters, float(weights.sum()))
+        return bic(float(weights @ scores), self._parameter_count(self.network_), float(weights.sum()))
 
     def relative_entropy(self, X: Any, sample_weight: Any = None) -> float:
         """How clearly the rows of a table belong to one cluster: from 0, not at all, to 1.

@@ -8,7 +8,7 @@ checked against the network in the file.
 
 from __future__ import annotations
 
-from math import isfinite
+from math import exp, isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,7 +65,7 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
     if hasattr(estimator, "selection_"):
         record["selection"] = {
             "criterion": estimator.selection_.criterion,
-            "candidates": [_to_json(one) for one in estimator.selection_.as_dicts()],
+            "candidates": [_to_json(_stored(one)) for one in estimator.selection_.as_dicts()],
         }
         if isinstance(estimator.selection_, ClassSelection):
             record["selection"]["dropped"] = estimator.selection_.dropped
@@ -129,7 +129,7 @@ def restore_estimator(
     if "report" in record and isinstance(estimator, ClassAnalysis):
         parts = value_of(dict, record, "report", "its estimator")
         model = estimator._estimates()
-        estimator._saved_report = restore_report(parts, model, estimator.history_, network.free_parameters)
+        estimator._saved_report = restore_report(parts, model, estimator.history_, estimator._parameter_count(network))
     return estimator
 
 
@@ -242,6 +242,17 @@ def _restore_class_selection(record: dict[str, Any]) -> ClassSelection:
     return ClassSelection(tuple(candidates), dropped=dropped, unfinished=tuple(unfinished), temperature=temperature)
 
 
+def _weight_by_bic(one: dict[str, Any]) -> float:
+    """The weight of the rows, by BIC = parameters * log(weight) - 2 log-likelihood."""
+    total, count = _float(one["bic"]) + 2 * _float(one["log_likelihood"]), _float(one["n_parameters"])
+    return exp(min(total / count, 700.0)) if count > 0 else 1.0
+
+
+def _stored(candidate: dict[str, Any]) -> dict[str, Any]:
+    """What is stored of a candidate: not what follows from the rest."""
+    return {name: value for name, value in candidate.items() if name not in ("caic", "sabic")}
+
+
 def _restore_selection(record: dict[str, Any]) -> Selection | ClassSelection:
     criterion = value_of(str, record, "criterion", "its selection")
     if criterion == "log_loss":
@@ -249,6 +260,8 @@ def _restore_selection(record: dict[str, Any]) -> Selection | ClassSelection:
     fields = set(Candidate.__dataclass_fields__)
     candidates = []
     for one in value_of(list, record, "candidates", "its selection"):
+        if isinstance(one, dict) and fields - set(one) == {"weight"}:  # of an earlier version: bic = k log n - 2 log L
+            one = one | {"weight": _weight_by_bic(one)}
         if not isinstance(one, dict) or set(one) != fields:
             raise Refused(f"{short_repr(one)} is among what was tried.")
         sizes = tuple(_float(value) for value in value_of(list, one, "class_sizes", "its selection"))

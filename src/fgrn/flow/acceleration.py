@@ -82,6 +82,8 @@ def extrapolated(
     tables: np.ndarray = np.where(spec.learnt, ahead / sums, third)
     for number, form in spec.learnt_forms:
         layout.table(tables, number)[...] = form.projected(layout.table(tables, number))
+    if spec.constraints is not None:
+        tables = np.where(spec.learnt, spec.constraints.met(layout, tables, third), third)
     if spec.leaves is None:
         return tables, length
     return np.concatenate([tables, spec.leaves.within_limits(end, end_of_third)]), length

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -28,6 +28,25 @@ ROUND_BYTES = 2**22
 """Of the messages of a block of rows that goes through its rounds together."""
 
 
+class Edges(Protocol):
+    """What messages know of the edges they are on; a `Plan` does."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Their names."""
+
+    @property
+    def labels(self) -> Sequence[Any]:
+        """The labels of the states of each."""
+
+    @property
+    def cardinality(self) -> np.ndarray:
+        """The number of states of each."""
+
+    def edge(self, name: Name) -> int:
+        """The number of an edge, by name."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Messages:
     """Messages of rows, each (rows, states) and summing to one, and the log-likelihood of each row.
@@ -37,7 +56,7 @@ class Messages:
     converged   (rows,): whether the messages had come to rest; always true after two sweeps
     """
 
-    plan: Plan
+    plan: Edges
     kept: tuple[str, ...]
     _likelihood: np.ndarray  # without it in `_parts`: 0, or -inf for impossible rows
     rounds: int | None = None

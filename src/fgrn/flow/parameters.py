@@ -18,6 +18,7 @@ from ..core.arrays import ReadOnlyArrays, frozen
 from ..core.exceptions import LearningError, unknown_name
 from ..engines import Vector, in_order
 from ..plan.plan import Layout
+from .constraints import Constraints
 from .gaussian_leaves import GaussianLeaves
 from .table_forms import TableForm
 
@@ -46,8 +47,9 @@ prototypes. On the digits of scikit-learn with 60 hidden states the likelihood a
 class Specification:
     """How each table and prior may be learnt: its start, whether it is frozen, which cells may be positive.
 
-    A start of None is uniform over its support until learning draws it at random. `forms` has for each
-    table its form if it follows from few parameters; it is None if no table does. `leaves` are continuous columns.
+    A start of None is uniform over its support until learning draws it at random. `forms` has for each table its form
+    if it follows from few parameters; it is None if no table does. Constraints hold cells at given probabilities, and
+    rows equal to each other. `leaves` are continuous columns.
     """
 
     layout: Layout
@@ -58,6 +60,7 @@ class Specification:
     learnt_priors: tuple[bool, ...]
     forms: tuple[TableForm | None, ...] | None = field(default=None, metadata={"added": True})
     leaves: GaussianLeaves | None = field(default=None, metadata={"added": True})
+    constraints: Constraints | None = field(default=None, metadata={"added": True})
 
     @property
     def learnt_forms(self) -> list[tuple[int, TableForm]]:
@@ -131,9 +134,11 @@ def free_parameters(spec: Specification) -> int:
 
     Means and variances of continuous columns are free.
     """
+    leaves = 0 if spec.leaves is None else spec.leaves.free_parameters
+    if spec.constraints is not None:
+        return leaves + spec.constraints.free_parameters(spec.layout, spec.learnt & spec.supported)
     cells = int((spec.is_free & spec.supported).sum())
     rows = int(spec.is_free[spec.layout.lines].sum()) if spec.layout.size else 0
-    leaves = 0 if spec.leaves is None else spec.leaves.free_parameters
     return cells - rows + leaves + sum(form.free_parameters for _, form in spec.learnt_forms)
 
 
@@ -226,6 +231,9 @@ def random_start(spec: Specification, parameters: Parameters, seed: int, start: 
     if spec.leaves is not None and (again or np.array_equal(values[layout.size :], spec.leaves.initial())):
         generator = np.random.default_rng([seed, start, len(spec.tables) + len(spec.priors)])
         values[layout.size :] = spec.leaves.drawn(generator)
+    if spec.constraints is not None:
+        tables_and_priors = values[: layout.size]
+        tables_and_priors[...] = spec.constraints.met(layout, tables_and_priors, tables_and_priors)
     return Parameters(values, parameters.undrawn_tables - set(tables), parameters.undrawn_priors - set(priors))
 
 
@@ -265,7 +273,8 @@ class Smoothing:
             (priors if is_prior else tables)[number] = value
         if not any(map(np.any, tables)) and not any(map(np.any, priors)):
             return cls(None)
-        return cls(layout.spread(tables, priors) * spec.supported)
+        moving = spec.supported if spec.constraints is None else spec.supported & spec.constraints.is_free
+        return cls(layout.spread(tables, priors) * moving)
 
     def log_prior(self, spec: Specification, values: np.ndarray) -> float:
         """Return the log prior of the parameters: the sum over learnt cells of count * log(probability)."""
@@ -303,8 +312,8 @@ def updated(
     layout = spec.layout
     if not layout.size:
         return parameters
-    if kept_by_engine(counts) and which is None and not spec.forms:
-        made = counts.updated(parameters.values, before.values, smoothing.cells, spec.is_learnt)
+    if kept_by_engine(counts) and which is None and not spec.forms and spec.constraints is None:
+        made = counts.updated(parameters.values, before.values, smoothing.cells, spec.is_learnt, LEAST_COUNT)
         return replace(parameters, values=cast(np.ndarray, made))
     parameters, before = parameters.handed_over(), before.handed_over()
     if spec.leaves is not None:
@@ -317,7 +326,9 @@ def updated(
     if not totals.max() < np.inf:  # NaN is not less either
         raise LearningError("The expected counts are not finite. This should not happen; please report it.")
     total = totals[layout.line_of]
-    if which is None and spec.all_learnt and totals.min() >= LEAST_COUNT:
+    if spec.constraints is not None:
+        values = np.where(spec.learnt, spec.constraints.met(layout, cells, before.values), parameters.values)
+    elif which is None and spec.all_learnt and totals.min() >= LEAST_COUNT:
         values = cells / total
     else:
         learnt = spec.learnt
@@ -367,7 +378,8 @@ def _smoothed(spec: Specification, smoothing: Smoothing) -> np.ndarray | float:
 def _has_choice(spec: Specification) -> np.ndarray:
     """Return which lines are learnt and have more than one cell that may be positive."""
     lines = spec.layout.lines
-    found: np.ndarray = spec.is_free[lines] & (np.add.reduceat(spec.supported, lines, dtype=np.int64) > 1)
+    may_move = spec.supported if spec.constraints is None else spec.supported & spec.constraints.is_free
+    found: np.ndarray = spec.is_free[lines] & (np.add.reduceat(may_move, lines, dtype=np.int64) > 1)
     return found
 
 
@@ -390,6 +402,7 @@ def named_lines(layout: Layout, lines: Collection[int]) -> dict[str, tuple[int, 
 def _cells_and_totals(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> tuple[np.ndarray, np.ndarray]:
     """Return counts plus smoothing, and the sum of each row."""
     cells = counts if smoothing.cells is None else counts + smoothing.cells
+    cells = cells if spec.constraints is None else spec.constraints.pooled(cells)
     return cells, np.add.reduceat(cells, spec.layout.lines)
 
 

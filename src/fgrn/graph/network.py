@@ -6,7 +6,7 @@ flow (evidence -> messages -> marginals -> counts -> parameters).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -189,6 +189,7 @@ class Network(WiredModel, Queries):
         patience: int | None = None,
         hold: bool = True,
         only: Collection[Name] | None = None,
+        constraints: Sequence[Any] = (),
         paused: Collection[Name] = (),
         engine: str = "auto",
         threads: int | None = None,
@@ -234,6 +235,8 @@ class Network(WiredModel, Queries):
             patience: end after so many epochs in which the rows kept back did not become more probable.
             hold: keep the messages from cycle to cycle (the paper), or make them again in constant memory.
             only: the tables and priors to learn, all others frozen.
+            constraints: cells that are held, and rows that are equal: a list of ("fixed", table, row, level, value),
+                ("zero", table, row, level), ("equal", table, table, ...) or ("equal", (table, row), (table, row), ...).
             paused: outputs of SISO blocks that let no message through.
             engine: "reference", "cpu", "torch", or "auto". On a GPU tables and counts stay there until learning ends.
             threads: how many threads; all processors unless given. The result does not depend on it.
@@ -283,11 +286,7 @@ class Network(WiredModel, Queries):
                 "validation, and no checkpoint."
             )
         table, kept_back = split_off(table, validation, rule.seed, partial(self._table, plan))
-        spec = (
-            self._spec
-            if only is None
-            else self._spec.restricted(settings.variable_names("only", only, own=self.variable))
-        )
+        spec = self._restricted(only, constraints, rule.cycles)
         training = Training(self, self._structure(plan), spec.without(paused), table, rule, smoothing, holes, watch)
         programs = self._programs_for(plan, paused, table)
         with checkpoints.stage_journal(checkpoint, every, resume) as journal:
@@ -309,6 +308,7 @@ class Network(WiredModel, Queries):
             run = {"engine": runner.name, "merge": merge}
             told = {} if kept_back is None else {"validation": digest(kept_back.digests())}
             told |= {} if precision is None else {"precision": precision}
+            told |= {"constraints": repr(list(constraints))} if constraints else {}
             learnt = training.run(batch or counting, self._parameters, journal, run, held_out, hold=hold, **told)
         self._parameters, history, record = learnt
         if batch is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -12,11 +12,12 @@ from ..core import settings
 from ..core.exceptions import FgrnError, LearningError, WiringError, counted, unknown_name, visible
 from ..core.settings import Name
 from ..core.variable import Variable
+from ..flow.constraints import Constraints
 from ..flow.evidence import encode
 from ..flow.gaussian_leaves import GaussianLeaves, Moments
 from ..flow.leaf_estep import with_messages
 from ..flow.online import Online
-from ..flow.parameters import Parameters, free_parameters, initial
+from ..flow.parameters import Parameters, Specification, free_parameters, initial
 from ..learning.encoding import table_elsewhere
 from ..plan.plan import Plan
 from ..plan.schedule import MOST_PROGRAMS, Programs, special_edges
@@ -139,6 +140,45 @@ class WiredModel:
     def free_parameters(self) -> int:
         """The number of free parameters: cells of tables and priors, less one for every row."""
         return free_parameters(self._spec)
+
+    def _free_parameters_under(self, constraints: Sequence[Any]) -> int:
+        """The number of free parameters if learning meets constraints, as given to `learn`."""
+        return free_parameters(self._constrained(self._spec, constraints))
+
+    def _constrained_cells(self, constraints: Sequence[Any], names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Which cells of tables, side by side, constraints hold, and the place of the cell that each is equal to.
+
+        Both are (rows, cells in a row of all tables) for tables with the same number of rows; places count along rows.
+        """
+        found = self._constrained(self._spec, constraints).constraints
+        layout, places = self._spec.layout, np.arange(self._spec.layout.size)
+        free, leader = (places < 0, places) if found is None else (found.is_free, found.leader)
+        numbers = [layout.table_number(name) for name in names]
+        held, first, own = (
+            np.concatenate([layout.table(values, number) for number in numbers], axis=1)
+            for values in (~free, leader, places)
+        )
+        among = np.zeros(layout.size, dtype=np.intp)
+        among[own.ravel()] = np.arange(own.size)
+        return held, among[first]
+
+    def _constrained(self, spec: Specification, constraints: Sequence[Any]) -> Specification:
+        """The specification of learning under constraints on rows of tables."""
+        if not constraints:
+            return spec
+        if spec.forms:
+            raise LearningError("Constraints are for networks all of whose tables are free.", setting="constraints")
+        found = Constraints.of(constraints, spec.layout, lambda name, level: self.variable(name).code(level))
+        return replace(spec, constraints=found)
+
+    def _restricted(self, only: Collection[Name] | None, constraints: Sequence[Any], cycles: int) -> Specification:
+        """The specification of learning some tables alone, under constraints, with so many cycles in an epoch."""
+        if constraints and cycles > 1:
+            raise LearningError("Constraints are met with one cycle in each epoch.", setting="cycles", value=cycles)
+        spec = self._spec
+        if only is not None:
+            spec = spec.restricted(settings.variable_names("only", only, own=self.variable))
+        return self._constrained(spec, constraints)
 
     def copy(self) -> Self:
         """Return a copy with the same blocks and parameters, to be learnt further."""

@@ -28,9 +28,12 @@ MOST_WORK = 1.2e10
 MANY_ROWS = 10_000
 """Rows from which on the budget is whole."""
 
-STRENGTHS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
-"""Of the penalty: they are tried from the second on, later from the one before the best so far, until one is worse than
-the one before; and a stronger one, if the first of them was the best."""
+STRENGTHS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+"""Of the penalty: from one of them on they are lowered until one is worse than the one before; and if that did not
+help, raised as long as it does."""
+
+FIRST_STRENGTH = STRENGTHS.index(3.0)
+"""Where that begins, or before the best so far if that is weaker: a strong one makes states alike, which stay so."""
 
 ITERATIONS = 30
 """Of refining tables by one penalty."""
@@ -286,28 +289,43 @@ class ClassSearch:
             self.unfinished.add(family.structure)
             return False
         trials = [first, *(_Trial(self, family, size, part) for part in parts[1:])]
-        strength_from = self._first_strength
+        start = self._first_strength
         self._judge(trials, Refinement(family.structure, size), always=not patient)
         for towards in (["independence"] if size == 1 else ["independence", "fit"]) * family.refine:
-            found: list[_Judged] = []
-            for strength in STRENGTHS[strength_from:]:
-                if self.budget.is_over or not self.budget.allows(ITERATIONS * cost):
-                    self.unfinished.add(family.structure)
-                    return True
-                found.append(self._judge(trials, Refinement(family.structure, size, towards, strength)))
-                if len(found) > 1 and found[-1].ends(found[-2]):
-                    break
-            is_first_best = len(found) == 2 and found[1].ends(found[0]) and not found[0].behind
-            if strength_from and is_first_best and self.budget.allows(ITERATIONS * cost):
-                stronger = STRENGTHS[strength_from - 1]
-                self._judge(trials, Refinement(family.structure, size, towards, stronger))
+            begun, steps = self._along(STRENGTHS[start:], trials, towards, cost)
+            if steps == 1:
+                self._along(STRENGTHS[:start][::-1], trials, towards, cost, begun)
         return True
+
+    def _along(
+        self,
+        strengths: Sequence[float],
+        trials: Sequence[_Trial],
+        towards: str,
+        cost: float,
+        last: _Judged | None = None,
+    ) -> tuple[_Judged | None, int]:
+        """Try one strength after the other while each pays beside the `last` one.
+
+        Returns what the first of them came to, and how many paid, the first among them if none came before.
+        """
+        begun, paid = None, 0
+        for strength in strengths:
+            if self.budget.is_over or not self.budget.allows(ITERATIONS * cost):
+                self.unfinished.add(trials[0].family.structure)
+                break
+            found = self._judge(trials, Refinement(trials[0].family.structure, trials[0].size, towards, strength))
+            begun = begun or found
+            if last is not None and found.ends(last):
+                break
+            last, paid = found, paid + 1
+        return begun, paid
 
     @property
     def _first_strength(self) -> int:
         """Where to begin among the strengths: one before that of the best candidate so far."""
         best = self.best.strength if self.tried else 0.0
-        return max(0, STRENGTHS.index(best) - 1) if best else 1
+        return max(FIRST_STRENGTH, STRENGTHS.index(best) - 1) if best else FIRST_STRENGTH
 
     def _judge(self, trials: Sequence[_Trial], how: Refinement, always: bool = False) -> _Judged:
         """Note the log-loss of a candidate, unless it is dropped: clearly worse than another on the first rows."""
@@ -358,7 +376,7 @@ class _Trial:
     """A candidate in one part: learnt from some rows, to be asked for the class of the others."""
 
     def __init__(self, search: ClassSearch, family: Family, size: int, part: tuple[Evidence, Evidence]) -> None:
-        self.family, self._search = family, search
+        self.family, self.size, self._search = family, size, search
         self._rows, self._asked = part
         self.model = family.untaught(size, self._rows)
         self.states, self.parameters, self.work = family.size_of(self.model, self._rows)

@@ -90,6 +90,8 @@ class Candidate:
     """Log-likelihood per row of rows that were not learnt from; NaN where none were kept back."""
     relative_entropy: float
     class_sizes: tuple[float, ...]
+    weight: float = np.nan
+    """Of the rows that were learnt from; NaN if it is not known, and then there is no SABIC."""
 
     @property
     def caic(self) -> float:
@@ -99,10 +101,7 @@ class Candidate:
     @property
     def sabic(self) -> float:
         """The sample-size-adjusted BIC of Sclove (1987)."""
-        rows = float(
-            np.exp((self.bic + 2 * self.log_likelihood) / max(self.n_parameters, 1))
-        )  # bic = k log n - 2 log L
-        return sabic(self.log_likelihood, self.n_parameters, rows)
+        return sabic(self.log_likelihood, self.n_parameters, self.weight)
 
     @classmethod
     def of(cls, fit: Fit, parameters: int, held_out: float = np.nan) -> Candidate:
@@ -116,6 +115,7 @@ class Candidate:
             held_out=held_out,
             relative_entropy=fit.relative_entropy,
             class_sizes=tuple((fit.sizes / fit.weight).tolist()),
+            weight=fit.weight,
         )
 
 
@@ -135,13 +135,12 @@ class Selection:
 
     def as_dicts(self) -> list[dict[str, object]]:
         """One mapping for each candidate, as a frame or JSON takes them; None where nothing was held out."""
-        records = [asdict(candidate) for candidate in self.candidates]
+        records = [asdict(one) | {"caic": one.caic, "sabic": one.sabic} for one in self.candidates]
         return [record | ({"held_out": None} if np.isnan(record["held_out"]) else {}) for record in records]
 
     def to_frame(self) -> Any:
-        """The candidates as a pandas data frame, a row for each, with CAIC and SABIC, too."""
-        more = [{"caic": one.caic, "sabic": one.sabic} for one in self.candidates]
-        return frame_of_records([one | other for one, other in zip(self.as_dicts(), more, strict=True)])
+        """The candidates as a pandas data frame, a row for each."""
+        return frame_of_records(self.as_dicts())
 
     @property
     def _held(self) -> bool:
@@ -149,12 +148,14 @@ class Selection:
         return not all(np.isnan(one.held_out) for one in self.candidates)
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
-        heads = ["hidden", "log-likelihood", "parameters", "AIC", "BIC", *(["held out"] if self._held else [])]
-        heads += ["rel. entropy", "smallest class", ""]
+        other = self.criterion if self.criterion in ("caic", "sabic") else None
+        heads = ["hidden", "log-likelihood", "parameters", "AIC", "BIC", *([other.upper()] if other else [])]
+        heads += [*(["held out"] if self._held else []), "rel. entropy", "smallest class", ""]
         rows = [
             [
                 f"{one.n_hidden}", f"{one.log_likelihood:,.1f}", f"{one.n_parameters:,}", f"{one.aic:,.1f}",
-                f"{one.bic:,.1f}", *([f"{one.held_out:.4f}"] if self._held else []), f"{one.relative_entropy:.3f}",
+                f"{one.bic:,.1f}", *([f"{getattr(one, other):,.1f}"] if other else []),
+                *([f"{one.held_out:.4f}"] if self._held else []), f"{one.relative_entropy:.3f}",
                 f"{min(one.class_sizes):.1%}", "<- best" if one is self.best else "",
             ]
             for one in self.candidates

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..bayes.bayesian import BayesianNetwork
 from ..bayes.factored import FactoredModel
+from ..bayes.tree_mixture import TreeMixture
 from ..core.exceptions import FgrnError
 from ..core.variable import Variable
 from ..graph.chain import Chain
@@ -16,7 +17,7 @@ from ..plan.block_kinds import Message
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from .card_layout import CARD, graph_view, shown_variables, states_as_json
-from .estimator_view import estimator_text
+from .estimator_view import estimator_text, fitted_network
 from .factor_layout import factor_view
 from .plan_bytes import Packed, pack_orders, pack_plan, pack_program
 
@@ -130,11 +131,17 @@ def shown_model(model: Any) -> Shown:
     if isinstance(model, FactoredModel):
         kind = "bayesian" if isinstance(model, BayesianNetwork) else "markov"
         return _check_cards(Shown(kind, model, model._tree_network(), model.variables, {}))
-    found = model if isinstance(model, Network) else getattr(model, "network_", None)
+    model = model.as_network() if isinstance(model, TreeMixture) else model
+    found = fitted_network(model) if hasattr(model, "network_") else model
     if isinstance(found, Chain):
         raise FgrnError(
             "A page shows one row, and a Chain has a variable for every row of a sequence. Unroll it: "
             "fgrn.hmm(..., length=5)."
+        )
+    if hasattr(model, "mixture_"):
+        raise FgrnError(
+            "A page shows one network, and this model is a mixture of trees that share tables. Explore its "
+            "`network_`, the tree they have in common, or fit with share_tables=False."
         )
     if not isinstance(found, Network):
         what = f"Got {type(model).__name__}"

@@ -39,6 +39,8 @@ class Estimates:
     boundary      (C,): which are on the boundary, and held fixed
     free          (F,): the cells whose logit is a parameter: not fixed, and not the reference of their distribution
     within        (C,): the probability among those of its distribution that are not fixed; 0 if it is fixed itself
+    given         (C,): which were given by constraints, and are fixed for that
+    parameter     (F,): the number of the parameter that each free logit is: the same for those that are equal
     """
 
     probability: np.ndarray
@@ -46,17 +48,24 @@ class Estimates:
     boundary: np.ndarray
     free: np.ndarray
     within: np.ndarray
+    given: np.ndarray
+    parameter: np.ndarray
 
     @classmethod
     def of(cls, model: LatentClasses, counts: np.ndarray, prior_counts: np.ndarray) -> Estimates:
         """Those of a model, in which so many rows are expected: (K, M) for the levels, (K,) for the classes."""
         classes = model.n_classes
-        probability = np.concatenate([model.prior, model.cells.ravel()])
+        cells, leader = model.cells.ravel(), None if model.leader is None else model.leader.ravel()
+        if leader is not None:  # equal to the last digit, so that the same level is the reference
+            cells = cells[leader]
+            counts = np.bincount(leader, counts.ravel(), minlength=counts.size)[leader].reshape(counts.shape)
+        probability = np.concatenate([model.prior, cells])
         items = np.repeat(np.arange(len(model.names)), model.sizes)
         lines = 1 + np.arange(classes)[:, None] * len(model.names) + items
         line = np.concatenate([np.zeros(classes, dtype=np.intp), lines.ravel()])
         empty = prior_counts < LEAST_EXPECTED
-        fixed = (counts < LEAST_EXPECTED) | empty[:, None]
+        given = np.zeros(counts.shape, dtype=bool) if model.held is None else model.held
+        fixed = (counts < LEAST_EXPECTED) | empty[:, None] | given
         boundary = np.concatenate([empty, fixed.ravel()])
         total = np.bincount(line, probability * ~boundary)
         within = np.divide(probability * ~boundary, total[line], out=np.zeros(len(line)), where=total[line] > 0)
@@ -65,7 +74,18 @@ class Estimates:
         is_free[order[np.append(line[order][1:] != line[order][:-1], True)]] = False  # the largest of each line
         if not model.learns_prior:
             is_free[:classes] = False
-        return cls(probability, line, boundary, np.flatnonzero(is_free), within)
+        free = np.flatnonzero(is_free)
+        same = np.arange(len(line))
+        if leader is not None:
+            same[classes:] = classes + leader
+        parameter = np.unique(same[free], return_inverse=True)[1].reshape(-1)
+        given = np.concatenate([np.zeros(classes, dtype=bool), given.ravel()])
+        return cls(probability, line, boundary, free, within, given, parameter)
+
+    def merging(self) -> np.ndarray | None:
+        """(F, parameters): 1 where a free logit is a parameter; None if every one is a parameter of its own."""
+        count = int(self.parameter.max(initial=-1)) + 1
+        return None if count == len(self.free) else np.eye(count)[self.parameter]
 
     def jacobian(self) -> np.ndarray:
         """(C, F): the derivative of each probability by each free logit."""
@@ -95,7 +115,8 @@ class Estimates:
 class Information:
     """The information matrix of the free parameters, and the scores it is made of.
 
-    F counts the coefficients of class sizes, if these depend on covariates, and after them the free logits of `cells`.
+    F counts the coefficients of class sizes, if these depend on covariates, and after them the free logits of `cells`,
+    those that are equal by constraints once.
 
     cells         all probabilities of the model
     logits        class sizes that depend on covariates; None if they do not
@@ -119,9 +140,9 @@ class Information:
 
     def jacobian(self) -> np.ndarray:
         """(C, F): the derivative of each probability by each parameter; class sizes are means over the rows."""
-        own = self.cells.jacobian()
+        own, merging = self.cells.jacobian(), self.cells.merging()
         if self.logits is None:
-            return own
+            return own if merging is None else own @ merging
         first = np.zeros((len(own), self.ahead))
         first[: len(self.logits.beta)] = self.logits.size_jacobian(self.weights)
         return np.concatenate([first, own], axis=1)
@@ -166,7 +187,11 @@ def information(model: LatentClasses, rows: Patterns, logits: ClassLogits | None
     curved[ahead:, ahead:] = _curvature(model, cells, counts, sizes)
     if logits is not None:
         curved[:ahead, :ahead] = logits.curvature(rows.weights, logits.shares)
-    return Information(cells, logits, rows.weights, curved + outer - second, outer, scores)
+    found, merging = curved + outer - second, cells.merging()
+    if merging is not None and logits is None:
+        scores = scores @ merging
+        found, outer = merging.T @ found @ merging, merging.T @ outer @ merging
+    return Information(cells, logits, rows.weights, found, outer, scores)
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,6 +32,8 @@ class LatentClasses:
     tables      of each item, (K, levels): item-response probabilities P(level | class)
     smoothing   the Dirichlet count that was added to every cell of every table
     learns_prior  whether the class sizes were estimated, and not given
+    held        (K, M): which item-response probabilities were given by constraints; None if none was
+    leader      (K, M): the place, among K * M, of the one that each is equal to by constraints; None if all may differ
     """
 
     names: tuple[str, ...]
@@ -40,6 +42,8 @@ class LatentClasses:
     tables: tuple[np.ndarray, ...]
     smoothing: float = 0.0
     learns_prior: bool = True
+    held: np.ndarray | None = None
+    leader: np.ndarray | None = None
 
     @property
     def n_classes(self) -> int:

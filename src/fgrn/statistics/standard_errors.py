@@ -81,6 +81,13 @@ class StandardErrors:
         return cells[:, first : first + self.model.sizes[item]]
 
     @cached_property
+    def held(self) -> np.ndarray:
+        """(C,): which estimates were given by constraints."""
+        model = self.model
+        own = np.zeros(model.cells.size, dtype=bool) if model.held is None else model.held.ravel()
+        return np.concatenate([np.zeros(model.n_classes, dtype=bool), own])
+
+    @cached_property
     def labels(self) -> list[tuple[str, int, Label | None]]:
         """The item ("" for a class size), the class and the level of every estimate."""
         classes = range(self.model.n_classes)
@@ -108,9 +115,10 @@ class StandardErrors:
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         heads = ["item", "level", "class", "estimate", "s.e.", "low", "high", ""]
         found = []
-        for one in self.as_dicts():
-            error = "-" if one["boundary"] or not one["identified"] else f"{one['standard_error']:.4f}"
+        for one, held in zip(self.as_dicts(), self.held, strict=True):
+            error = "-" if held or one["boundary"] or not one["identified"] else f"{one['standard_error']:.4f}"
             note = "boundary" if one["boundary"] else "" if one["identified"] else "not identified"
+            note = "fixed" if held else note
             numbers = [f"{one[key]:.4f}" for key in ("low", "high")]
             found.append(
                 [one["item"], one["level"], str(one["class"]), f"{one['estimate']:.4f}", error, *numbers, note]
@@ -266,8 +274,10 @@ def errors_of(
     errors = np.where(identified, np.sqrt(np.maximum(np.diag(covariance), 0.0)), np.inf)
     ones = _all_others_are_zero(cells)
     low, high = _interval(model, rows, cells.probability, errors, cells.boundary, ones, level)
+    low, high = np.where(cells.given, cells.probability, [low, high])
+    boundary = (cells.boundary & ~cells.given) | ones
     return StandardErrors(
-        kind, float(level), model, cells.probability, errors, low, high, cells.boundary | ones, identified,
+        kind, float(level), model, cells.probability, errors, low, high, boundary, identified,
         len(inverse.matrix), inverse.rank, inverse.concave, covariance,
     )  # fmt: skip
 
@@ -302,7 +312,8 @@ def _numbered(name: str, values: Any, rows: int) -> np.ndarray:
 def _all_others_are_zero(cells: Estimates) -> np.ndarray:
     """(C,): which estimates are 1 since all others of their distribution, at least one, are on the boundary."""
     inner = np.bincount(cells.line, ~cells.boundary)[cells.line]
-    alone: np.ndarray = ~cells.boundary & (inner == 1) & (np.bincount(cells.line)[cells.line] > 1)
+    found = np.bincount(cells.line, cells.boundary & ~cells.given)[cells.line] > 0
+    alone: np.ndarray = ~cells.boundary & (inner == 1) & found
     return alone
 
 

@@ -253,7 +253,9 @@ class DeviceVector:
 
     __rmul__ = __mul__
 
-    def updated(self, parameters: Any, before: Any, smoothing: np.ndarray | None, learnt: np.ndarray) -> DeviceVector:
+    def updated(
+        self, parameters: Any, before: Any, smoothing: np.ndarray | None, learnt: np.ndarray, least: float
+    ) -> DeviceVector:
         """See `fgrn.engines.Vector`."""
         layout = self.layout
         old = layout.vector(parameters)
@@ -266,13 +268,13 @@ class DeviceVector:
             chosen = layout.is_chosen(block, learnt)
             blocks.append(made if chosen is None else torch.where(chosen, made, old.blocks[number]))
             totals.append(total)
-        signs = torch.stack([torch.stack([~torch.isfinite(total).all(), (total == 0).any()]) for total in totals])
+        signs = torch.stack([torch.stack([~torch.isfinite(total).all(), (total < least).any()]) for total in totals])
         wrong, empty = signs.any(0).tolist() if len(signs) else (False, False)
         if wrong:
             raise LearningError("The expected counts are not finite. This should not happen; please report it.")
         exact = self._exact(parameters, before, learnt)
         if empty:
-            self._keep_empty(blocks, totals, exact, learnt)
+            self._keep_empty(blocks, [total < least for total in totals], exact, learnt)
         return DeviceVector(layout, blocks, exact)
 
     def _exact(self, parameters: Any, before: Any, learnt: np.ndarray) -> Exact:
@@ -283,13 +285,13 @@ class DeviceVector:
         return Exact(start, np.asarray(before), ~learnt)
 
     def _keep_empty(
-        self, blocks: list[torch.Tensor], totals: list[torch.Tensor], exact: Exact, learnt: np.ndarray
+        self, blocks: list[torch.Tensor], without: list[torch.Tensor], exact: Exact, learnt: np.ndarray
     ) -> None:
-        """Lines without counts are as they were before learning."""
+        """Lines `without` counts are as they were before learning."""
         before = self.layout.vector(exact.before)
-        for number, (block, total) in enumerate(zip(self.layout.blocks, totals, strict=True)):
+        for number, (block, lines) in enumerate(zip(self.layout.blocks, without, strict=True)):
             chosen = self.layout.is_chosen(block, learnt)
-            empty = total == 0 if chosen is None else (total == 0) & chosen
+            empty = lines if chosen is None else lines & chosen
             blocks[number] = torch.where(empty, before.blocks[number], blocks[number])
             exact.lines[number] = empty.squeeze(block.axis)
 

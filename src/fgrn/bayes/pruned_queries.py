@@ -1,0 +1,221 @@
+"""Questions to a model that are answered from the part of it they depend on, with what is known put into the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..core.exceptions import WiringError
+from ..core.labels import Labels
+from ..core.settings import Name, name_of
+from ..core.variable import Variable
+from ..flow.evidence import encode
+from ..flow.marginals import refuse_impossible
+from ..flow.messages import Messages
+from ..tables import frames
+from ..tables.encoded import Evidence
+from .elimination import PrunedModel, alive_tables, hard_and_soft, joined_tables
+from .realisation import ScopedTable
+
+if TYPE_CHECKING:
+    from ..flow.parameters import Parameters, Specification
+
+FEW_ROWS = 16
+"""Rows whose posterior is always computed from what it depends on."""
+
+MOST_QUESTIONS = 256
+"""Pruned models of one model that are kept: they can be made again."""
+
+MOST_PATTERNS = 32
+"""Sets of known variables in one table, for each of which a pruned model is made."""
+
+STATE_COST, VARIABLE_COST = 0.01, 60.0
+"""Microseconds: for a joint state of a clique in a row, and for a variable of a junction tree that is made."""
+
+
+class VariableList(NamedTuple):
+    """Variables as the messages on edges know them: their names, labels and numbers of states."""
+
+    names: tuple[str, ...]
+    labels: tuple[Labels, ...]
+    cardinality: np.ndarray
+
+    def edge(self, name: Name) -> int:
+        """The number of a variable."""
+        return self.names.index(name_of(name))
+
+
+class PrunedQueries:
+    """Pruned answers of a model that is given by tables."""
+
+    memory_limit: float | None
+    _variables: dict[str, Variable]
+    _parts: tuple[ScopedTable, ...]
+    _spec: Specification
+    _parameters: Parameters
+    _questions: dict[tuple[Any, ...], PrunedModel]
+
+    def _pruned(self, data: frames.Data, target: tuple[str, ...]) -> np.ndarray | None:
+        """The joint distribution of some variables in each row, from what it depends on.
+
+        None for many rows that an engine answers faster, and for impossible ones, of which the whole says why.
+        """
+        model: Any = self
+        columns = frames.columns(data)
+        many = bool(columns) and frames.row_count(columns) > FEW_ROWS
+        if many and self._fits() and not self._may_pay(frames.row_count(columns), 1):
+            return None
+        model._checked(data)
+        evidence = encode(model, data)
+        groups = hard_and_soft(evidence, model.names)
+        if many and not self._pays(groups, [self._near(target, known, weighted) for _, known, weighted in groups]):
+            return None
+        out = np.zeros((evidence.rows, *(self._variables[one].cardinality for one in target)))
+        for rows, known, weighted in groups:
+            out[rows], _ = self._joint(evidence.take(rows), target, known, weighted, {}, likelihood=False)
+        impossible = np.flatnonzero(~out.any(axis=tuple(range(1, out.ndim))))
+        if len(impossible) and self._fits():
+            return None
+        refuse_impossible(impossible)
+        return out
+
+    def _joint(
+        self,
+        evidence: Evidence,
+        target: tuple[str, ...],
+        known: frozenset[str],
+        weighted: frozenset[str],
+        changed: Mapping[str, np.ndarray],
+        likelihood: bool,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The joint distribution of some variables in rows that know the same ones, and their log-likelihood.
+
+        A distribution is all zero where the evidence is impossible.
+
+        Args:
+            evidence: the rows.
+            target: the variables.
+            known: those whose states the rows know.
+            weighted: those of whose states they know weights.
+            changed: tables, by name, that are to be used instead of those of the model.
+            likelihood: whether the log-likelihood is wanted; without it, it is -inf for impossible rows alone.
+        """
+        model: Any = self
+        near = self._near(target, known, weighted)
+        tables = {**self._arrays_of(near.parts), **changed}
+        shares, logs = near.joint(model.index, tables, evidence, target)
+        logs = logs + evidence.log_scale
+        inside = {part.name for part in near.parts}
+        alive = alive_tables(self._parts, {*target, *known, *weighted})
+        apart = [part for part in alive if part.name not in inside]
+        others = {**self._arrays_of(apart), **changed}
+        if apart and (likelihood or weighted or not all(others[part.name].all() for part in apart)):
+            rest = self._question("apart", target, known, weighted, lambda: (apart, ()))
+            _, more = rest.joint(model.index, others, evidence, ())
+            logs = logs + more
+            shares = np.where((more > -np.inf).reshape(-1, *[1] * len(target)), shares, 0.0)
+        return shares, logs
+
+    def _near(self, target: tuple[str, ...], known: frozenset[str], weighted: frozenset[str]) -> PrunedModel:
+        """The tables that the distribution of a target depends on."""
+
+        def tables() -> tuple[Sequence[ScopedTable], Sequence[str]]:
+            return joined_tables(target, known, alive_tables(self._parts, {*target, *known, *weighted})), target
+
+        return self._question("near", target, known, weighted, tables)
+
+    def _question(
+        self, kind: str, target: tuple[str, ...], known: frozenset[str], weighted: frozenset[str], tables: Any
+    ) -> PrunedModel:
+        """A pruned model, made of the tables and the variables together that `tables` returns; or kept from before."""
+        key = (kind, target, known, weighted, self.memory_limit)
+        if key not in self._questions:
+            if len(self._questions) >= MOST_QUESTIONS:
+                self._questions.clear()
+            parts, together = tables()
+            self._questions[key] = PrunedModel.of(self._variables, parts, together, known, weighted, self.memory_limit)
+        return self._questions[key]
+
+    def _pruned_messages(
+        self, data: frames.Data, kept: tuple[str, ...], parts: Collection[str], impossible: str = "raise"
+    ) -> Messages | None:
+        """The marginals of some variables and the log-likelihood, from cliques of what is not known.
+
+        None where the cliques of the whole model are faster, and for impossible rows, of which the whole says why.
+        """
+        model: Any = self
+        columns = frames.columns(data)
+        count = frames.row_count(columns) if columns else 1
+        if self._fits() and (not columns or not self._may_pay(count, 1)):
+            return None
+        evidence = encode(model, model._checked(data))
+        groups = hard_and_soft(evidence, model.names)
+        if self._fits() and not self._may_pay(count, len(groups)):
+            return None
+        found = [
+            self._question(
+                "alive", kept, known, weighted, lambda k=known, w=weighted: (self._alive({*kept, *k, *w}), ())
+            )
+            for _, known, weighted in groups
+        ]
+        if not self._pays(groups, found):
+            return None
+        sizes = np.array([self._variables[name].cardinality for name in kept], dtype=np.int64)
+        marginals, logs = np.zeros((evidence.rows, int(sizes.sum()))), np.zeros(evidence.rows)
+        for (rows, _, _), question in zip(groups, found, strict=True):
+            tables = self._arrays_of(question.parts)
+            each, logs[rows] = question.marginals(model.index, tables, evidence.take(rows), kept)
+            marginals[rows] = np.concatenate([np.zeros((len(rows), 0)), *each.values()], axis=1)
+        logs += evidence.log_scale
+        if impossible != "mark" and np.isneginf(logs).any():
+            if self._fits():
+                return None
+            refuse_impossible(np.flatnonzero(np.isneginf(logs)))
+        every = VariableList(model.names, model.labels, np.array([one.cardinality for one in model.variables]))
+        ways = tuple(dict.fromkeys(parts))
+        return Messages(
+            every, kept, logs, None, np.ones(evidence.rows, dtype=bool),
+            np.array([model.index[name] for name in kept], dtype=np.intp),
+            {"marginal": marginals} if "marginal" in ways else {}, ways,
+        )  # fmt: skip
+
+    def _alive(self, names: Collection[str]) -> Sequence[ScopedTable]:
+        return alive_tables(self._parts, names)
+
+    def _may_pay(self, rows: int, patterns: int) -> bool:
+        """Whether rows through the cliques of the whole model take longer than making cliques for each pattern."""
+        model: Any = self
+        if patterns > MOST_PATTERNS:
+            return False
+        return bool(rows * model.tree.total * STATE_COST > 2 * patterns * len(self._variables) * VARIABLE_COST)
+
+    def _pays(
+        self, groups: Sequence[tuple[np.ndarray, frozenset[str], frozenset[str]]], found: Sequence[PrunedModel]
+    ) -> bool:
+        """Whether the cliques of pruned models have less than half of the joint states of the whole."""
+        model: Any = self
+        if not self._fits():
+            return True
+        rows = [len(group[0]) for group in groups]
+        pruned = sum(count * one.tree.total for count, one in zip(rows, found, strict=True))
+        return bool(2 * pruned < sum(rows) * model.tree.total)
+
+    def _arrays_of(self, parts: Sequence[ScopedTable]) -> dict[str, np.ndarray]:
+        """The tables of some parts by name, with an axis for each variable."""
+        layout, values = self._spec.layout, self._parameters.values
+        return {
+            part.name: layout.table(values, layout.table_number(part.name)).reshape(
+                [self._variables[one].cardinality for one in part.scope]
+            )
+            for part in parts
+        }
+
+    def _fits(self) -> bool:
+        """Whether the cliques of the whole model fit in memory, and in a Network."""
+        model: Any = self
+        try:
+            return bool(model.tree)
+        except WiringError:
+            return False
