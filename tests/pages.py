@@ -37,8 +37,9 @@ Open = Callable[..., "Opened"]
 MESSAGES = """() => { const { forward, backward } = fgrn.store.messages;
     return [forward, backward].map(one => one.map(each => [...each])); }"""
 STUDIED = """async () => {
-    for (let left = 2000; left && !fgrn.store.seen.studied; left--) await new Promise(done => setTimeout(done, 5));
-    return fgrn.store.seen.studied; }"""
+    const { store } = fgrn, enough = one => one && (!store.seen.assigning || one.likeliest.length);
+    for (let left = 2000; left && !enough(store.seen.studied); left--) await new Promise(done => setTimeout(done, 5));
+    return store.seen.studied; }"""
 SCREEN = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"}
 
 
@@ -179,13 +180,14 @@ class Opened:
     def study(self, row: dict[int, list[float]], target: int) -> dict[str, Any]:
         """What the page says of a target: why, what to ask next, and the likeliest states of all variables."""
         code = """([row, target]) => { const store = fgrn.other ?? fgrn.store, edge = at => store.variables[at].edge;
-            return store.client.study(row.map(([number, weights]) => [edge(number), weights]), edge(target)); }"""
+            const wanted = { target: edge(target), assignments: 5, profiles: false };
+            return store.client.study(row.map(([number, weights]) => [edge(number), weights]), wanted); }"""
         found: dict[str, Any] = self.tab.evaluate(code, [_pairs(row), target])
         return found
 
     def assert_quiet(self) -> None:
         """Nothing was asked for but the file itself and what it made, and nothing went wrong."""
-        assert self.complaints == []
+        assert self.complaints == [], self.complaints
         assert {url.split(":")[0] for url in self.requests} <= {"file", "blob", "data"}
         assert sum(url.startswith("file:") for url in self.requests) <= 1 + sum("#" in url for url in self.requests)
 

@@ -50,6 +50,7 @@ BACKWARDS = {
     ("bayes.factored", "page.notebook"): "BayesianNetwork._repr_html_",
     ("estimators._tables", "page.notebook"): "the HTML of a fitted estimator",
     ("bayes.factored", "files.model_file"): "BayesianNetwork.save",
+    ("bayes.influence", "files.model_file"): "InfluenceDiagram.save",
     ("bayes.tree_mixture", "files.model_file"): "TreeMixture.save",
     ("files.estimator_file", "estimators"): "an estimator is restored",
     ("files.estimator_file", "estimators._base"): "an estimator is restored",

@@ -212,6 +212,7 @@ ESTIMATORS = [
 ]
 
 
+@pytest.mark.usefixtures("quick_choice")
 @pytest.mark.filterwarnings("ignore:The best number of hidden states")
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda one: f"{type(one).__name__}-{one.get_params()}"[:40])
 def test_estimators_go_on(estimator: Any, tmp_path: Path) -> None:
@@ -234,6 +235,7 @@ def test_estimators_go_on(estimator: Any, tmp_path: Path) -> None:
     assert fgrn.load(tmp_path / "model.fgrn").checkpoint is None
 
 
+@pytest.mark.usefixtures("quick_choice")
 @pytest.mark.filterwarnings("ignore:The best number of hidden states")
 @pytest.mark.parametrize("estimator", ESTIMATORS[:5], ids=lambda one: f"{type(one).__name__}-{one.n_epochs}")
 def test_estimators_that_were_stopped_go_on(estimator: Any, tmp_path: Path) -> None:

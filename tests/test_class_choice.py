@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,14 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import fgrn
 from fgrn import LatentClassifier, NaiveBayesClassifier
 from fgrn.bayes.class_trees import class_tree_mixture
 from fgrn.graph.class_family import ClassFamily
 from fgrn.learning.class_rows import PartedRows
-from fgrn.learning.class_search import mean_and_error
+from fgrn.learning.class_search import _Judged, mean_and_error
 from fgrn.learning.conditional import Conditional, Penalty
 from fgrn.learning.optimiser import minimised
 from fgrn.tables.encoded import Evidence
@@ -118,6 +120,16 @@ def test_a_classifier_of_trees_takes_missing_values_and_is_saved_whole(tmp_path:
     assert model.embed(X).shape == (len(X), 4)
 
 
+def test_a_penalty_is_lowered_while_that_helps_and_what_is_behind_could_catch_up() -> None:
+    weights = np.ones(4)
+    before, worse, better = (_Judged(np.full(4, loss), weights) for loss in (0.5, 0.51, 0.4))
+    assert worse.ends(before)
+    assert not better.ends(before)
+    dropped = np.array([0.4, 0.4])  # after the first rows, by 0.3 and by 0.5 behind the best
+    assert not _Judged(dropped, weights[:2], 0.3).ends(before)
+    assert _Judged(dropped, weights[:2], 0.5).ends(before)
+
+
 # The optimiser
 
 
@@ -127,6 +139,26 @@ def test_the_minimum_of_a_curved_valley_is_found() -> None:
         return float(a * a + 100 * b * b), np.array([-2 * a - 400 * x[0] * b, 200 * b])
 
     assert minimised(rosenbrock, np.array([-1.2, 1.0]), 200, 1e-14) == pytest.approx([1, 1], abs=1e-4)
+
+
+def test_the_threads_of_blas_are_those_of_before_when_the_last_minimum_is_found() -> None:
+    def threads() -> set[int]:
+        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+    def inner(x: np.ndarray) -> tuple[float, np.ndarray]:
+        seen.append(threads())
+        return float((x**2).sum()), 2 * x
+
+    def outer(x: np.ndarray) -> tuple[float, np.ndarray]:
+        minimised(inner, x, 1)
+        return inner(x)
+
+    seen: list[set[int]] = []
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        minimised(outer, np.ones(2), 2)
+        assert threads() == before
+    assert set.union(*seen) == {1}
 
 
 def test_the_optimiser_ends_when_it_is_asked_to() -> None:
@@ -265,6 +297,35 @@ def test_profiles_are_shown_as_text_page_and_frame_for_many_classes_and_columns(
     assert (frame["share"] * frame["probability"]).sum() == pytest.approx(40)
 
 
+# Temperature
+
+
+@pytest.mark.parametrize("structure", ["per_class", "tan"])
+@pytest.mark.parametrize("temperature", [0.8, 1.5])
+def test_a_temperature_is_a_power_of_what_is_told_of_the_class(structure: str, temperature: float) -> None:
+    """With one state a class, and no value missing; the judge raises the probabilities themselves."""
+    X, y = exclusive(150)
+    X = X.fillna("n")
+    net = LatentClassifier(1, structure=structure, refine=False, **{**QUICK, "engine": "reference"}).fit(X, y).network_
+    family = replace(FAMILY, target="kind", hidden="S")
+    tempered = family.tempered(net, temperature)
+    powers = net.posterior(X, "kind") ** (1 / temperature)
+    assert tempered.posterior(X, "kind") == pytest.approx(powers / powers.sum(axis=1, keepdims=True), abs=1e-12)
+    lines = tempered._spec.layout.lines
+    assert np.add.reduceat(tempered._parameters.values, lines) == pytest.approx(np.ones(len(lines)))
+
+
+def test_a_classifier_that_is_too_sure_gets_a_higher_temperature(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows and many cells make naive Bayes too sure; the only penalty allowed is too weak to change that."""
+    monkeypatch.setattr("fgrn.learning.class_search.STRENGTHS", (1e-9,) * 2)
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    table = {f"c{n}": np.where(rng.random(200) < 0.35, y, rng.integers(0, 5, 200)) for n in range(8)}
+    model = LatentClassifier(1, structure="per_class", random_state=0, engine="cpu").fit(table, y)
+    assert model.selection_.temperature > 1
+    assert model.decision_network_ != model.network_
+
+
 # Rows that are kept back
 
 
@@ -320,6 +381,7 @@ def test_classes_that_no_column_tells_alone_are_told(structure: str) -> None:
     assert best.log_loss < 0.45
 
 
+@pytest.mark.usefixtures("quick_choice")
 @pytest.mark.parametrize("settings", [{}, {"structure": "per_class", "n_hidden": 2}, {"structure": "shared"}])
 def test_the_same_seed_gives_the_same_classifier(settings: dict[str, Any]) -> None:
     X, y = exclusive(120)
@@ -412,6 +474,7 @@ def test_a_batch_more_is_learnt_by_the_tables_of_the_rows(refined: LatentClassif
     assert np.isfinite(fitted.predict_proba(X)).all()
 
 
+@pytest.mark.usefixtures("quick_choice")
 def test_rows_without_a_class_help_and_are_not_asked_for_one() -> None:
     X, y = exclusive()
     known = y.where(np.arange(len(y)) % 4 == 0, None)
@@ -426,6 +489,7 @@ def test_few_rows_are_enough(rows: int) -> None:
     assert model.predict_proba(X).sum(axis=1) == pytest.approx(np.ones(rows))
 
 
+@pytest.mark.usefixtures("quick_choice")
 def test_a_class_of_one_row_does_not_stop_the_choice() -> None:
     X, y = exclusive(60)
     y.iloc[0] = "only one"
@@ -433,6 +497,7 @@ def test_a_class_of_one_row_does_not_stop_the_choice() -> None:
     assert model.predict_proba(X).shape == (60, 3)
 
 
+@pytest.mark.usefixtures("quick_choice")
 def test_weights_are_copies_of_rows_for_the_chosen_classifier() -> None:
     X, y = exclusive(80)
     times = 1 + np.arange(80) % 3
@@ -442,6 +507,7 @@ def test_weights_are_copies_of_rows_for_the_chosen_classifier() -> None:
     assert one.predict_proba(X) == pytest.approx(other.predict_proba(X), abs=1e-6)
 
 
+@pytest.mark.usefixtures("quick_choice")
 def test_the_order_of_the_rows_does_not_matter() -> None:
     X, y = exclusive(100)
     order = np.random.default_rng(0).permutation(100)
@@ -475,8 +541,21 @@ def test_a_budget_of_seconds_ends_the_choice() -> None:
     X, y = exclusive(200)
     model = LatentClassifier(random_state=0, engine="cpu", max_seconds=1e-9).fit(X, y)
     assert len(model.selection_.candidates) == 1
+    assert model.selection_.unfinished == ("per_class", "tan")
+    assert "the budget ended before all of per_class and tan was tried" in str(model.selection_)
     with pytest.raises(ValueError, match="max_seconds"):
         LatentClassifier(max_seconds=0).fit(X, y)
+
+
+def test_what_the_choice_left_out_is_told_and_kept_in_files(tmp_path: Path) -> None:
+    X, y = exclusive(200)
+    model = LatentClassifier(structure="per_class", random_state=0, engine="cpu", max_hidden=2).fit(X, y)
+    assert not model.selection_.unfinished
+    model.selection_ = replace(model.selection_, dropped=3, unfinished=("per_class",), temperature=1.1)
+    model.save(tmp_path / "m.fgrn")
+    assert fgrn.load(tmp_path / "m.fgrn").selection_ == model.selection_
+    assert "3 more were dropped" in str(model.selection_)
+    assert "temperature of 1.10" in str(model.selection_)
 
 
 def test_what_was_tried_is_shown_as_text_page_and_frame(refined: LatentClassifier) -> None:

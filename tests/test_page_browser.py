@@ -304,6 +304,96 @@ def test_a_factor_of_a_junction_tree_shows_its_conditional_table(page: Open) -> 
     assert opened.tab.locator(".heat tbody th").all_inner_texts() == ["yes", "no"]
 
 
+def test_wires_and_blocks_are_folded_behind_a_wire(page: Open) -> None:
+    net = fgrn.lvm({"a": 2, "b": 2, "c": 2}, hidden=2)
+    opened, names = page(net, "#v=factor"), shown(net)
+
+    def seen(of: Opened) -> tuple[int, int, int]:
+        return tuple(of.tab.locator(one).count() for one in ("[data-wire]", "[data-block]", ".wiring > .wire"))
+
+    whole = seen(opened)
+    assert whole == (7, 5, 11)
+    branch = opened.tab.get_by_role("button", name="Fold 1 wire behind S->a:")
+    branch.click()
+    assert seen(opened) == (6, 4, 9), "the SISO block of a, its lines, and a"
+    opened.click(names.index("b"), 1)
+    opened.tab.locator(f'[data-variable="{names.index("S")}"] .fold').click()
+    assert seen(opened) == (1, 1, 1), "all but the Source and S"
+    assert opened.tab.locator(f'[data-variable="{names.index("S")}"] .fold text').text_content() == "6 • ▸"
+    again = page(net, opened.tab.evaluate("location.hash"))
+    assert seen(again) == (1, 1, 1) and again.evidence == opened.evidence
+    again.press("/")
+    again.tab.keyboard.type("b")
+    again.press("Enter")
+    assert seen(again) == (6, 4, 9), "what is searched for is unfolded, and no more"
+    opened.tab.get_by_role("button", name="Unfold all").click()
+    assert seen(opened) == whole
+
+
+def test_joint_states_are_named(page: Open) -> None:
+    net = fgrn.Network([
+        fgrn.Source(rain := fgrn.Variable("rain", ["no", "yes"]), [0.7, 0.3]),
+        fgrn.Source(tap := fgrn.Variable("tap", ["off", "on", "hot"]), [0.5, 0.3, 0.2]),
+        fgrn.Diverter([rain, tap], [both := fgrn.Variable("both", 6)]),
+        fgrn.SISO(both, fgrn.Variable("grass", ["dry", "wet"]), np.linspace([0.9, 0.1], [0.1, 0.9], 6)),
+    ])  # fmt: skip
+    joint = [f"{one}, {two}" for one in ("no", "yes") for two in ("off", "on", "hot")]
+    opened = page(net, "#v=factor")
+    opened.tab.locator("[data-wire]", has_text="both").click()
+    heads = opened.tab.locator(".detail tbody th")
+    assert heads.all_inner_texts() == joint
+    assert opened.tab.get_by_text("States of rain, tap, in this order.").count() == 1
+    opened.tab.locator("[data-block='siso 0']").click()
+    assert heads.all_inner_texts() == joint
+    clique = page(chest(), "#v=factor")
+    clique.tab.locator("[data-wire]", has_text="{lung, either}").click()
+    assert clique.tab.locator(".detail tbody th").all_inner_texts() == ["yes, yes", "yes, no", "no, yes", "no, no"]
+    assert clique.tab.get_by_text("States of lung, either, in this order.").count() == 1
+
+
+def test_wires_and_blocks_are_reached_by_keys_and_kept_in_the_address(page: Open) -> None:
+    net = fgrn.lvm({"a": ["no", "yes"], "b": 3}, hidden=2)
+    opened = page(net, "#v=factor&m=3")
+    told = opened.tab.locator(".stepper p").inner_text()
+    assert ", message 3 of" in told
+    opened.tab.locator("[data-block='source 0']").focus()
+    opened.press("ArrowDown")
+    focused = "document.activeElement.getAttribute('aria-label')"
+    assert opened.tab.evaluate(focused).startswith("Wire S: Forward ")
+    opened.press("ArrowDown", "Enter")
+    assert opened.tab.evaluate(focused) == "Diverter"
+    title = opened.tab.locator(".detail h2")
+    assert title.inner_text() == "Diverter"
+    opened.tab.locator(".detail .buttons button", has_text="S->a").focus()
+    opened.press("Enter")
+    assert title.inner_text() == "S->a"
+    assert opened.tab.evaluate("document.activeElement.tagName") == "H2", "the keyboard goes along"
+    again = page(net, opened.tab.evaluate("location.hash"))
+    assert again.tab.locator(".detail h2").inner_text() == "S->a"
+    assert again.tab.locator(".stepper p").inner_text() == told
+    again.tab.locator("[data-block='siso 1']").click()
+    third = page(net, again.tab.evaluate("location.hash"))
+    assert third.tab.locator(".detail h2").inner_text() == "P(b | S->b)"
+    broken = page(net, "#v=factor&w=nothing&b=siso,9&m=999&f=%23edge99")
+    assert broken.tab.locator(".detail").count() == 0
+
+
+def test_a_tall_factor_graph_has_names_and_the_newest_message_in_sight(page: Open) -> None:
+    opened = page(fgrn.hmm({"Y": 2}, hidden=2, length=20), "#v=factor")
+    assert opened.tab.locator(".far").count() == 1
+    assert {"S[0]", "S[19]", "Y[7]"} <= set(opened.tab.locator(".block .large:visible").all_text_contents())
+    for _ in range(5):
+        opened.tab.get_by_role("button", name="Zoom in").click()
+    inside = """() => { const room = document.querySelector('.graph').getBoundingClientRect();
+        const { left, right, top, bottom } = document.querySelector('.fresh').getBoundingClientRect();
+        return left >= room.left && right <= room.right && top >= room.top && bottom <= room.bottom; }"""
+    slider = opened.tab.get_by_role("slider", name="Step through the messages")
+    for step in (1, 50, 90, 130):
+        slider.fill(str(step))
+        opened.wait()
+        assert opened.tab.evaluate(inside), step
+
+
 def test_messages_are_sent_one_by_one(page: Open) -> None:
     net = fgrn.hmm({"Y": 2}, hidden=2, length=3)
     opened = page(net, "#v=factor")
@@ -383,11 +473,22 @@ def test_a_target_is_explained_and_the_next_question_shown(page: Open) -> None:
     opened.tab.locator(".target .fall button").first.click()
     opened.wait()
     assert opened.tab.locator(".detail h2").inner_text() == names[best[1]]
-    opened.tab.locator(".target summary").click()
-    likeliest = model.most_probable({"xray": "yes"}, names=names).labels
-    said = opened.tab.locator(".target .states span").all_inner_texts()
+    opened.tab.locator(".target select").select_option(label="none")
+    assert opened.tab.locator(".target .fall").count() == 0
+    opened.tab.locator(".likeliest summary").click()  # which needs no target
+    assert opened.tab.evaluate(STUDIED)["gains"] == []
+    first, *following = model.most_probable_k(5, {"xray": "yes"})
+    said = opened.tab.locator(".likeliest .states span").all_inner_texts()
     others = [name for name in names if name != "xray"]
-    assert said == [word for name in others for word in (name, str(np.ravel(likeliest[name])[0]))]
+    assert said == [word for name in others for word in (name, first.labels[name])]
+    lines = opened.tab.locator(".likeliest dl div").all()
+    assert [line.locator("dt").inner_text() for line in lines] == [
+        f"{np.exp(one.log_probability):.4g}" for one in following
+    ]
+    assert [line.locator("dd").inner_text() for line in lines] == [
+        ", ".join(f"{name} = {one.labels[name]}" for name in others if one.labels[name] != first.labels[name])
+        for one in following
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -481,6 +582,20 @@ def test_the_form_sets_values(page: Open, survey: tuple[Any, Any]) -> None:
         atol=1e-9,
     )
     field.select_option("-1")
+    opened.wait()
+    assert opened.evidence == {}
+    number, age = opened.tab.get_by_label("age, as a number"), names.index("age")
+    for typed in (17, 41.9, 200):
+        number.fill(str(typed))
+        number.press("Enter")
+        opened.wait()
+        assert opened.beliefs[age][model.schema_["age"].codes([typed])[0][0]] == 1
+    opened.click(age, 0)
+    assert number.input_value() == "", "another bin was chosen"
+    number.fill("30")
+    number.press("Enter")
+    number.fill("")
+    number.press("Enter")
     opened.wait()
     assert opened.evidence == {}
 

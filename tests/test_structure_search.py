@@ -14,7 +14,9 @@ from random_models import bayesian_network
 
 import fgrn
 from fgrn import BayesianNetwork, FgrnWarning, LearningError, UnknownNameError, Variable
+from fgrn.bayes import scores
 from fgrn.bayes.scores import SCORES, FamilyScores
+from fgrn.engines import family_table
 
 DECOMPOSABLE = SCORES[:4]
 
@@ -106,6 +108,27 @@ def test_scores_are_those_of_pyagrum() -> None:
             theirs -= (1 - log(2)) * net.free_parameters
         near = 1e-4 if score == "k2" else 1e-8  # log Gamma is approximated there
         assert net.score(frame, score) == pytest.approx(theirs, abs=near), score
+
+
+@pytest.mark.parametrize("term", family_table.TERMS)
+@pytest.mark.parametrize("weights", ["equal", "few", "many"])
+def test_counts_by_bits_are_those_by_rows(term: str, weights: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(4)
+    sizes = np.array([2, 3, 1, 4, 17, 2])
+    rows = 20_000  # more than one block of words
+    base = draw.integers(0, 3, rows)
+    codes = np.stack([(base + draw.integers(0, size, rows)) % size for size in sizes]).astype(np.int8)
+    each = {"equal": np.array([2.0]), "few": draw.choice([1.0, 0.5, 7.0], rows), "many": draw.random(rows) + 0.1}
+    arguments = codes, sizes, each[weights], rows - 333 if term == "kept back" else rows, term
+
+    def scores() -> list[np.ndarray]:
+        table = family_table.FamilyTable(*arguments)
+        columns, priors = np.array([5, 4, 2, -1]), np.array([0.3, 0.2, 1.0, 2.0])
+        return [table.scores(child, parents, columns, priors) for child, parents in ((0, [1, 3]), (3, []), (4, [0]))]
+
+    found = scores()
+    monkeypatch.setattr(family_table, "MOST_CELLS_BY_BITS", 0)
+    np.testing.assert_allclose(found, scores(), rtol=1e-12)
 
 
 def test_rows_kept_back_are_scored_under_tables_of_the_others() -> None:
@@ -259,6 +282,23 @@ def test_missing_values_are_averaged_over() -> None:
     assert record.score == max(record.rounds)
     with pytest.raises(LearningError, match="score='bic'"):
         fgrn.search(holes, "log_likelihood")
+
+
+@pytest.mark.parametrize(("score", "price"), [("bic", log(200) / 2), ("aic", 1.0)])
+def test_the_score_with_missing_values_is_that_of_the_observed_ones(score: str, price: float) -> None:
+    table: dict[str, Any] = {name: column.tolist() for name, column in rows_of(6, 200, 3).items()}
+    for row in range(0, 200, 3):
+        table["c1"][row] = None
+    found = fgrn.search(table, score, smoothing=2.0, draws=2, rounds=2)
+    expected = found.propagate(table, keep=[]).log_likelihood.sum() - price * found.free_parameters
+    assert found.search_record.score == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_a_family_too_large_to_count_is_not_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scores, "MOST_FAMILY_CELLS", 10)
+    net = BayesianNetwork({"a": 3, "b": 2, "c": 2}, {"c": ["a", "b"]})
+    with pytest.raises(LearningError, match=r"table of 'c' given 'a', 'b' would have 12 cells.* fewer parents"):
+        net.score({"a": [0, 1, 2], "b": [0, 1, 1], "c": [0, 0, 1]})
 
 
 def test_threads_are_those_of_structural_em_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,7 +152,7 @@ class Share extends Component<{ store: Store; sharing: Sharing }, { copied: stri
       <details class="share">
         <summary>{text.share}</summary>
         <div class="buttons">
-          <button onClick={() => void this.copy(text.link, location.href)}>
+          <button onClick={() => void this.copy(text.link, store.link())}>
             {this.state.copied === text.link ? text.copied : text.link}
           </button>
           <button onClick={() => sharing.picture("svg")}>SVG</button>

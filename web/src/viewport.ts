@@ -87,16 +87,16 @@ export class Viewport {
     this.apply();
   }
 
-  /** Bring a place into sight, in the middle if it is out of it, at a scale that can be read. */
-  show(x: number, y: number, width: number, height: number): void {
+  /** Bring a place into sight, in the middle if it is out of it; unless `far`, at a scale that can be read. */
+  show(x: number, y: number, width: number, height: number, far = false): void {
     const room = this.svg?.getBoundingClientRect();
     if (!room) return;
     const inside = (): boolean => {
       const [left, top] = [x * this.scale + this.x, y * this.scale + this.y];
       return left > 0 && top > 0 && left + width * this.scale < room.width && top + height * this.scale < room.height;
     };
-    if (this.scale >= FAR && inside()) return;
-    this.scale = Math.max(this.scale, 0.85);
+    if ((far || this.scale >= FAR) && inside()) return;
+    if (!far) this.scale = Math.max(this.scale, 0.85);
     this.x = room.width / 2 - (x + width / 2) * this.scale;
     this.y = room.height / 2 - (y + height / 2) * this.scale;
     this.moved = true;

@@ -6,7 +6,7 @@ equivalence class: an arc that may have either direction, also by the rules for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,9 +16,11 @@ from ..core import printing, settings
 from ..core.exceptions import LearningError, counted, visible
 from ..core.settings import Name
 from ..tables import frames
-from .bayesian import BayesianNetwork
+from .arc_rules import ArcRules
+from .bayesian import Arcs, BayesianNetwork
 from .directed_graph import equivalence_class
-from .structure_search import SearchPlan, StructureTable
+from .scores import ScoreRule
+from .structure_search import SearchMethod, SearchPlan, StructureTable
 
 
 class ArcShare(NamedTuple):
@@ -106,28 +108,48 @@ def arc_confidence(
     score: str = "bic",
     method: str = "hill_climbing",
     *,
+    required: Arcs = (),
+    forbidden: Arcs = (),
+    tiers: Iterable[Collection[Name]] | None = None,
+    roots: Collection[Name] = (),
+    max_parents: int | None = None,
+    start: BayesianNetwork | Arcs | None = None,
     states: Mapping[str, Any] | None = None,
     hidden: Mapping[str, Any] | None = None,
     weights: Any = None,
+    smoothing: float = 1.0,
+    equivalent_size: float = 1.0,
+    held_out: float = 0.2,
     seed: int = 0,
     **options: Any,
 ) -> ArcConfidence:
     """The confidence in each arc: structures are searched in samples of the rows, drawn with replacement.
 
     Args:
-        data: the rows, see `search`.
+        data: the rows, see `search`, and so are all others that are not told of here.
         samples: how many samples are drawn.
-        score: of structures, see `search`.
+        score: of structures.
         method: of the search.
-        states: see `search`, and so are hidden and weights.
+        required: arcs that must be there.
+        forbidden: arcs that must not be there.
+        tiers: lists of columns, causes first.
+        roots: columns without parents.
+        max_parents: the most parents of a column.
+        start: where a search step by step begins.
+        states: of columns that have states no row has.
         hidden: variables that no column has.
         weights: one weight per row; rows are drawn as often as their weights say.
+        smoothing: a Dirichlet count for each cell of the tables.
+        equivalent_size: the equivalent sample size of "bdeu".
+        held_out: the share of rows that "log_likelihood" keeps back.
         seed: of everything random.
-        **options: others of `search`, such as required, forbidden, tiers, max_parents, equivalent_size.
+        **options: restarts, rounds, draws, threads, watch.
     """
     settings.whole("samples", samples, 1, LearningError)
     table = StructureTable.of(data, states, weights, hidden)
-    plan = SearchPlan.of(table, score, method, seed=seed, **options)
+    rules = ArcRules.of(table.names, required, forbidden, tiers, roots, max_parents)
+    rule = ScoreRule(score, equivalent_size, held_out, smoothing, seed)
+    plan = SearchPlan.of(table, rule, rules, SearchMethod(method, seed=seed, **options), start)
     random = np.random.default_rng(seed)
     share = table.evidence.row_weights / table.evidence.weight
     rows = max(2, round(table.evidence.weight))

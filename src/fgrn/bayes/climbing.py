@@ -24,6 +24,10 @@ LEAST_GAIN = 1e-6
 GAIN_DIGITS = 8
 """Decimals of gains that are compared, so that ties do not depend on rounding: the first column has it."""
 
+REST, PATIENCE = 10, 15
+"""For how many moves two columns are left alone after a move between them, where moves need not gain; and after how
+many moves without a better structure the search ends."""
+
 Parents = tuple[frozenset[int], ...]
 """The parents of each column."""
 
@@ -54,11 +58,17 @@ class _Place:
     family: np.ndarray = field(init=False)  # (children,) the score of each family
     more: np.ndarray = field(init=False)  # (parents, children) the score with the parent added
     less: np.ndarray = field(init=False)  # (parents, children) the score with it removed
+    arcs: np.ndarray = field(init=False)  # (parents, children) whether an arc is there
+    reach: np.ndarray = field(init=False)  # (from, to) see `reachable`
 
     def __post_init__(self) -> None:
         count = len(self.parents)
         self.family = np.empty(count)
         self.more, self.less = np.full((count, count), -np.inf), np.full((count, count), -np.inf)
+        self.arcs = np.zeros((count, count), dtype=bool)
+        for child, some in enumerate(self.parents):
+            self.arcs[list(some), child] = True
+        self.reach = reachable(self.arcs)
         self.update(range(count))
 
     def update(self, children: Sequence[int]) -> None:
@@ -79,51 +89,47 @@ class _Place:
         """The score of the structure."""
         return float(self.family.sum())
 
-    def arcs(self) -> np.ndarray:
-        """(parents, children) whether an arc is there."""
-        out = np.zeros((len(self.parents), len(self.parents)), dtype=bool)
-        for child, some in enumerate(self.parents):
-            out[list(some), child] = True
-        return out
-
     def gains(self) -> np.ndarray:
         """(kinds, parents, children) the gain of each move, minus infinity for those that are not allowed."""
-        arcs = self.arcs()
-        reach = reachable(arcs)
-        fixed = ~arcs | self.rules.required
-        add = np.where(arcs | reach.T, -np.inf, self.more - self.family[None, :])
-        remove = np.where(fixed, -np.inf, self.less - self.family[None, :])
-        paths = arcs.astype(np.float32) @ reach.astype(np.float32)  # children through which the head is reached
-        back = self.more.T - self.family[:, None]  # of the child as a parent of its parent
-        reverse = np.where(fixed | (paths > 1.5), -np.inf, remove + back)
-        return np.round(np.stack([add, remove, reverse]), GAIN_DIGITS)
+        gains = np.empty((len(KINDS), *self.arcs.shape))
+        add, remove, reverse = gains
+        np.subtract(self.more, self.family[None, :], out=add)
+        add[self.arcs | self.reach.T] = -np.inf
+        fixed = ~self.arcs | self.rules.required
+        np.subtract(self.less, self.family[None, :], out=remove)
+        remove[fixed] = -np.inf
+        np.add(remove, self.more.T - self.family[:, None], out=reverse)  # the child as a parent of its parent
+        paths = self.arcs.astype(np.float32) @ self.reach.astype(np.float32)  # children by which the head is reached
+        reverse[paths > 1.5] = -np.inf
+        return np.round(gains, GAIN_DIGITS, out=gains)
 
     def move(self, kind: int, parent: int, child: int) -> None:
         """Make a move."""
         changed = [child]
         if KINDS[kind] == "add":
             self.parents[child] |= {parent}
+            self.arcs[parent, child] = True
+            self.reach |= np.outer(self.reach[:, parent], self.reach[child])
         else:
             self.parents[child] -= {parent}
-        if KINDS[kind] == "reverse":
-            self.parents[parent] |= {child}
-            changed.append(parent)
+            self.arcs[parent, child] = False
+            if KINDS[kind] == "reverse":
+                self.parents[parent] |= {child}
+                self.arcs[child, parent] = True
+                changed.append(parent)
+            self.reach = reachable(self.arcs)
         self.update(changed)
 
 
 def reachable(arcs: np.ndarray) -> np.ndarray:
     """(from, to) whether a path of arcs leads from one column to another; from each to itself."""
     reach = arcs | np.eye(len(arcs), dtype=bool)
-    waiting = arcs.sum(axis=1)  # children that are not done
-    done = deque(np.flatnonzero(waiting == 0).tolist())
-    while done:
-        child = done.popleft()
-        for parent in np.flatnonzero(arcs[:, child]).tolist():
-            reach[parent] |= reach[child]
-            waiting[parent] -= 1
-            if not waiting[parent]:
-                done.append(parent)
-    return reach
+    while True:  # paths of twice as many arcs each time
+        steps = reach.astype(np.float32)
+        further = steps @ steps > 0
+        if np.array_equal(further, reach):
+            return reach
+        reach = further
 
 
 @dataclass
@@ -145,9 +151,7 @@ class Climb:
 
     def hill_climbing(self, start: Parents, restarts: int, seed: int) -> Parents:
         """Go uphill until no move gains; then again from where some random moves lead, and keep the best."""
-        place = _Place(self.scores, self.rules, list(start))
-        self._uphill(place)
-        best, score = list(place.parents), place.total
+        best, score = self._uphill(_Place(self.scores, self.rules, list(start)))
         random = np.random.default_rng(seed)
         for _ in range(restarts):
             if self.stopped:
@@ -156,24 +160,21 @@ class Climb:
             fewest = max(2, len(best) // 4)  # with fewer the climb ends where it was; as many as columns leave little
             self._wander(place, int(random.integers(fewest, max(fewest, len(best)) + 1)), random)
             self.moves.append(ArcMove("restart", None, None, place.total - score, place.total))
-            self._uphill(place)
-            if place.total > score + LEAST_GAIN:
-                best, score = list(place.parents), place.total
-        return tuple(best)
+            found, reached = self._uphill(place)
+            if reached > score + LEAST_GAIN:
+                best, score = found, reached
+        return best
 
-    def tabu(self, start: Parents, length: int, patience: int) -> Parents:
+    def tabu(self, start: Parents) -> Parents:
         """Take the best move even if it loses, but for arcs between columns of the last moves; keep the best.
 
-        Args:
-            start: where to begin.
-            length: for how many moves two columns are left alone after a move between them, unless another leads to a
-                structure better than any before.
-            patience: how many moves in a row without a better structure end the search.
+        Two columns are left alone for `REST` moves after a move between them, unless another leads to a structure
+        better than any before. `PATIENCE` moves in a row without a better structure end the search.
         """
         place = _Place(self.scores, self.rules, list(start))
-        best, score, since = list(place.parents), place.total, 0
-        recent: deque[tuple[int, int]] = deque(maxlen=length)
-        while since < patience and not self.stopped:
+        best, score, since = tuple(place.parents), place.total, 0
+        recent: deque[tuple[int, int]] = deque(maxlen=REST)
+        while since < PATIENCE and not self.stopped:
             gains = place.gains()
             for one, other in recent:
                 for a, b in ((one, other), (other, one)):
@@ -186,15 +187,38 @@ class Climb:
             recent.append(move[1:])
             since += 1
             if place.total > score + LEAST_GAIN:
-                best, score, since = list(place.parents), place.total, 0
-        return tuple(best)
+                best, score, since = tuple(place.parents), place.total, 0
+        return best
 
-    def _uphill(self, place: _Place) -> None:
-        while not self.stopped:
-            move = _best(gains := place.gains())
+    def _uphill(self, place: _Place) -> tuple[Parents, float]:
+        """Take the best move while it gains: the structure reached, and its score.
+
+        Where none gains, moves that change nothing are taken for a while, as in a tabu search: structures of one
+        equivalence class have the same score, and what one move leads to from some of them is different.
+        """
+        best, score, path = tuple(place.parents), place.total, len(self.moves)
+        recent: deque[tuple[int, int]] = deque(maxlen=REST)
+        since = 0
+        while since <= PATIENCE and not self.stopped:
+            gains = place.gains()
+            move = _best(gains)
             if move is None or gains[move] <= LEAST_GAIN:
-                return
+                for one, other in recent:
+                    gains[:, [one, other], [other, one]] = -np.inf
+                move = _best(gains)
+                since += 1
+                if move is None or gains[move] < -LEAST_GAIN:
+                    break
+                recent.append(move[1:])
+                self._go(place, *move)
+                continue
             self._go(place, *move)
+            best, score, path, since = tuple(place.parents), place.total, len(self.moves), 0
+            recent.clear()
+        if not self.stopped:
+            del self.moves[path:]  # they led nowhere
+            return best, score
+        return tuple(place.parents), place.total
 
     def _wander(self, place: _Place, moves: int, random: np.random.Generator) -> None:
         """Make some moves at random."""

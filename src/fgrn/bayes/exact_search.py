@@ -59,7 +59,7 @@ def _best_families(scores: FamilyScores, rules: ArcRules, count: int) -> list[np
     kinds = sorted(set(sizes.tolist()))
     equivalent = rule.name == "bdeu"
     own = 0 if rule.term == "likelihood" or equivalent else 1  # else the prior of joint states depends on the child
-    prior = rule.equivalent_size if equivalent else rule.cell_prior(1)
+    prior = rule.equivalent_size if equivalent else float(rule.cell_priors(np.ones(1))[0])
     priors = np.array([prior, *([prior * kind for kind in kinds] if own else [])])
     sums = scores.table.subsets(priors, equivalent, min(count, rules.most + 1))
     every = np.arange(2**count)

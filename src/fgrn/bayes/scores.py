@@ -23,7 +23,7 @@ import numpy as np
 
 from ..core import settings
 from ..core.exceptions import LearningError
-from ..engines.family_table import FamilyTable, JointStates
+from ..engines.family_table import FamilyTable
 from ..flow.equal_rows import merged
 from ..tables.encoded import Evidence
 
@@ -31,6 +31,8 @@ SCORES = ("bic", "aic", "bdeu", "k2", "log_likelihood")
 
 MOST_FAMILY_CELLS = 2**24
 """Cells of the table of a variable given its parents: 128 MB. Structures with larger tables are not considered."""
+
+NO_COLUMN = np.array([-1])
 
 
 @dataclass(frozen=True)
@@ -74,14 +76,16 @@ class ScoreRule:
         """What every free parameter costs."""
         return {"bic": max(0.0, log(weight) / 2), "aic": 1.0}.get(self.name, 0.0)
 
-    def cell_prior(self, cells: float) -> float:
-        """The prior count of each cell of a table."""
+    def cell_priors(self, cells: np.ndarray) -> np.ndarray:
+        """The prior count of each cell of tables with so many cells."""
         if self.name == "bdeu":
             return self.equivalent_size / cells
-        return self.smoothing if self.name == "log_likelihood" else 1.0
+        return np.full(len(cells), self.smoothing if self.name == "log_likelihood" else 1.0)
 
 
-def refuse_large_families(names: Sequence[str], sizes: Sequence[int], parents: Sequence[frozenset[int]]) -> None:
+def refuse_large_families(
+    names: Sequence[str], sizes: Sequence[int], parents: Sequence[frozenset[int]], remedy: str
+) -> None:
     """An error if a column of a structure has so many joint states with its parents that they are not counted."""
     for child, some in enumerate(parents):
         cells = prod(sizes[one] for one in (child, *some))
@@ -90,7 +94,7 @@ def refuse_large_families(names: Sequence[str], sizes: Sequence[int], parents: S
                 f"The table of {names[child]!r} given {', '.join(repr(names[one]) for one in sorted(some))} would have "
                 f"{cells:,} cells, and at most {MOST_FAMILY_CELLS:,} are counted.",
                 value=names[child],
-                remedies="take some of these arcs out of 'start' and 'required'",
+                remedies=remedy,
             )
 
 
@@ -125,20 +129,24 @@ class FamilyScores:
         )  # fmt: skip
         return cls(table, rule, evidence.weight)
 
-    def parent_states(self, parents: frozenset[int]) -> float:
+    def parent_states(self, parents: frozenset[int]) -> int:
         """The number of joint states of some columns."""
-        return float(np.prod(self.sizes[sorted(parents)], dtype=np.float64))
+        return prod(self.sizes[list(parents)].tolist())
 
     def score(self, child: int, parents: frozenset[int]) -> float:
         """The score of a family; minus infinity if its table would be too large."""
         key = child, parents
         if key not in self._one:
+            for last in parents:  # counted already as one parent more than the others
+                beside = self._more.get((child, parents - {last}))
+                if beside is not None and beside[last] > -np.inf:
+                    self._one[key] = float(beside[last])
+                    return self._one[key]
             states = self.parent_states(parents)
             cells = states * self.sizes[child]
             if cells > MOST_FAMILY_CELLS:
                 return -np.inf
-            prior = np.array([self.rule.cell_prior(cells)])
-            found = self.table.scores(child, self._groups(parents), [-1], prior)[0]
+            found = self.table.scores(child, sorted(parents), NO_COLUMN, self.rule.cell_priors(np.array([cells])))[0]
             self.counted += 1
             self._one[key] = float(found) - self.penalty * states * (self.sizes[child] - 1)
         return self._one[key]
@@ -151,14 +159,14 @@ class FamilyScores:
         key = child, parents
         if key not in self._more:
             out = np.full(len(self.sizes), -np.inf)
-            states = self.parent_states(parents) * self.sizes
+            states = float(self.parent_states(parents)) * self.sizes
             cells = states * self.sizes[child]
             possible = allowed & (cells <= MOST_FAMILY_CELLS)
             possible[[child, *parents]] = False
             columns = np.flatnonzero(possible)
             if len(columns):
-                priors = np.array([self.rule.cell_prior(one) for one in cells[columns].tolist()])
-                found = self.table.scores(child, self._groups(parents), columns, priors)
+                priors = self.rule.cell_priors(cells[columns])
+                found = self.table.scores(child, sorted(parents), columns, priors)
                 out[columns] = found - self.penalty * states[columns] * (self.sizes[child] - 1)
                 self.counted += len(columns)
             self._more[key] = out
@@ -167,9 +175,3 @@ class FamilyScores:
     def total(self, parents: Sequence[frozenset[int]]) -> float:
         """The score of a structure: the parents of each column."""
         return float(sum(self.score(child, some) for child, some in enumerate(parents)))
-
-    def _groups(self, parents: frozenset[int]) -> JointStates:
-        groups = self.table.everything
-        for column in sorted(parents):
-            groups = self.table.refined(groups, column)
-        return groups

@@ -1,10 +1,9 @@
 """Structural EM: a structure from rows with missing values or hidden variables (Friedman, 1998).
 
-The score of the observed values under a structure with tables t is approximated by
+For "bic" and "aic" the score of a structure is the log-likelihood of the observed values, under the tables t that were
+learnt, less the penalty. For "bdeu" and "k2" it is approximated (Cheeseman and Stutz, 1996) by
 
     score of the drawn rows - log-likelihood of the drawn rows under t + log-likelihood of the observed values under t
-
-(Cheeseman and Stutz, 1996); for "bic" and "aic" that is the log-likelihood of the observed values less the penalty.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class StructuralEM:
         for number in range(self.rounds):
             drawn = self._drawn(network, number)
             scores = FamilyScores.of(drawn, self.table.sizes, self.rule, self.threads)
-            value = scores.total(now) + self._observed(network, drawn)
+            value = self._value(network, now, scores, drawn)
             worse = bool(values) and value <= max(values)
             values.append(value)
             if worse:
@@ -119,16 +118,25 @@ class StructuralEM:
         """Whether no variable is hidden."""
         return len(self.table.evidence.columns) == len(self.table.names)
 
-    def _observed(self, network: BayesianNetwork, drawn: Evidence) -> float:
-        """The log-likelihood of the observed values less that of the drawn rows, under the tables of a network."""
+    def _value(self, network: BayesianNetwork, parents: Parents, scores: FamilyScores, drawn: Evidence) -> float:
+        """The score of the observed values under a structure with its tables."""
         tree, weights = network._tree_network(), self.table.evidence.row_weights
         seen = tree.propagate(self.table.evidence, keep=[], parts=["likelihood"]).log_likelihood
-        total = float(weights[weights > 0] @ seen[weights > 0])
+        observed = float(weights[weights > 0] @ seen[weights > 0])
+        if scores.penalty:
+            return observed - scores.penalty * sum(
+                scores.parent_states(some) * (size - 1) for some, size in zip(parents, self.table.sizes, strict=True)
+            )
+        return scores.total(parents) - self._likelihood_of_drawn(network, drawn) + observed
+
+    def _likelihood_of_drawn(self, network: BayesianNetwork, drawn: Evidence) -> float:
+        """The log-likelihood of rows in which all is known, under the tables of a network."""
+        total = 0.0
         for name in network.names:
             scope = [network.index[one] for one in network.scope(name)]
             shape = [self.table.sizes[one] for one in scope]
             cells = np.ravel_multi_index(tuple(drawn.codes[:, one].astype(np.int64) for one in scope), shape)
             counts = np.bincount(cells, drawn.row_weights, minlength=prod(shape))
             table = network.table(name).ravel()
-            total -= float(counts[counts > 0] @ np.log(table[counts > 0]))
+            total += float(counts[counts > 0] @ np.log(table[counts > 0]))
         return total

@@ -26,9 +26,6 @@ from .tree_learning import TreeTable, column_states
 
 SEARCHES = ("hill_climbing", "tabu", "exact")
 
-TABU_LENGTH, TABU_PATIENCE = 10, 15
-"""For how many moves a tabu search leaves two columns alone, and after how many without a gain it ends."""
-
 
 @dataclass(frozen=True)
 class SearchRecord:
@@ -60,10 +57,14 @@ class SearchMethod:
     seed: int = 0
     threads: int | None = None
     watch: StructureWatcher | None = None
+    rounds: int = 10
+    draws: int = 10
 
     def __post_init__(self) -> None:
         settings.choice("method", self.name, SEARCHES, LearningError)
         settings.whole("restarts", self.restarts, 0, LearningError)
+        settings.whole("rounds", self.rounds, 1, LearningError)
+        settings.whole("draws", self.draws, 1, LearningError)
         settings.whole("seed", self.seed, 0, LearningError)
         if self.threads is not None:
             settings.whole("threads", self.threads, 1, LearningError)
@@ -76,7 +77,7 @@ class SearchMethod:
         if self.name == "hill_climbing":
             found = climb.hill_climbing(start, self.restarts, self.seed)
         else:
-            found = climb.tabu(start, TABU_LENGTH, TABU_PATIENCE)
+            found = climb.tabu(start)
             if self.restarts:
                 found = climb.hill_climbing(found, self.restarts, self.seed)
         return found, tuple(climb.moves)
@@ -139,12 +140,11 @@ def search(
         watch: called after each move with the number of moves and the score; the search ends when it returns True.
     """
     table = StructureTable.of(data, states, weights, hidden)
-    plan = SearchPlan.of(
-        table, score, method, required=required, forbidden=forbidden, tiers=tiers, roots=roots, max_parents=max_parents,
-        start=start, restarts=restarts, smoothing=smoothing, equivalent_size=equivalent_size, held_out=held_out,
-        rounds=rounds, draws=draws, seed=seed, threads=threads, watch=watch,
-    )  # fmt: skip
-    return plan.run(table)
+    rules = ArcRules.of(table.names, required, forbidden, tiers, roots, max_parents)
+    rule = ScoreRule(score, equivalent_size, held_out, smoothing, seed)
+    return SearchPlan.of(
+        table, rule, rules, SearchMethod(method, restarts, seed, threads, watch, rounds, draws), start
+    ).run(table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,42 +156,21 @@ class SearchPlan:
     method: SearchMethod
     start: Parents
     started: bool  # whether a start was given, or required arcs
-    rounds: int
-    draws: int
 
     @classmethod
     def of(
         cls,
         table: StructureTable,
-        score: str,
-        method: str,
-        *,
-        required: Arcs = (),
-        forbidden: Arcs = (),
-        tiers: Iterable[Collection[Name]] | None = None,
-        roots: Collection[Name] = (),
-        max_parents: int | None = None,
+        rule: ScoreRule,
+        rules: ArcRules,
+        method: SearchMethod,
         start: BayesianNetwork | Arcs | None = None,
-        restarts: int = 0,
-        smoothing: float = 1.0,
-        equivalent_size: float = 1.0,
-        held_out: float = 0.2,
-        rounds: int = 10,
-        draws: int = 10,
-        seed: int = 0,
-        threads: int | None = None,
-        watch: StructureWatcher | None = None,
     ) -> SearchPlan:
-        """Check the settings of `search`."""
-        settings.whole("rounds", rounds, 1, LearningError)
-        settings.whole("draws", draws, 1, LearningError)
-        rules = ArcRules.of(table.names, required, forbidden, tiers, roots, max_parents)
+        """Check that a search can begin where it is to begin."""
         first = rules.checked(table.structure(start), "The start")
-        refuse_large_families(table.names, table.sizes, first)
+        refuse_large_families(table.names, table.sizes, first, "take some of these arcs out of 'start' and 'required'")
         table.refuse_hidden_without_arcs(first)
-        started = start is not None or bool(rules.required.any())
-        rule = ScoreRule(score, equivalent_size, held_out, smoothing, seed)
-        return cls(rule, rules, SearchMethod(method, restarts, seed, threads, watch), first, started, rounds, draws)
+        return cls(rule, rules, method, first, start is not None or bool(rules.required.any()))
 
     def run(self, table: StructureTable) -> BayesianNetwork:
         """The network found in a table."""
@@ -202,7 +181,7 @@ class SearchPlan:
             record = SearchRecord(self.rule, self.method.name, scores.total(found), moves, scores.counted)
         else:
             method = self.method
-            em = StructuralEM(table, self.rule, self.rules, method.run, self.rounds, self.draws, method.threads)
+            em = StructuralEM(table, self.rule, self.rules, method.run, method.rounds, method.draws, method.threads)
             network, parts = em.run(self.start if self.started else None)
             record = SearchRecord(self.rule, self.method.name, **parts)
         network.search_record = record
@@ -252,6 +231,8 @@ class StructureTable:
                 FgrnWarning,
                 remedies="scale them so that their sum is the number of rows that they are worth",
             )
+        if not hidden:
+            return cls(blank, evidence)
         more = [Variable(name, some) for name, some in settings.by_name(hidden).items()]
         for variable in more:
             if variable.name in blank.names:
@@ -327,8 +308,10 @@ def score_of(network: BayesianNetwork, data: frames.Data, rule: ScoreRule, weigh
         )
     order = [evidence.columns.index(name) for name in network.names]
     ordered = replace(evidence, codes=np.asfortranarray(evidence.codes[:, order]), columns=network.names).on(network)
-    scores = FamilyScores.of(ordered, [variable.cardinality for variable in network.variables], rule)
-    return scores.total([frozenset(network.index[one] for one in network.parents(name)) for name in network.names])
+    sizes = [variable.cardinality for variable in network.variables]
+    parents = [frozenset(network.index[one] for one in network.parents(name)) for name in network.names]
+    refuse_large_families(network.names, sizes, parents, "score a structure with fewer parents, or fewer states")
+    return FamilyScores.of(ordered, sizes, rule).total(parents)
 
 
 def encoded_rows(network: BayesianNetwork, data: frames.Data, weights: Any) -> Evidence:

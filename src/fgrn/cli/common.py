@@ -368,12 +368,13 @@ def weighted(table: Any, column: str | None) -> tuple[Any, np.ndarray | None]:
 def estimator(path: str, unseen: str | None = None) -> LatentEstimator:
     """Return the estimator of a model file; `unseen` replaces its own setting if given."""
     from ..bayes.factored import FactoredModel
+    from ..bayes.influence import InfluenceDiagram
     from ..bayes.tree_mixture import TreeMixture
     from ..files.model_file import load
     from ..graph.network import Network
 
     model = load(path)
-    if isinstance(model, FactoredModel):
+    if isinstance(model, (FactoredModel, InfluenceDiagram)):
         raise FgrnError(f"{path!r} holds a network and not a model of a table. Ask it with `fgrn query`.")
     if isinstance(model, (Network, TreeMixture)):
         raise FgrnError(

@@ -18,6 +18,7 @@ from .wording import say, spoken
 if TYPE_CHECKING:
     from ..bayes.bayesian import BayesianNetwork
     from ..bayes.factored import FactoredModel
+    from ..bayes.influence import InfluenceDiagram
 
 
 def is_network(path: str) -> bool:
@@ -39,6 +40,7 @@ def _loaded(path: str) -> FactoredModel | None:
     from ..files.model_file import load
 
     model = load(path)
+    _without_decisions(model, path)
     return model if isinstance(model, FactoredModel) else None
 
 
@@ -54,7 +56,19 @@ def model_of(path: str, format: str | None = None, rescale: bool = False) -> Fac
                 "`fgrn predict`, `complete` or `explain`."
             )
         return model
-    return read(path, format, rescale=rescale or RESCALE)
+    found: FactoredModel = _without_decisions(read(path, format, rescale=rescale or RESCALE), path)
+    return found
+
+
+def _without_decisions(model: Any, path: str) -> Any:
+    """Return a model; an error if it has decisions."""
+    from ..bayes.influence import InfluenceDiagram
+
+    if isinstance(model, InfluenceDiagram):
+        raise FgrnError(
+            f"{path!r} has decisions or utilities. Solve it with `fgrn solve`, draw it with `fgrn draw`, or convert it."
+        )
+    return model
 
 
 def format_option(name: str, which: str, known: tuple[str, ...]) -> Callable[[common.Command], common.Command]:
@@ -80,6 +94,7 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, rescal
     DNE or flat OOBN file. Numbers stay the same to the last bit, unless a row has to be divided by its sum. A name that
     a format cannot carry is an error; properties that it cannot carry are left out, which is told.
     """
+    from ..bayes.influence import InfluenceDiagram
     from ..files.formats import read_document, write_document
 
     if to_ is None and _ending(target) not in EXTENSIONS:
@@ -87,7 +102,10 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, rescal
         raise click.UsageError(f"OUT is {target!r}: its format is told by the end of its name ({ends}), or by --to.")
     common.check_other(target, {"IN": source}, "OUT")
     if source.endswith(".fgrn"):
-        document = model_of(source).to_document()
+        from ..files.model_file import load
+
+        model = load(source)
+        document = (model if isinstance(model, InfluenceDiagram) else model_of(source)).to_document()
     else:
         document = read_document(source, from_, rescale=rescale or RESCALE)
     write_document(document, target, to_)
@@ -305,7 +323,7 @@ def query(
     elif voi:
         if rows is not None:
             raise click.UsageError("--voi is asked of one row: give it by --given, and leave out --evidence.")
-        answer.value_of_asking(model.variable(voi).name, _costs(model, costs), list(targets) or None)
+        answer.value_of_asking(model.variable(voi).name, costs_of(model, costs), list(targets) or None)
     elif joint:
         answer.joint(_names(model, joint))
     elif samples:
@@ -337,7 +355,7 @@ def _intervened(model: BayesianNetwork, set_to: tuple[str, ...]) -> BayesianNetw
     return model.do(states)
 
 
-def _costs(model: FactoredModel, costs: tuple[str, ...]) -> dict[str, float]:
+def costs_of(model: FactoredModel | InfluenceDiagram, costs: tuple[str, ...]) -> dict[str, float]:
     """Return the cost of each variable of NAME=NUMBER."""
     found = {}
     for text in costs:

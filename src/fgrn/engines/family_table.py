@@ -9,15 +9,18 @@ where t is one of three terms (`kernels.families`) and a the prior count of a ce
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from math import prod
 from threading import local
 from typing import NamedTuple
 
 import numpy as np
 
+from .bit_columns import BLOCK_WORDS, BitColumns
 from .kernels import families as kernels
+from .kernels import family_bits
 from .row_blocks import in_order, thread_count
 
 TERMS = {
@@ -28,6 +31,15 @@ TERMS = {
 
 PREFIX = 4
 """Columns whose subsets are divided among threads, where all subsets are counted."""
+
+MOST_CELLS_BY_BITS = 256
+"""Cells of a family, but for one state of its last parent, that are counted in bits: more are counted row by row."""
+
+CELLS_PER_VISIT = 400
+"""Cells that are counted in bits in the time of visiting every row once."""
+
+VISITS_AT_ONCE = 2**18
+"""Visits to rows that are worth a thread."""
 
 
 class JointStates(NamedTuple):
@@ -74,27 +86,83 @@ class FamilyTable:
         out = np.empty(self.rows, dtype=np.int32)
         return JointStates(out, kernels.refine(groups.number, self.codes[column], size, places, out))
 
-    def scores(
-        self, child: int, groups: JointStates, columns: Sequence[int] | np.ndarray, priors: np.ndarray
-    ) -> np.ndarray:
-        """Scores of a child, its parents the groups and one column more: for each of the columns, -1 for none."""
-        asked = np.asarray(columns, dtype=np.int64)
-        out = np.empty(len(asked))
-        parts = np.array_split(np.arange(len(asked)), max(1, min(len(asked), 4 * (self.threads or thread_count()))))
+    @cached_property
+    def bits(self) -> BitColumns | None:
+        """The columns as bits, in which families of a few cells are counted; None where the weights do not allow it."""
+        return BitColumns.of(self.codes, self.sizes, self.weights, self.train)
 
-        def one(part: np.ndarray) -> None:
-            mine = asked[part]
-            size = max((int(self.sizes[column]) for column in mine if column >= 0), default=1)
-            counts, back = self._cells(groups.amount * size * int(self.sizes[child]))
-            found, few = np.empty(len(mine)), np.empty(kernels.FEW)
-            kernels.scores_beside(
-                self.codes, self.sizes, child, groups.number, groups.amount, mine, self.weights, self.train,
-                TERMS[self.term], priors[part], counts, back, few, found,
-            )  # fmt: skip
+    @cached_property
+    def _compared(self) -> np.ndarray:
+        """(columns + 1,) states that a cell is compared with; one for no column, the last; infinity without bits."""
+        if self.bits is None:
+            return np.full(len(self.sizes) + 1, np.inf)
+        return np.append(np.where(self.bits.first < 0, np.inf, np.maximum(self.sizes - 1, 1)), 1.0)
+
+    def scores(self, child: int, parents: Sequence[int], columns: np.ndarray, priors: np.ndarray) -> np.ndarray:
+        """Scores of a child, its parents some columns and one more: for each of `columns`, -1 for none.
+
+        `priors` has the prior count of a cell for each of them.
+        """
+        cells = prod(self.sizes[[child, *parents]].tolist())
+        possible = np.isfinite(self._compared[[child, *parents]]).all()
+        compared = cells * self._compared[columns]
+        small = compared <= (MOST_CELLS_BY_BITS if possible else 0)
+        out = np.empty(len(columns))
+        few, many = np.flatnonzero(small), np.flatnonzero(~small)
+        if self.bits is not None and len(few):
+            above = np.array(parents, dtype=np.int64)
+            work = partial(self._by_bits, self.bits, child, above, cells, columns, priors)
+            self._shared(work, few, compared[few].sum() / CELLS_PER_VISIT, out)
+        if len(many):
+            groups = self.everything
+            for parent in parents:
+                groups = self.refined(groups, parent)
+            self._shared(partial(self._by_rows, child, groups, columns, priors), many, len(many), out)
+        return out
+
+    def _shared(
+        self, work: Callable[[np.ndarray], np.ndarray], some: np.ndarray, visits: float, out: np.ndarray
+    ) -> None:
+        """Score some of the columns asked for, by several threads if each row is visited often enough."""
+        threads = self.threads or thread_count()
+        amount = 1 if threads == 1 else min(len(some), 4 * threads, round(visits * self.rows / VISITS_AT_ONCE))
+        parts = [some] if amount <= 1 else np.array_split(some, amount)
+        for part, found in zip(parts, in_order(threads, work, parts), strict=True):
             out[part] = found
 
-        for _ in in_order(self.threads, one, [part for part in parts if len(part)]):
-            pass
+    def _by_bits(
+        self,
+        bits: BitColumns,
+        child: int,
+        parents: np.ndarray,
+        cells: int,
+        columns: np.ndarray,
+        priors: np.ndarray,
+        part: np.ndarray,
+    ) -> np.ndarray:
+        """Scores with some of the columns, whose states are bits."""
+        mine = columns[part]
+        amount = cells * int(self.sizes[mine].sum())  # for no column that of the last is room enough
+        counts, back = self._cells(amount)
+        out = np.empty(len(mine))
+        family_bits.scores_by_bits(
+            bits.bits, bits.first, self.sizes, child, parents, mine, bits.blocks, bits.weights, TERMS[self.term],
+            priors[part], self._words(), np.empty(cells, dtype=np.uint64), counts[:amount],
+            back[: amount if self.term == "kept back" else 0], np.empty(kernels.FEW), out,
+        )  # fmt: skip
+        return out
+
+    def _by_rows(
+        self, child: int, groups: JointStates, columns: np.ndarray, priors: np.ndarray, part: np.ndarray
+    ) -> np.ndarray:
+        """Scores with some of the columns, counted row by row."""
+        mine = columns[part]
+        counts, back = self._cells(groups.amount * int(self.sizes[mine].max()) * int(self.sizes[child]))
+        out = np.empty(len(mine))
+        kernels.scores_beside(
+            self.codes, self.sizes, child, groups.number, groups.amount, mine, self.weights, self.train,
+            TERMS[self.term], priors[part], counts, back, np.empty(kernels.FEW), out,
+        )  # fmt: skip
         return out
 
     def subsets(self, priors: np.ndarray, equivalent: bool, most: int) -> np.ndarray:
@@ -134,4 +202,11 @@ class FamilyTable:
         if room is None or len(room[0]) < cells:
             size = max(cells, 4 * kernels.WIDE)
             room = self._room.arrays = (np.empty(size), np.empty(size if self.term == "kept back" else 1))
+        return room
+
+    def _words(self) -> np.ndarray:
+        """Room for the rows of cells in a block of words, the same for every call from a thread."""
+        room: np.ndarray | None = getattr(self._room, "words", None)
+        if room is None:
+            room = self._room.words = np.empty((MOST_CELLS_BY_BITS, BLOCK_WORDS), dtype=np.uint64)
         return room

@@ -19,6 +19,7 @@ from ..tables import frames, outputs
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
 from ._class_analysis import ClassAnalysis
+from ._continuous import ContinuousColumns
 from ._state_count import Choosing
 
 
@@ -104,7 +105,7 @@ class ChoosingTransformer(Choosing, LatentTransformer):
         return self._compared(X, sizes, sample_weight)
 
 
-class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # type: ignore[misc]
+class LatentClassModel(DensityMixin, ContinuousColumns, ClassAnalysis, ChoosingTransformer):  # type: ignore[misc]
     """Latent class analysis: one hidden variable explains all columns; its states are the clusters.
 
     Args:
@@ -118,6 +119,12 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         learn_prior: whether the prior of the hidden variable is learnt.
             criterion: for n_hidden="auto": "bic", "aic", "caic", "sabic" or "held_out".
         max_hidden: for n_hidden="auto": the largest number of states to try.
+        continuous: the columns of numbers that are normally distributed in each state (latent profile analysis): names,
+            or numbers of the columns of an array; "auto" for all columns with many distinct numbers. Unless given,
+            such columns are put into bins.
+        covariance: the variances of continuous columns: "diagonal" for every state and column its own, "spherical" for
+            one in each state, "tied" for one of each column in all states. Within a state columns are independent. A
+            variance is at least a millionth of that of the whole column.
         n_bins: the number of bins of a column with many distinct numbers.
         max_levels: the maximum number of levels of a column of words or categories.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
@@ -140,6 +147,7 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         weights_: the share of each state.
         prototypes_: for each state the distribution of every column (its class profile); a dict, with `shares` and
             `baseline`.
+        continuous_: the names of the continuous columns; `means_` and `variances_` are theirs, (states, columns).
         selection_: the numbers of states that were compared, with n_hidden="auto".
     """
 
@@ -155,6 +163,8 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         learn_prior: bool = True,
         criterion: str = "bic",
         max_hidden: int = 64,
+        continuous: Any = None,
+        covariance: str = "diagonal",
         n_bins: int = BINS,
         max_levels: int = MOST_LEVELS,
         missing_values: Any = None,
@@ -175,6 +185,8 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         self.learn_prior = learn_prior
         self.criterion = criterion
         self.max_hidden = max_hidden
+        self.continuous = continuous
+        self.covariance = covariance
         self.n_bins = n_bins
         self.max_levels = max_levels
         self.missing_values = missing_values
@@ -185,6 +197,11 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         self.random_state = random_state
         self.checkpoint = checkpoint
         self.verbose = verbose
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ChoosingTransformer._parameter_constraints,
+        **ContinuousColumns._continuous_constraints,
+    }
 
     score = LatentTransformer.score  # that of DensityMixin has no answer
 
@@ -288,8 +305,11 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         names = [*self.schema_.states, self._hidden_name()]
         drawn = self.network_.sample(n_samples, seed=self._seed(), names=names)
         clusters = drawn.pop(self._hidden_name())
+        numbers = self._drawn_numbers(np.asarray(clusters))
         values = {
-            name: [column.value(v) for v in drawn[name].tolist()] if column.levels else [None] * n_samples
+            name: [column.value(v) for v in drawn[name].tolist()]
+            if column.levels
+            else numbers.get(name, [None] * n_samples)
             for name, column in self.schema_.items()
         }
         return outputs.table_like(self._kind, values), clusters

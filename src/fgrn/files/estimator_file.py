@@ -67,6 +67,10 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
             "criterion": estimator.selection_.criterion,
             "candidates": [_to_json(one) for one in estimator.selection_.as_dicts()],
         }
+        if isinstance(estimator.selection_, ClassSelection):
+            record["selection"]["dropped"] = estimator.selection_.dropped
+            record["selection"]["unfinished"] = list(estimator.selection_.unfinished)
+            record["selection"]["temperature"] = estimator.selection_.temperature
     report = estimator._report_to_save() if hasattr(estimator, "_report_to_save") else None
     if report is not None:
         record["report"] = report_record(report)
@@ -229,7 +233,13 @@ def _restore_class_selection(record: dict[str, Any]) -> ClassSelection:
         candidates.append(ClassCandidate(**parts))
     if not candidates:
         raise Refused("its selection is of no candidates.")
-    return ClassSelection(tuple(candidates))
+    record = {"dropped": 0, "unfinished": [], "temperature": 1.0, **record}
+    dropped = value_of(int, record, "dropped", "its selection")
+    unfinished = value_of(list, record, "unfinished", "its selection")
+    temperature = _float(record["temperature"])
+    if dropped < 0 or not all(isinstance(one, str) for one in unfinished) or not temperature > 0:
+        raise Refused("what was tried of its selection is not told in numbers and names.")
+    return ClassSelection(tuple(candidates), dropped=dropped, unfinished=tuple(unfinished), temperature=temperature)
 
 
 def _restore_selection(record: dict[str, Any]) -> Selection | ClassSelection:

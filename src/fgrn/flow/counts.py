@@ -101,6 +101,11 @@ class LocalEStep:
     def _whole(self) -> Prepared:
         return self._prepared(self.programs.everything)
 
+    @cached_property
+    def _asked(self) -> dict[int, tuple[np.ndarray, Prepared]]:
+        """By variable, the variables whose posteriors are computed with its own, and the rows laid out for that."""
+        return {}
+
     @property
     def method(self) -> CountingMethod:
         """See `EStep`."""
@@ -117,6 +122,18 @@ class LocalEStep:
         if len(found.impossible) and self._rows is not self.evidence:
             replace(self, merge=False).count(values)  # to name the rows as they are in the table
         return self._checked(found)
+
+    def count_with_posterior(self, values: np.ndarray, edge: int) -> tuple[Counts, np.ndarray]:
+        """Return the expected counts, and the posterior of a variable in each row, (rows, states)."""
+        if edge not in self._asked:
+            program = self.programs.some(self.plan.messages_of([self.plan.names[edge]]))
+            rows = self.engine.prepare(self.plan, self.programs, program, self.evidence, None, self.threads)
+            self._asked[edge] = program.shown, rows
+        shown, prepared = self._asked[edge]
+        found = prepared.load(values).propagate(("marginal",)).marginal
+        place = list(shown).index(edge)
+        first = int(self.plan.cardinality[shown[:place]].sum())
+        return self.count(values), found[:, first : first + int(self.plan.cardinality[edge])]
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """Return a function from tables to expected counts, with the messages held as they are under `values`."""

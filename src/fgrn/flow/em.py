@@ -410,6 +410,7 @@ def _ended(
     noted = sorted({*uncounted(spec, counts, smoothing), *np.flatnonzero(is_still).tolist()})
     whole = np.repeat(is_still, np.diff(spec.layout.lines, append=spec.layout.size))
     if is_still.any():
+        whole = np.append(whole, np.zeros(len(values) - len(whole), dtype=bool))  # not of continuous columns
         parameters = replace(start.parameters, values=np.where(whole, before.values, values))
         best = None if start.best is None else np.where(whole, before.values, start.best)
         start = replace(start, parameters=parameters, best=best)

@@ -33,7 +33,7 @@ from ..engines import (
 )
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
-from ..tables.encoded import SOFT, Evidence
+from ..tables.encoded import Evidence
 from .counts import CountingMethod, Counts, LocalEStep
 from .marginals import normalised, refuse_impossible
 from .messages import WAYS, Messages, sweep
@@ -212,16 +212,8 @@ class Sequences:
     def with_hidden(self) -> tuple[Evidence, np.ndarray]:
         """Return the evidence with a column for a distribution on the hidden variable, and a view of that column."""
         evidence, edge = self.evidence, self.link.source
-        soft = np.concatenate([evidence.soft, np.ones((evidence.rows, self.states))], axis=1)
-        slot, soft_offset, codes = evidence.slot.copy(), evidence.soft_offset.copy(), evidence.codes
-        if slot[edge] < 0:
-            slot[edge] = codes.shape[1]
-            codes = np.concatenate([codes, np.empty((evidence.rows, 1), dtype=codes.dtype)], axis=1)
-        codes = np.asfortranarray(codes.copy() if codes is evidence.codes else codes)
-        codes[:, slot[edge]] = SOFT
-        soft_offset[edge] = evidence.soft.shape[1]
-        found = Evidence(codes, soft, slot, soft_offset, np.zeros(evidence.rows), row_weights=evidence.row_weights)
-        return found, soft[:, soft_offset[edge] :]
+        found, room = evidence.with_distribution(edge, self.plan.names[edge], self.states)
+        return replace(found, log_scale=np.zeros(evidence.rows), begins=np.zeros(0, dtype=bool)), room
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,6 +250,19 @@ class Chained:
 
     def count(self, values: np.ndarray) -> Counts:
         """Return the expected counts under these parameters."""
+        return self._counted(values)[0]
+
+    def count_with_posterior(self, values: np.ndarray, edge: int) -> tuple[Counts, np.ndarray]:
+        """Return the expected counts, and the posterior of the hidden variable in each row, (rows, states)."""
+        counts, found = self._counted(values)
+        posterior = normalised(found.scan.around * found.local)
+        if found.again is not None:
+            rows, part, log_local = found.again
+            posterior[rows] = distribution(part.past + part.future + log_local)
+        return counts, posterior
+
+    def _counted(self, values: np.ndarray) -> tuple[Counts, Scanned]:
+        """The expected counts, and the scan along the rows that they come from."""
         mine, (rows, room) = self.sequences, self._rows
         weights = mine.evidence.row_weights
         found = mine.scan(values, weights)
@@ -267,7 +272,7 @@ class Chained:
         mine.plan.layout.prior(out, mine.link.prior)[...] = found.first
         mine.plan.layout.table(out, mine.link.table)[...] = found.steps
         likelihood = float((weights * found.log_likelihood).sum())
-        return Counts(out, likelihood, counts.weight)
+        return Counts(out, likelihood, counts.weight), found
 
 
 def marked_messages(sequences: Sequences, inner: Programs, values: np.ndarray, kept: tuple[str, ...]) -> Messages:

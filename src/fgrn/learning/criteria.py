@@ -201,6 +201,12 @@ class ClassSelection:
 
     candidates: tuple[ClassCandidate, ...] = field(default=())
     criterion: str = "log_loss"
+    dropped: int = 0
+    """How many more were clearly behind in the first of the rows that were kept back, and not tried on the others."""
+    unfinished: tuple[str, ...] = ()
+    """The structures of which the budget (`max_seconds`) did not allow to try all that might have been better."""
+    temperature: float = 1.0
+    """By which the best candidate is calibrated: its joint distribution is raised to the power 1 / temperature."""
 
     @property
     def best(self) -> ClassCandidate:
@@ -239,6 +245,11 @@ class ClassSelection:
     def _note(self) -> str:
         count, shown = len(self.candidates), len(self._shown())
         some = f"; the best of each structure and size, of {count} that were tried" if count > shown else ""
+        some += f"; {self.dropped} more were dropped, clearly behind in the first rows" if self.dropped else ""
+        some += f"; the best was calibrated by a temperature of {self.temperature:.2f}" if self.temperature != 1 else ""
+        if self.unfinished:
+            some += f"; the budget ended before all of {' and '.join(self.unfinished)} was tried: a larger max_seconds"
+            some += " allows more"
         return f"log-loss of the class of rows that were kept back, and its standard error; smaller is better{some}"
 
     def __str__(self) -> str:

@@ -47,12 +47,6 @@ class Shown:
     cards: tuple[Variable, ...]
     columns: dict[str, Any]  # of an estimator: its class and its columns
 
-    @property
-    def scopes(self) -> dict[str, tuple[str, ...]]:
-        """The variables of every table, by the name of the table."""
-        parts = self.model._parts if isinstance(self.model, FactoredModel) else ()
-        return {part.name: part.scope for part in parts}
-
 
 MOST_SENT = 5_000_000
 """Bytes of the arrays that a page whose model stays in Python is sent, to show its factor graph."""
@@ -73,7 +67,7 @@ def document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes
     numbers = {variable.name: plan.edge(variable.name) for variable in shown.cards}
     packed = Packed()
     pack_plan(packed, plan, network._parameters.values)
-    factor = factor_view(network, plan, numbers, shown.scopes)
+    factor = factor_view(network, plan, numbers)
     programs = Programs(plan, range(plan.edges))  # evidence may be on any edge, and soft
     text = _page_text(shown, numbers, title, source)
     if not plan.is_tree:
@@ -98,7 +92,7 @@ def served_document(model: Any, title: str, source: str) -> tuple[dict[str, Any]
     numbers = {variable.name: plan.edge(variable.name) for variable in shown.cards}
     text = {**_page_text(shown, numbers, title, source), "served": True, "loops": not plan.is_tree, "logScale": 0.0}
     packed = Packed()
-    factor = factor_view(network, plan, numbers, shown.scopes)
+    factor = factor_view(network, plan, numbers)
     if factor is not None:
         pack_plan(packed, plan, network._parameters.values)
         if plan.is_tree:

@@ -36,10 +36,13 @@ class Convergence:
     def of(cls, history: History) -> Convergence:
         """From the history of learning; it has no final values if there was one start."""
         finals = np.asarray(history.starts)
-        if not len(finals):
-            return cls(history.converged, 1, 1)
+        return cls.of_finals(finals, history.converged) if len(finals) else cls(history.converged, 1, 1)
+
+    @classmethod
+    def of_finals(cls, finals: np.ndarray, converged: bool) -> Convergence:
+        """From the final values of all starts."""
         near = max(SAME_MAXIMUM, 1e-6 * abs(float(finals.max())))
-        return cls(history.converged, len(finals), int((finals >= finals.max() - near).sum()))
+        return cls(converged, len(finals), int((finals >= finals.max() - near).sum()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -75,7 +75,9 @@ class TimeOrder:
         codes = np.full((len(self.rows), table.codes.shape[1]), frames.UNKNOWN, dtype=table.codes.dtype, order="F")
         known = self.rows >= 0
         codes[known] = table.codes[self.rows[known]]
-        return replace(Evidence.of_codes(table.columns, codes), begins=self.begins)
+        numbers = np.full((len(self.rows), table.numbers.shape[1]), np.nan)
+        numbers[known] = table.numbers[self.rows[known]]
+        return replace(Evidence.of_codes(table.columns, codes), begins=self.begins, numbers=numbers)
 
     def restored(self, values: np.ndarray) -> np.ndarray:
         """What was found for each step, in the order of the table; missing steps are left out."""

@@ -3,7 +3,7 @@
 Exported are the kernels that Python calls, one file for each kind of network. They are made of `basics`, `gathers`,
 `products`, `sisos`, and of LLVM code in `vectors` and `llvm`; `cache` keeps them on disk. No other place imports
 numba. Arrays that are passed together are named tuples, see `arguments`. The kernels of structure search, in
-`families`, are no part of the engine.
+`families` and `family_bits`, are no part of the engine.
 
 Kernels release the GIL. None is compiled with `parallel`: the engine has threads of its own, and adds counts in the
 order of the rows. None is compiled with `fastmath`: only the sums in `vectors` may be reordered.

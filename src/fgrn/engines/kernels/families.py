@@ -29,21 +29,37 @@ def cell_term(kind, count, back, prior):
 
 
 @inner
-def sum_of_terms(kind, counts, back, cells, prior, few):
-    """The sum of the terms of the first cells; `few` is room for the terms of small whole numbers."""
-    if kind != KEPT_BACK:
-        for number in range(FEW):
-            few[number] = cell_term(kind, float(number), 0.0, prior)
+def sum_of_terms(kind, counts, back, at, cells, prior, few):
+    """The sum of the terms of some cells from `at` on; `few` is room for the terms of small whole numbers."""
+    known = 0 if kind == KEPT_BACK or cells < FEW else FEW
+    for number in range(known):
+        few[number] = cell_term(kind, float(number), 0.0, prior)
     total = 0.0
-    for cell in range(cells):
+    for cell in range(at, at + cells):
         count = counts[cell]
         if kind == KEPT_BACK:
             total += cell_term(kind, count, back[cell], prior)
-        elif count < FEW and count == np.floor(count):
+        elif count < known and count == np.floor(count):
             total += few[int(count)]
         else:
             total += cell_term(kind, count, 0.0, prior)
     return total
+
+
+@inner
+def score_of_cells(kind, counts, back, at, lines, states, prior, few):
+    """The score of a family from the counts of its cells, the states of the child fastest; they are overwritten."""
+    total = sum_of_terms(kind, counts, back, at, lines * states, prior, few)
+    for line in range(lines):  # sums over the child, in place: line <= line * states
+        count, held = 0.0, 0.0
+        for state in range(states):
+            count += counts[at + line * states + state]
+            if kind == KEPT_BACK:
+                held += back[at + line * states + state]
+        counts[at + line] = count
+        if kind == KEPT_BACK:
+            back[at + line] = held
+    return total - sum_of_terms(kind, counts, back, at, lines, prior * states, few)
 
 
 @inner
@@ -121,17 +137,7 @@ def scores_beside(codes, sizes, child, group, groups, columns, weights, train, k
             count_weighted(codes, child, states, group, column, size, cells, weights, train, counts, back)
         else:
             count_equal(codes, child, states, group, column, size, cells, weights[0], counts)
-        total = sum_of_terms(kind, counts, back, cells, priors[number], few)
-        for line in range(lines):  # sums over the child, in place: line <= line * states
-            count, held = 0.0, 0.0
-            for state in range(states):
-                count += counts[line * states + state]
-                if kind == KEPT_BACK:
-                    held += back[line * states + state]
-            counts[line] = count
-            if kind == KEPT_BACK:
-                back[line] = held
-        out[number] = total - sum_of_terms(kind, counts, back, lines, priors[number] * states, few)
+        out[number] = score_of_cells(kind, counts, back, np.uint64(0), lines, states, priors[number], few)
 
 
 @kernel
@@ -196,7 +202,7 @@ def subset_terms(
     if depth > 0:  # the counts are those of the last division
         for number in range(len(priors)):
             prior = priors[number] / states if equivalent else priors[number]
-            out[number, subset] = sum_of_terms(kind, counts, back, found[depth], prior, few)
+            out[number, subset] = sum_of_terms(kind, counts, back, 0, found[depth], prior, few)
     column = first
     while True:
         if column < width and depth < most:
@@ -210,7 +216,7 @@ def subset_terms(
             subset |= np.int64(1) << column
             for number in range(len(priors)):
                 prior = priors[number] / states if equivalent else priors[number]
-                out[number, subset] = sum_of_terms(kind, counts, back, found[depth], prior, few)
+                out[number, subset] = sum_of_terms(kind, counts, back, 0, found[depth], prior, few)
             column += 1
             continue
         if depth == base:

@@ -38,6 +38,16 @@ from .llvm import (
 
 
 @intrinsic
+def bits_set(typing_context, word):
+    """Count the bits of a word that are one."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), code
+
+
+@intrinsic
 def gathered(typing_context, x, first, joint, start, stride, entries, begin, end, out, at):
     """Compute out = x * joint[row of entry] * ..., for entries `begin` to `end`; returns the sum of out."""
 
