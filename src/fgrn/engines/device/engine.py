@@ -46,6 +46,9 @@ BYTES_PER_CELL = 45
 MOST_ROWS, FEWEST_ROWS = 8192, 16
 """Rows of a block."""
 
+MOST_RUNS = 6
+"""Sizes of blocks that room on the device is kept for: those of batches, of the last of them, of rows kept back."""
+
 
 Found = TypeVar("Found")
 
@@ -122,10 +125,14 @@ class Torch:
         """Return the buffers and steps for blocks of rows; blocks of the same size and layout share them."""
         self._of(plan)
         alike = (layout, blocks.size, blocks.kind, complete)
-        if alike not in self._runs:
+        found = self._runs.pop(alike, None)
+        if found is None:
+            while len(self._runs) >= MOST_RUNS:
+                del self._runs[next(iter(self._runs))]  # the one that was not used for the longest time
             room = blocks.empty(self.device)
-            self._runs[alike] = BlockRun(layout, self.vectors(plan), self.precision, room, complete)
-        return self._runs[alike]
+            found = BlockRun(layout, self.vectors(plan), self.precision, room, complete)
+        self._runs[alike] = found
+        return found
 
     @property
     def reserved(self) -> int:
@@ -176,14 +183,21 @@ class TorchPrepared:
 
     def _rows_that_fit(self) -> int:
         """How many rows make a block: their messages fit into memory, and no block is much larger than the table."""
+        fitting = self._fitting()
+        if self.engine.device.type == "cuda" and fitting < min(MOST_ROWS, self.evidence.rows):
+            self.engine.free()  # of the room for blocks of other tables
+            fitting = self._fitting()
+        blocks = -(-self.evidence.rows // min(MOST_ROWS, fitting))
+        needed = -(-self.evidence.rows // max(blocks, 1))
+        return int(min(fitting, MOST_ROWS, max(-(-needed // FEWEST_ROWS) * FEWEST_ROWS, FEWEST_ROWS)))
+
+    def _fitting(self) -> int:
+        """How many rows the memory of the device suffices for."""
         room = CPU_BYTES
         if self.engine.device.type == "cuda":
             free = torch.cuda.mem_get_info(self.engine.device)[0] + self.engine.reserved
             room = int(GPU_SHARE * free) - BYTES_PER_CELL * self.plan.layout.size
-        fitting = max(room // max(1, self.bytes_per_row), FEWEST_ROWS)
-        blocks = -(-self.evidence.rows // min(MOST_ROWS, fitting))
-        needed = -(-self.evidence.rows // max(blocks, 1))
-        return int(min(fitting, MOST_ROWS, max(-(-needed // FEWEST_ROWS) * FEWEST_ROWS, FEWEST_ROWS)))
+        return int(max(room // max(1, self.bytes_per_row), FEWEST_ROWS))
 
     def fallback(self, program: Program | None = None) -> Prepared:
         """The same rows prepared for the fallback engine."""
