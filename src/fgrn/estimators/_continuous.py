@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.exceptions import FgrnWarning, LearningError, Remedy, shortened, unknown_name, warn
-from ..flow.gaussian_leaves import COVARIANCES, GaussianLeaves
+from ..flow.gaussian_leaves import COVARIANCES, GaussianLeaves, Moments
 from ..queries.completion import impute_numbers
 from ..tables.encoded import EncodedTable, Evidence
 from ..tables.schema import Schema
@@ -120,14 +120,20 @@ class ContinuousColumns(LatentEstimator):
     @property
     def means_(self) -> np.ndarray:
         """(states, continuous columns): the mean of each column in each state."""
-        check_is_fitted(self, "network_")
-        return self.network_.moments.means
+        return self._moments_or_none().means
 
     @property
     def variances_(self) -> np.ndarray:
         """(states, continuous columns): the variance of each column in each state."""
+        return self._moments_or_none().variances
+
+    def _moments_or_none(self) -> Moments:
+        """The means and variances; of a model without continuous columns those of no columns."""
         check_is_fitted(self, "network_")
-        return self.network_.moments.variances
+        if self.network_.leaves is not None:
+            return self.network_.moments
+        nothing = np.zeros((self.network_.variable(self._hidden_name()).cardinality, 0))
+        return Moments(nothing, nothing)
 
     @property
     def continuous_(self) -> tuple[str, ...]:
