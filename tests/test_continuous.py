@@ -302,6 +302,21 @@ def test_the_report_has_means_and_variances_with_standard_errors(model: Any, tab
     assert not any(isinstance(v, float) and np.isnan(v) for one in report.as_dict()["estimates"] for v in one.values())
 
 
+def test_memberships_of_numbers_are_regressed_and_have_outcomes(model: Any, table: pd.DataFrame) -> None:
+    found = model.distal_outcome(table["a"], table)
+    np.testing.assert_allclose(found.means, model.means_[:, 0], atol=3)
+    regression = model.membership_regression({"r": np.arange(len(table)) % 5})
+    assert regression.rows == len(table)
+    assert np.isfinite(regression.coefficients).all()
+    with pytest.raises(fgrn.FgrnError, match="continuous columns"):
+        model.membership_regression({"r": table["region"]}, steps=1)
+    weight = (np.arange(len(table)) % 2).astype(float)
+    half = fgrn.LatentClassModel(2, continuous=NAMES, n_init=1, n_epochs=9, tol=0, random_state=0)
+    half.fit(table, sample_weight=weight)
+    one, other = half.distal_outcome(table["region"]), half.distal_outcome(table["region"], table, weight)
+    np.testing.assert_allclose(one.means, other.means)
+
+
 def test_a_report_tells_of_variances_at_their_limit() -> None:
     rng = np.random.default_rng(3)
     table = {"x": np.concatenate([np.full(30, 5.0), rng.normal(size=70)])}

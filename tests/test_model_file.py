@@ -375,8 +375,8 @@ def test_version_1_can_grow(good: bytes, tmp_path: Path) -> None:
     ],
 )
 def test_a_newer_format_says_which_fgrn_is_needed(refused: Any, writer: object, words: list[str]) -> None:
-    document = {"version": 2, "fgrn": writer, "something": "else"}
-    message = refused(forged(document, {}), "format 2", "up to 1", *words)
+    document = {"version": 3, "fgrn": writer, "something": "else"}
+    message = refused(forged(document, {}), "format 3", "up to 2", *words)
     assert "rm -rf" not in message
 
 

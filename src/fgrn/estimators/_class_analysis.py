@@ -94,7 +94,7 @@ class ClassAnalysis(KeptRows):
         check_is_fitted(self)
         if self.schema_.continuous:
             profiles = self._profiles(), self._profile_rows(X, sample_weight)
-            return latent_profile_report(*profiles, self.history_, self.network_.free_parameters)
+            return latent_profile_report(*profiles, self.history_, self._parameter_count(self.network_))
         if X is None and sample_weight is None and self._kept is None and self._saved_report is not None:
             return self._saved_report
         model, rows = self._analysed(X, sample_weight)
@@ -258,6 +258,10 @@ class ClassAnalysis(KeptRows):
             n_init: starts of one step, the first from the estimate; those of the model unless given.
         """
         settings.choice("steps", steps, (1, 2, 3), LearningError)
+        if self.schema_.continuous and steps == 3:
+            assigned = self._assigned(X, sample_weight)
+            how = ErrorKind.of(len(assigned.weights), kind, weights, clusters, strata)
+            return three_step_regression(assigned, covariates, how)
         model, rows = self._analysed(X, sample_weight, merge=False)
         how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
         if steps < 3:
@@ -278,7 +282,7 @@ class ClassAnalysis(KeptRows):
             X: the table it was fitted on; not needed right after `fit`.
             sample_weight: one weight per row of X.
         """
-        return distal_outcome(AssignedRows.of(*self._analysed(X, sample_weight, merge=False)), outcome)
+        return distal_outcome(self._assigned(X, sample_weight), outcome)
 
     def compare_groups(
         self,
@@ -344,8 +348,21 @@ class ClassAnalysis(KeptRows):
         first, second = (one.posterior(rows.codes)[0].argmax(axis=1) for one in (model, theirs))
         return SolutionComparison.of(first, second, rows.weights, (model.n_classes, theirs.n_classes))
 
+    def _assigned(self, X: Any, sample_weight: Any) -> AssignedRows:
+        """The likeliest class of each row, with how often it is the wrong one."""
+        if not self.schema_.continuous:
+            return AssignedRows.of(*self._analysed(X, sample_weight, merge=False))
+        rows = self._profile_rows(X, sample_weight)
+        posterior, weights = self._profiles().posterior(rows)[0], rows.weights
+        if X is None and self._fit_weights is not None:  # rows of weight 0 are not kept, and have their places here
+            known, weights = posterior, np.array(self._fit_weights, dtype=np.float64)
+            posterior = np.full((len(weights), known.shape[1]), 1 / known.shape[1])
+            posterior[np.flatnonzero(weights)] = known
+        return AssignedRows.of_memberships(posterior, weights)
+
     def _profiles(self) -> LatentProfiles:
         """The estimates of a model with continuous columns."""
+        self._refuse_constraints("analyses of continuous columns")
         return LatentProfiles.of(self._estimates(), self.network_.moments, self.network_.leaves)
 
     def _profile_rows(self, X: Any, sample_weight: Any) -> ProfileRows:

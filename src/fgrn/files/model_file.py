@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     Saved = Network | TreeMixture | FactoredModel | InfluenceDiagram | DynamicBayesianNetwork | LatentEstimator
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Version of the model format; raised when older code would misread a file, not for keys it may ignore."""
 
 COUNTED = "what was counted in batches"
@@ -66,7 +66,7 @@ COUNTED = "what was counted in batches"
 DECIDING = "its tables that were refined for the class"
 """What the tensor of the tables that tell the class is called in messages."""
 
-HEAD = {"version": FORMAT_VERSION, "fgrn": __version__}
+HEAD = {"version": 1, "fgrn": __version__}  # what older code reads, too
 
 
 def save(model: Saved, path: str | os.PathLike[str]) -> None:
@@ -210,6 +210,7 @@ def network_parts(network: Network, parameters: Parameters) -> tuple[dict[str, A
     }
     if network.leaves is not None:
         document["leaves"] = leaves_record(network.leaves)
+        document["version"] = 2  # code that does not know them must not leave them out
         tensors["leaves"] = parameters.values[layout.size :].reshape(2, *network.leaves.shape)
     if isinstance(network, Chain):
         document["chain"] = {"link": list(network.link), "sequence": network.sequence}

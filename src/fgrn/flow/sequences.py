@@ -155,8 +155,9 @@ class Sequences:
         """Return the message of each row to its hidden variable as logarithms; where it nearly underflows, exactly."""
         local, _ = self.local(values)
         logs = logarithm(local)
-        faint = np.flatnonzero((local < SMALLEST).any(axis=1))
-        if len(faint):
+        is_faint = local < SMALLEST
+        if is_faint.any():
+            faint = np.flatnonzero(is_faint.any(axis=1))
             logs[faint] = self._log_local(values, faint)
         return logs
 

@@ -41,16 +41,20 @@ class AssignedRows:
     @classmethod
     def of(cls, model: LatentClasses, rows: Patterns) -> AssignedRows:
         """Those of some rows."""
-        posterior, _ = model.posterior(rows.codes)
+        return cls.of_memberships(model.posterior(rows.codes)[0], rows.weights)
+
+    @classmethod
+    def of_memberships(cls, posterior: np.ndarray, weights: np.ndarray) -> AssignedRows:
+        """Those of rows with these class memberships, (rows, K)."""
         assigned = posterior.argmax(axis=1)
-        chosen = np.eye(model.n_classes)[assigned]
-        joint = posterior.T @ (chosen * rows.weights[:, None])
+        chosen = np.eye(posterior.shape[1])[assigned]
+        joint = posterior.T @ (chosen * weights[:, None])
         total = joint.sum(axis=1, keepdims=True)
         if (joint.sum(axis=0) <= 0).any():
             raise LearningError(
                 "No row is assigned to some class, so that nothing can be said of it.", remedies="use fewer classes"
             )
-        return cls(assigned, rows.weights, joint / total)
+        return cls(assigned, weights, joint / total)
 
 
 @dataclass(frozen=True, eq=False)
