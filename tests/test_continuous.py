@@ -413,3 +413,22 @@ def test_steps_that_were_inserted_do_not_count_in_the_criterion(log: pd.DataFram
     model = fgrn.HiddenMarkovModel("auto", max_hidden=2, n_init=1, n_epochs=2, tol=0, random_state=0)
     model.fit(some[["machine", "hour", "alarm"]], sequence="machine", time="hour")
     assert model.selection_.best.bic == pytest.approx(model.bic(some[["machine", "hour", "alarm"]]))
+
+
+def test_sequences_come_from_files_too_and_continue_from_checkpoints(log: pd.DataFrame, tmp_path: Path) -> None:
+    some = log[log["machine"] < 2]
+    some.to_csv(tmp_path / "log.csv", index=False)
+    settings: dict[str, Any] = {"continuous": ["heat"], "n_init": 1, "tol": 0, "random_state": 0, "engine": "cpu"}
+    table = fgrn.HiddenMarkovModel(2, n_epochs=4, **settings).fit(some, sequence="machine", time="hour")
+    place = tmp_path / "run.ckpt"
+    model = fgrn.HiddenMarkovModel(2, n_epochs=2, checkpoint=place, **settings)
+    model.fit(tmp_path / "log.csv", sequence="machine", time="hour")
+    model.set_params(n_epochs=4, checkpoint=fgrn.Checkpoint(place, resume=True))
+    model.fit(fgrn.Stream(tmp_path / "log.csv", rows=50), sequence="machine", time="hour")
+    np.testing.assert_allclose(model.means_, table.means_, rtol=1e-9)
+    np.testing.assert_allclose(model.transitions_, table.transitions_, rtol=1e-9)
+
+
+def test_a_page_of_numbers_is_refused(model: Any) -> None:
+    with pytest.raises(fgrn.FgrnError, match="continuous columns"):
+        fgrn.explore(model)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,17 @@ def test_a_start_is_drawn_and_learning_finds_the_truth() -> None:
     assert pickle.loads(pickle.dumps(net)) == net
     frame = net.smooth(rows).to_frame()
     assert list(frame.columns[:4]) == ["sequence", "step", "a", "P(a)"]
+
+
+@every_kind
+def test_a_dynamic_network_is_saved(kind: str, tmp_path: Path) -> None:
+    net = network(kind)
+    net.learn(sequences(net), epochs=1)
+    net.save(tmp_path / "n.fgrn")
+    again = fgrn.load(tmp_path / "n.fgrn")
+    assert again == net
+    data = sequences(net)
+    np.testing.assert_array_equal(again.smooth(data).marginal("y"), net.smooth(data).marginal("y"))
 
 
 def test_what_is_no_dynamic_network_is_said() -> None:

@@ -37,6 +37,43 @@ def test_pruned_answers_are_those_of_the_enumeration(seed: int) -> None:
     np.testing.assert_allclose(model.joint(table, some), expected_joint, atol=1e-10)
 
 
+@given(seed=seeds)
+def test_cliques_of_what_is_unknown_answer_whole_questions(seed: int) -> None:
+    model = markov_network(seed) if seed % 3 == 0 else bayesian_network(seed)
+    draw = np.random.default_rng(seed)
+    rows = [random_row(model, draw) for _ in range(4)]
+    table = as_evidence(rows, model.names)
+    model._fits = lambda: False  # type: ignore[method-assign]  # so that nothing is asked of the whole network
+    seen = model.propagate(table)
+    best = model.most_probable(table)
+    for number, row in enumerate(rows):
+        joint = weighted(model, row)
+        assert seen.log_likelihood[number] == pytest.approx(np.log(joint.sum()), abs=1e-9)
+        for axis, name in enumerate(model.names):
+            np.testing.assert_allclose(seen.marginal(name)[number], marginal(joint, axis), atol=1e-10)
+        place = tuple(model.variable(name).code(best.labels[name][number]) for name in model.names)
+        assert joint[place] == pytest.approx(joint.max(), rel=1e-9)
+        assert best.log_probability[number] == pytest.approx(np.log(joint.max()), abs=1e-9)
+
+
+def test_impossible_rows_are_marked_or_refused() -> None:
+    net = BayesianNetwork({"a": 2, "b": 2}, [("a", "b")], {"a": [0.5, 0.5], "b": [[1, 0], [0.5, 0.5]]})
+    net._fits = lambda: False  # type: ignore[method-assign]
+    table = {"a": [0, 1], "b": [1, 1]}
+    assert net.propagate(table, impossible="mark").impossible.tolist() == [True, False]
+    for ask in (net.propagate, net.most_probable):
+        with pytest.raises(ImpossibleEvidence):
+            ask(table)
+
+
+def test_many_rows_that_know_the_same_need_no_cliques_of_the_whole() -> None:
+    model = wide_network(18)
+    table = {"x0x1": [0, 1] * 10}
+    model._tree_network = None  # type: ignore[assignment,method-assign]
+    expected = model.posterior({"x0x1": [0, 1]}, "x0")
+    np.testing.assert_allclose(model.posterior(table, "x0"), np.tile(expected, (10, 1)), atol=1e-12)
+
+
 def wide_network(width: int = 27) -> BayesianNetwork:
     """A child for each pair of causes: all causes are in one clique."""
     draw = np.random.default_rng(0)

@@ -369,6 +369,12 @@ def test_the_command_solves_a_diagram(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["query", path]) == 1
     assert "fgrn solve" in capsys.readouterr().err
     assert main(["convert", path, str(tmp_path / "oil.fgrn.net")]) == 0
+    umbrella().save(tmp_path / "u.fgrn")
+    assert main(["solve", str(tmp_path / "u.fgrn")]) == 0
+    assert main(["draw", str(tmp_path / "u.fgrn"), "-o", str(tmp_path / "u.svg")]) == 0
+    picture = (tmp_path / "u.svg").read_text()
+    assert all(word in picture for word in ("weather", "umbrella", "comfort", "decision"))
+    assert main(["draw", path, "-o", str(tmp_path / "u.svg"), "--given", "Oil=Wet"]) == 2
     fgrn.write(BayesianNetwork({"a": 2}), tmp_path / "a.bif")
     assert main(["solve", str(tmp_path / "a.bif")]) == 1
     assert "fgrn query" in capsys.readouterr().err

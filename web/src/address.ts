@@ -19,7 +19,39 @@ function wireCalled(store: Store, edge: number): string {
   return variable ? called(variable) : `%23edge${edge}`;
 }
 
-export function addressOf(store: Store): string {
+/** Changes of the address within ten seconds; browsers refuse many more. */
+const MOST_WRITTEN = 20;
+
+/** The address of the page, which says what the page shows. */
+export class Address {
+  private written: number[] = []; // when, of late
+  private writing: ReturnType<typeof setTimeout> | null = null;
+
+  constructor(private readonly store: Store) {}
+
+  /** Write what has changed: at once, or a second later if much has. */
+  changed(): void {
+    const now = performance.now();
+    this.written = this.written.filter((time) => time > now - 10_000);
+    if (this.written.length < MOST_WRITTEN) this.write();
+    else this.writing ??= setTimeout(() => this.write(), 1000);
+  }
+
+  /** Write it now; returns the whole of it. */
+  write(): string {
+    if (this.writing) clearTimeout(this.writing);
+    this.writing = null;
+    this.written.push(performance.now());
+    try {
+      history.replaceState(null, "", addressOf(this.store));
+    } catch {
+      // a frame without an address of its own
+    }
+    return location.href;
+  }
+}
+
+function addressOf(store: Store): string {
   const { evidence, changes, selected, view, target, folded, chosen, step } = store.seen;
   const parts = store.variables.flatMap((variable) => {
     const weights = evidence.get(variable.edge);

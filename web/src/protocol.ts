@@ -77,6 +77,8 @@ export interface Document {
   card: { width: number; head: number; row: number; foot: number; most: number };
   graph: GraphText;
   factor: FactorText | null;
+  /** Columns of numbers that the model has and the page has not. */
+  continuous: string[];
   /** Of an estimator: the variable it predicts, and how the values of its columns become states. */
   target?: string | null;
   columns?: ColumnText[];

@@ -3,7 +3,7 @@
 import { Client, servedRow } from "./client";
 import { type Evidence, kindOf, observed, oneState, toggledNot, weightsFor, withWeights } from "./evidence";
 import { readable } from "./format";
-import { addressOf, readAddress } from "./address";
+import { Address, readAddress } from "./address";
 import { text } from "./text";
 import { foldedAway, groupsOf, wireGroupsOf, type Away, type Groups } from "./folding";
 import { stateOf, tableOf, UNSEEN, type Table } from "./table";
@@ -11,9 +11,6 @@ import { planOf, programOf, type Plan } from "./plan";
 import { sendings, type Sending } from "./sending";
 import { Wires } from "./wires";
 import type { AllMessages, Answer, BlockPlace, Document, Given, Label, Profiles, Studied, Weights } from "./protocol";
-
-/** Changes of the address within ten seconds. */
-const MOST_WRITTEN = 20;
 
 /** Likeliest assignments of all variables that are listed. */
 const ASSIGNMENTS = 5;
@@ -72,6 +69,7 @@ export class Store {
   prior: Answer | null = null;
   changed: () => void = () => {};
   readonly wires: Wires;
+  readonly address = new Address(this);
   private readonly cardGroups: Groups;
   private wireGroups: Groups | null = null;
   private readonly client: Client;
@@ -141,7 +139,7 @@ export class Store {
     } catch (error) {
       this.set({ failure: String(error instanceof Error ? error.message : error), busy: false });
     }
-    this.remember();
+    this.address.changed();
   }
 
   /** What is believed given other evidence than that of the page. */
@@ -152,30 +150,6 @@ export class Store {
   /** Evidence in the order of the variables. */
   given(evidence: Evidence): Given {
     return this.variables.flatMap(({ edge }) => (evidence.has(edge) ? [[edge, evidence.get(edge)!] as const] : []));
-  }
-
-  private written: number[] = []; // when the address was, of late
-  private writing: ReturnType<typeof setTimeout> | null = null;
-
-  /** Write the state into the address: at once, or a second later if there were many changes, which browsers refuse. */
-  private remember(): void {
-    const now = performance.now();
-    this.written = this.written.filter((time) => time > now - 10_000);
-    if (this.written.length < MOST_WRITTEN) this.link();
-    else this.writing ??= setTimeout(() => this.link(), 1000);
-  }
-
-  /** The address of the page as it is now. */
-  link(): string {
-    if (this.writing) clearTimeout(this.writing);
-    this.writing = null;
-    this.written.push(performance.now());
-    try {
-      history.replaceState(null, "", addressOf(this));
-    } catch {
-      // a frame without an address of its own
-    }
-    return location.href;
   }
 
   // A target
@@ -192,7 +166,7 @@ export class Store {
 
   aim(target: number): void {
     this.set({ target, studied: null });
-    this.remember();
+    this.address.changed();
     void this.study();
   }
 
@@ -301,7 +275,7 @@ export class Store {
     const folded = new Set(this.seen.folded);
     if (!folded.delete(edge)) folded.add(edge);
     this.set({ folded });
-    this.remember();
+    this.address.changed();
   }
 
   /** Unfold all, or what a variable is folded into. */
@@ -310,7 +284,7 @@ export class Store {
     const kept = [...folded].filter((edge) => variable && !this.groups.get(edge)?.edges.includes(variable.edge));
     if (kept.length === folded.size) return;
     this.set({ folded: new Set(kept) });
-    this.remember();
+    this.address.changed();
   }
 
   // The factor graph
@@ -338,7 +312,7 @@ export class Store {
 
   choose(chosen: Chosen | null): void {
     this.set({ chosen, selected: -1 });
-    this.remember();
+    this.address.changed();
   }
 
   /** How many steps there are: messages, or rounds on loops. */
@@ -357,7 +331,7 @@ export class Store {
   goTo(step: number | null): void {
     const last = this.steps;
     this.set({ step: step === null ? null : Math.min(last, Math.max(0, step)) });
-    this.remember();
+    this.address.changed();
   }
 
   // What people do
@@ -441,12 +415,12 @@ export class Store {
 
   showChanges(changes: boolean): void {
     this.set({ changes });
-    this.remember();
+    this.address.changed();
   }
 
   select(number: number): void {
     this.set({ selected: number, chosen: null });
-    this.remember();
+    this.address.changed();
   }
 
   /** The evidence on a variable in words. */

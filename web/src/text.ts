@@ -157,6 +157,8 @@ export const text = {
   excludedState: "excluded",
   softState: "soft evidence",
   announce: (probability: string): string => `Probability of the evidence ${probability}`,
+  continuous: (names: string[]): string =>
+    `Not on this page: ${names.join(", ")}, whose values are continuous. Beliefs are those of a row in which they are missing.`,
   served: "Computed by fgrn on this machine. Nothing leaves it.",
   localOnly: "Computed in this browser. Nothing leaves it.",
   keys: [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -203,6 +204,12 @@ class DynamicBayesianNetwork:
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, _step=self._step.copy())
         return other
+
+    def save(self, path: str | Path) -> None:
+        """Write the network to a model file (`.fgrn`); `fgrn.load` reads it back."""
+        from ..files.model_file import save
+
+        save(self, path)
 
     def unrolled(self, length: int) -> BayesianNetwork:
         """The Bayesian network of so many slices: `x[0]`, `x[1]`, ...; equal tables are tied.

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..core import settings
 from ..core.exceptions import EvidenceError, FgrnError, WiringError, nearest, unknown_name
-from ..core.labels import Labels
+from ..core.labels import Labels, named
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow.evidence import encode, known_names
@@ -309,9 +309,12 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
                 if variables that are not known are left out. The most probable states of some variables, whatever the
                 others are, are another question: see `joint` and `posterior`.
         """
-        checked = self._checked(evidence)
-        given = self._tree_network()._assignments(checked)
-        found = given.likeliest_labels(self._asked(names), frames.is_one_row(checked))
+        checked, asked = self._checked(evidence), self._asked(names)
+        pruned = self._pruned_likeliest(checked)
+        if pruned is None:
+            found = self._tree_network()._assignments(checked).likeliest_labels(asked, frames.is_one_row(checked))
+        else:
+            found = labels_of(asked, self._variables, *pruned, frames.is_one_row(checked))
         known = () if names is None else known_names(encode(self, checked))
         return most_probable(*found, self.names, known, () if names is None else self.names)
 
@@ -386,6 +389,20 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
             replace(self._parameters, values=np.concatenate([values, ones])) if together else self._parameters
         )
         return network
+
+
+def labels_of(
+    names: Sequence[str],
+    variables: Mapping[str, Variable],
+    codes: Mapping[str, np.ndarray],
+    logs: np.ndarray,
+    is_one_row: bool,
+) -> tuple[dict[str, Any], Any]:
+    """Labels of some variables, from the codes of all, and log-probabilities: plain ones for one row."""
+    labels = {name: named(variables[name].labels, codes[name]) for name in names}
+    if is_one_row:
+        return {name: column.tolist()[0] for name, column in labels.items()}, float(logs[0])
+    return labels, logs
 
 
 def variables_of(document: Document) -> list[Variable]:

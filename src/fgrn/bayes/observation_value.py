@@ -15,9 +15,12 @@ from ..core.labels import Label
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow.evidence import encode, known_names
+from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages
+from ..queries.questions import only_value, shown_where
 from ..tables import frames
 from ..tables.missing import is_missing_value
+from .elimination import hard_and_soft
 
 NOISE = 1e-12
 """A share of a probability that is taken for rounding."""
@@ -143,7 +146,6 @@ class InformationQueries:
         listed = tuple(name for name in self.names if name != aim and name not in known)
         if candidates is not None:
             listed = settings.variable_names("candidates", candidates, own=self.variable)
-        found = []
         for name in listed:
             if name == aim or name in known:
                 raise EvidenceError(
@@ -152,9 +154,32 @@ class InformationQueries:
                     value=name,
                     remedies="leave it out",
                 )
-            gained, cost = self.mutual_information(aim, name, given), float(prices.get(name, 0.0))
+        found = []
+        for name, gained in self._information(aim, listed, given).items():
+            cost = float(prices.get(name, 0.0))
             found.append(Observation(name, gained, cost, gained - cost))
         return sorted(found, key=lambda one: -one.value)
+
+    def _information(self, aim: str, names: Collection[str], given: frames.Data) -> dict[str, float]:
+        """The mutual information of a variable and each of some others, given one row of evidence.
+
+        The distribution of all others given each state of the variable takes one row of evidence for each state.
+        """
+        me: Any = self
+        if not me._fits():  # the cliques of two variables may
+            return {name: self.mutual_information(aim, name, given) for name in names}
+        share = me.posterior(given, aim)
+        _check_one_row(share)
+        states = np.flatnonzero(share[0] > 0)
+        every = np.ones(len(states), dtype=bool)
+        table = {
+            name: shown_where(only_value(name, value), every)
+            for name, value in frames.columns(given).items()
+            if name != aim
+        }
+        table[aim] = frames.Coded(states)
+        seen = self.propagate(table, keep=list(names), parts=["marginal"])
+        return {name: _mutual_information(share[0][states, None] * seen.marginal(name)) for name in names}
 
     def conflict(self, given: frames.Data) -> float:
         """The conflict of evidence: log of the product of the probabilities of its parts over that of all together.
@@ -168,13 +193,12 @@ class InformationQueries:
         columns = {
             name: value for name, value in frames.columns(given).items() if not is_missing_value(_single_value(value))
         }
-        whole = self.propagate(columns or None, keep=[], parts=["likelihood"]).log_likelihood
+        me: Any = self
+        whole = me._pruned_likelihood(columns or None)
         _check_one_row(whole)
-        alone = [
-            float(self.propagate({name: value}, keep=[], parts=["likelihood"]).log_likelihood[0])
-            for name, value in columns.items()
-        ]
-        return sum(alone) - float(whole[0])
+        if np.isneginf(whole[0]):
+            self.propagate(columns, keep=[], parts=["likelihood"])  # says which values cannot go together
+        return sum(float(me._pruned_likelihood({name: value})[0]) for name, value in columns.items()) - float(whole[0])
 
     def sensitivity(
         self,
@@ -207,26 +231,24 @@ class InformationQueries:
         self, aim: Variable, state: int, child: Variable, row: tuple[int, ...], column: int, given: frames.Data
     ) -> Sensitivity:
         """Both P(target, evidence) and P(evidence) are linear in the number: two values of it tell them."""
-        from .bayesian import BayesianNetwork
-
         me: Any = self
+        evidence = encode(me, me._checked(given))
+        _check_one_row(evidence.log_scale)
+        ((_, known, weighted),) = hard_and_soft(evidence, self.names)
         shape = [me.variable(name).cardinality for name in (*me.parents(child.name), child.name)]
         now = me.table(child.name).reshape(shape)
         if shape[-1] < 2:
             raise FgrnError(f"{child.name!r} has one state, of probability 1, which cannot change.")
-        tables = {name: me.table(name) for name in me.names}
         shares, logs = [], []
         for x in (0.25, 0.75):
             changed = now.copy()
             rest = np.delete(now[row], column)
             share = rest / rest.sum() if rest.sum() > 0 else np.full(len(rest), 1 / len(rest))
             changed[row] = np.insert(share * (1 - x), column, x)
-            other = BayesianNetwork(me.variables, me.parents_of_all, {**tables, child.name: changed})
-            other.memory_limit = me.memory_limit
-            seen = other.propagate(given, keep=[aim.name])
-            _check_one_row(seen.log_likelihood)
-            logs.append(float(seen.log_likelihood[0]))
-            shares.append(float(seen.marginal(aim.name)[0, state]))
+            found, log = me._joint(evidence, (aim.name,), known, weighted, {child.name: changed}, likelihood=True)
+            refuse_impossible(np.flatnonzero(np.isneginf(log)))
+            logs.append(float(log[0]))
+            shares.append(float(found[0, state]))
         low, high = (float(np.exp(one - max(logs))) for one in logs)  # their ratio counts, and neither vanishes
         above = _line_of_probabilities(low * shares[0], high * shares[1])
         return Sensitivity((*above, *_line_of_probabilities(low, high)), float(now[row][column]))

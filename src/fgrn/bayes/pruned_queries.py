@@ -106,7 +106,7 @@ class PrunedQueries:
         near = self._near(target, known, weighted)
         tables = {**self._arrays_of(near.parts), **changed}
         shares, logs = near.joint(model.index, tables, evidence, target)
-        logs = logs + evidence.log_scale
+        logs = logs + evidence.log_scale + _taken_out(near.parts)
         inside = {part.name for part in near.parts}
         alive = alive_tables(self._parts, {*target, *known, *weighted})
         apart = [part for part in alive if part.name not in inside]
@@ -114,7 +114,7 @@ class PrunedQueries:
         if apart and (likelihood or weighted or not all(others[part.name].all() for part in apart)):
             rest = self._question("apart", target, known, weighted, lambda: (apart, ()))
             _, more = rest.joint(model.index, others, evidence, ())
-            logs = logs + more
+            logs = logs + more + _taken_out(apart)
             shares = np.where((more > -np.inf).reshape(-1, *[1] * len(target)), shares, 0.0)
         return shares, logs
 
@@ -166,7 +166,8 @@ class PrunedQueries:
         marginals, logs = np.zeros((evidence.rows, int(sizes.sum()))), np.zeros(evidence.rows)
         for (rows, _, _), question in zip(groups, found, strict=True):
             tables = self._arrays_of(question.parts)
-            each, logs[rows] = question.marginals(model.index, tables, evidence.take(rows), kept)
+            each, found_logs = question.marginals(model.index, tables, evidence.take(rows), kept)
+            logs[rows] = found_logs + _taken_out(question.parts)
             marginals[rows] = np.concatenate([np.zeros((len(rows), 0)), *each.values()], axis=1)
         logs += evidence.log_scale
         if impossible != "mark" and np.isneginf(logs).any():
@@ -180,6 +181,40 @@ class PrunedQueries:
             np.array([model.index[name] for name in kept], dtype=np.intp),
             {"marginal": marginals} if "marginal" in ways else {}, ways,
         )  # fmt: skip
+
+    def _pruned_likelihood(self, data: frames.Data) -> np.ndarray:
+        """The log-likelihood of each row, from what is known and its ancestors; -inf where it is impossible."""
+        model: Any = self
+        evidence = encode(model, model._checked(data))
+        logs = np.zeros(evidence.rows)
+        for rows, known, weighted in hard_and_soft(evidence, model.names):
+            _, logs[rows] = self._joint(evidence.take(rows), (), known, weighted, {}, likelihood=True)
+        return logs
+
+    def _pruned_likeliest(self, data: frames.Data) -> tuple[dict[str, np.ndarray], np.ndarray] | None:
+        """The states of all variables that are likeliest together, from cliques of what is not known; log-probability.
+
+        None where the cliques of the whole model are faster, and for impossible rows, of which the whole says why.
+        """
+        model: Any = self
+        evidence = encode(model, model._checked(data))
+        groups = hard_and_soft(evidence, model.names)
+        if self._fits() and not self._may_pay(evidence.rows, len(groups)):
+            return None
+        every = [self._question("all", (), known, weighted, lambda: (self._parts, ())) for _, known, weighted in groups]
+        if not self._pays(groups, every):
+            return None
+        codes = {name: np.zeros(evidence.rows, dtype=np.int64) for name in model.names}
+        logs = np.zeros(evidence.rows)
+        for (rows, _, _), question in zip(groups, every, strict=True):
+            tables = self._arrays_of(question.parts)
+            found, logs[rows] = question.likeliest(model.index, tables, evidence.take(rows))
+            for name, column in found.items():
+                codes[name][rows] = column
+        if np.isneginf(logs).any() and self._fits():
+            return None
+        refuse_impossible(np.flatnonzero(np.isneginf(logs)))
+        return codes, logs + evidence.log_scale + _taken_out(self._parts)
 
     def _alive(self, names: Collection[str]) -> Sequence[ScopedTable]:
         return alive_tables(self._parts, names)
@@ -219,3 +254,9 @@ class PrunedQueries:
             return bool(model.tree)
         except WiringError:
             return False
+
+
+def _taken_out(parts: Sequence[ScopedTable]) -> float:
+    """The logarithm of what tables that are no distributions were divided by; their largest number is one."""
+    scales = [np.log(part.table.max()) for part in parts if not part.conditional and part.table is not None]
+    return float(sum(scales))

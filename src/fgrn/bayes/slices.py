@@ -64,6 +64,8 @@ def checked_links(known: Mapping[str, Variable], links: Any) -> dict[str, tuple[
                 raise unknown_name("variable", name, known)
         for copy in copies:
             settings.whole("lag", copy.lag, 1, WiringError)
+            if copy.lag > MOST_PAST_STATES:
+                raise WiringError(f"A lag is at most {MOST_PAST_STATES:,}. Got {copy.lag:,}.", value=copy.lag)
         if len(set(copies)) < len(copies):
             raise WiringError(f"A link to {child!r} is there twice.", remedies="leave out one of them")
     return {child: tuple(copies) for child, copies in found.items()}

@@ -367,6 +367,7 @@ def weighted(table: Any, column: str | None) -> tuple[Any, np.ndarray | None]:
 
 def estimator(path: str, unseen: str | None = None) -> LatentEstimator:
     """Return the estimator of a model file; `unseen` replaces its own setting if given."""
+    from ..bayes.dynamic import DynamicBayesianNetwork
     from ..bayes.factored import FactoredModel
     from ..bayes.influence import InfluenceDiagram
     from ..bayes.tree_mixture import TreeMixture
@@ -374,7 +375,7 @@ def estimator(path: str, unseen: str | None = None) -> LatentEstimator:
     from ..graph.network import Network
 
     model = load(path)
-    if isinstance(model, (FactoredModel, InfluenceDiagram)):
+    if isinstance(model, (FactoredModel, InfluenceDiagram, DynamicBayesianNetwork)):
         raise FgrnError(f"{path!r} holds a network and not a model of a table. Ask it with `fgrn query`.")
     if isinstance(model, (Network, TreeMixture)):
         raise FgrnError(

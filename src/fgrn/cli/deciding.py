@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..core.exceptions import FgrnError, visible
-from ..files.formats import FORMATS, READ_ONLY, RESCALE
+from ..files.formats import FORMATS, READ_ONLY
 from . import common
 from .given import given_help, known_of
-from .networks import costs_of, format_option
+from .networks import any_model_of, costs_of, format_option
 from .wording import say
 
 if TYPE_CHECKING:
@@ -57,10 +57,9 @@ def solve(
 
 
 def _diagram_of(path: str, format: str | None, rescale: bool) -> InfluenceDiagram:
-    from .. import load, read
     from ..bayes.influence import InfluenceDiagram
 
-    model = load(path) if path.endswith(".fgrn") else read(path, format, rescale=rescale or RESCALE)
+    model = any_model_of(path, format, rescale)
     if not isinstance(model, InfluenceDiagram):
         raise FgrnError(f"{path!r} has no decisions and no utilities. Ask it with `fgrn query`.")
     return model

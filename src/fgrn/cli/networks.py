@@ -35,35 +35,36 @@ def _ending(path: str) -> str:
     return Path(path.removesuffix(".gz")).suffix.lower()
 
 
-def _loaded(path: str) -> FactoredModel | None:
+def _loaded(path: str) -> FactoredModel | InfluenceDiagram | None:
     from ..bayes.factored import FactoredModel
+    from ..bayes.influence import InfluenceDiagram
     from ..files.model_file import load
 
     model = load(path)
-    _without_decisions(model, path)
-    return model if isinstance(model, FactoredModel) else None
+    return model if isinstance(model, (FactoredModel, InfluenceDiagram)) else None
+
+
+def any_model_of(path: str, format: str | None = None, rescale: bool = False) -> FactoredModel | InfluenceDiagram:
+    """Return the network or influence diagram of a file; `rescale` divides each row of its tables by its sum."""
+    from .. import read
+
+    if not path.endswith(".fgrn"):
+        found: FactoredModel | InfluenceDiagram = read(path, format, rescale=rescale or RESCALE)
+        return found
+    model = _loaded(path)
+    if model is None:
+        raise FgrnError(
+            f"{path!r} is a model of a table, and a Bayesian network or factor graph is wanted. Ask it with "
+            "`fgrn predict`, `complete` or `explain`."
+        )
+    return model
 
 
 def model_of(path: str, format: str | None = None, rescale: bool = False) -> FactoredModel:
-    """Return the network of a file; `rescale` divides each row of its tables by its sum, whatever that is."""
-    from .. import read
-
-    if path.endswith(".fgrn"):
-        model = _loaded(path)
-        if model is None:
-            raise FgrnError(
-                f"{path!r} is a model of a table, and a Bayesian network or factor graph is wanted. Ask it with "
-                "`fgrn predict`, `complete` or `explain`."
-            )
-        return model
-    found: FactoredModel = _without_decisions(read(path, format, rescale=rescale or RESCALE), path)
-    return found
-
-
-def _without_decisions(model: Any, path: str) -> Any:
-    """Return a model; an error if it has decisions."""
+    """Return the network of a file; an error if it has decisions."""
     from ..bayes.influence import InfluenceDiagram
 
+    model = any_model_of(path, format, rescale)
     if isinstance(model, InfluenceDiagram):
         raise FgrnError(
             f"{path!r} has decisions or utilities. Solve it with `fgrn solve`, draw it with `fgrn draw`, or convert it."
@@ -94,7 +95,6 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, rescal
     DNE or flat OOBN file. Numbers stay the same to the last bit, unless a row has to be divided by its sum. A name that
     a format cannot carry is an error; properties that it cannot carry are left out, which is told.
     """
-    from ..bayes.influence import InfluenceDiagram
     from ..files.formats import read_document, write_document
 
     if to_ is None and _ending(target) not in EXTENSIONS:
@@ -102,10 +102,7 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, rescal
         raise click.UsageError(f"OUT is {target!r}: its format is told by the end of its name ({ends}), or by --to.")
     common.check_other(target, {"IN": source}, "OUT")
     if source.endswith(".fgrn"):
-        from ..files.model_file import load
-
-        model = load(source)
-        document = (model if isinstance(model, InfluenceDiagram) else model_of(source)).to_document()
+        document = any_model_of(source).to_document()
     else:
         document = read_document(source, from_, rescale=rescale or RESCALE)
     write_document(document, target, to_)
@@ -381,10 +378,18 @@ def _names(model: FactoredModel, text: str) -> list[str]:
 def draw_graph(
     path: str, output: str, given: tuple[str, ...], as_json: bool, rescale: bool, method: str, **options: Any
 ) -> None:
-    """Draw the graph of a network with the distribution of each variable."""
+    """Draw the graph of a network with the distribution of each variable, or an influence diagram by its names."""
     from .. import plots
+    from ..bayes.influence import InfluenceDiagram
 
-    model = model_of(path, rescale=rescale)
+    model = any_model_of(path, rescale=rescale)
+    if isinstance(model, InfluenceDiagram):
+        if given:
+            raise click.UsageError("An influence diagram is drawn without evidence: leave out --given.")
+        plots.save(plots.graph(model), output)
+        if as_json:
+            common.as_json({"file": output})
+        return
     known = {name: [value] for name, value in known_of(model, given).items()}
     plots.save(plots.graph(model, known or None, method=method, **options), output)
     if as_json:

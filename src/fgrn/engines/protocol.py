@@ -175,5 +175,13 @@ class Engine(Protocol):
         Without weights every row counts once.
         """
 
+    def best_path(
+        self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the most probable states of each sequence (Viterbi) and, at its first row, the log-weight of the path.
+
+        Prior, table and the messages of rows to their hidden variables are logarithms.
+        """
+
     def scanner(self, begins: np.ndarray, states: int, threads: int | None = None) -> Scanner:
         """Lay out sequences of rows; a sequence begins where `begins` is True."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .protocol import Engine
 
 ABILITIES = ("scan", "tracing")
-"""What an engine may leave to another: scans along sequences (`Engine.scanner`), states of all variables at once."""
+"""What an engine may leave to another: scans along sequences (`scanner`, `best_path`), and choices of all variables."""
 
 
 @dataclass(frozen=True)

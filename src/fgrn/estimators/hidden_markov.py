@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, cast
 
@@ -19,6 +20,7 @@ from ..graph import structures
 from ..graph.chain import Chain
 from ..graph.network import Network
 from ..learning.criteria import HELD_OUT, Candidate, Fit, Selection, aic, bic, select, sizes
+from ..learning.encoding import table_of_source
 from ..queries.completion import impute
 from ..queries.forecasts import Forecast, stationary
 from ..queries.prototypes import Prototypes
@@ -47,8 +49,9 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
         tables: where learning starts, so that labels keep their meaning: by the name of a column P(level | state), a
             row for each state and its levels in the order of `schema_`; of a continuous column its mean in each state.
             At random unless given.
-        step: the time between two rows, of dates in nanoseconds. Missing steps are inserted as rows without values;
-            "auto" finds the step in whole numbers and dates, None lets rows follow each other whatever the time.
+        step: the time between two rows, of dates a timedelta (or nanoseconds). Missing steps are inserted as rows
+            without values; "auto" finds the step in whole numbers and dates, None lets rows follow each other whatever
+            the time.
         criterion: for n_hidden="auto": "bic", "aic" or "held_out", by sequences that are held out.
         max_hidden: for n_hidden="auto": the most states to try.
         continuous: the columns of numbers that are normally distributed in each state: names, or numbers of the columns
@@ -86,7 +89,7 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
         },
         "n_hidden": [Interval(Integral, 1, None, closed="left"), "array-like", StrOptions({"auto"})],
         "tables": [dict, None],
-        "step": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), None],
+        "step": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), timedelta, np.timedelta64, None],
         "criterion": [StrOptions({"bic", "aic", "held_out"})],
         "max_hidden": [Interval(Integral, 1, None, closed="left")],
         **ContinuousColumns._continuous_constraints,
@@ -147,13 +150,17 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
         """Learn from a table of sequences.
 
         Args:
-            X: the table: any dataframe, a mapping of columns or an array; in any order if `time` is given.
+            X: the table: any dataframe, a mapping of columns or an array; in any order if `time` is given. Or a path, a
+                glob, a dataset of Arrow, batches of rows or a `Stream`: all of it is read into memory, since rows of a
+                sequence may be anywhere in it.
             y: not used.
             sequence: which sequence each row belongs to: the name of a column of X, or one value per row. All rows are
                 one sequence unless given.
             time: when each row was: the name of a column of X, or one value per row. Rows are in order unless given.
         """
         self._validate_params()
+        if frames.is_source(X):
+            X = table_of_source(X, self._missing_codes())
         with self._or_as_before():
             self.beside_ = tuple(one if isinstance(one, str) else None for one in (sequence, time))
             features, ids, times = self._parted(X, sequence, time)
@@ -268,7 +275,7 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
                     f"the model was learnt with this column as {setting!r}, and the table does not have it: {taken}.",
                     TableWarning,
                     column=one,
-                    remedies=("add the column", Remedy("give one value per row", f"{setting}=...")),
+                    remedies=("add the column", Remedy("give one value per row", None, **{setting: ...})),
                 )
                 found.append(None)
             else:
@@ -335,7 +342,7 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
             found: np.ndarray = self.states_[likeliest]
             return found
         rows, order = self._ordered(X, sequence, time)
-        return order.restored(self._chain.decode(rows))
+        return order.restored(self._chain.decode(rows, engine=self.engine))
 
     def predict_proba(self, X: Any, *, sequence: Any = None, time: Any = None) -> np.ndarray:
         """How likely each state is in each row given the whole sequence, (rows, states), in the order of the table.

@@ -19,6 +19,7 @@ from ..flow.em import History
 from ..graph.network import Network
 from ..learning.criteria import Candidate, ClassCandidate, ClassSelection, Selection
 from ..tables.schema import Schema
+from ..tables.time_order import as_nanoseconds
 from .container import Refused, short_repr, value_of
 from .report_record import report_record, restore_report
 
@@ -277,7 +278,8 @@ def _restore_selection(record: dict[str, Any]) -> Selection | ClassSelection:
 
 
 def _to_json(value: Any) -> Any:
-    """Return a value as JSON values; infinity and NaN become {"float": text}."""
+    """Return a value as JSON values; infinity and NaN become {"float": text}, a timedelta its nanoseconds."""
+    value = as_nanoseconds(value)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, dict):

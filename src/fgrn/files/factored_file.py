@@ -1,6 +1,6 @@
 """Bayesian and Markov networks, and influence diagrams, in model files.
 
-The document has the `variables`, and under `model` its `kind` ("bayesian", "markov" or "influence"), `name`,
+The document has the `variables`, and under `model` its `kind` ("bayesian", "markov", "influence" or "dynamic"), `name`,
 `properties`, and the `tables` in order. A table has a `scope`, the names of its variables, and a `tensor`; in a
 Bayesian network also `learn`, `tie`, whether it waits for a random initialisation (`undrawn`), and the given tensors
 `start` and `support`; instead of these two a table given by few parameters has them as `compact`, with its `kind`.
@@ -21,6 +21,7 @@ import numpy as np
 from ..bayes.bayesian import BayesianNetwork
 from ..bayes.compact_kinds import compact_of_record
 from ..bayes.compact_tables import CompactTable, TableFamily
+from ..bayes.dynamic import DynamicBayesianNetwork
 from ..bayes.factored import FactoredModel
 from ..bayes.influence import InfluenceDiagram
 from ..bayes.markov import MarkovNetwork
@@ -28,6 +29,7 @@ from ..core.variable import Variable
 from ..flow.parameters import Parameters
 from ..graph.blocks import PRODUCT_SPACE_LIMIT
 from .container import Container, Refused, short_repr, value_of
+from .dynamic_file import dynamic_record, restore_dynamic
 from .records import NEWER, check_distributions, list_of_records, read_variables, refusing_invalid_models, states_of
 
 
@@ -80,8 +82,17 @@ def encode_influence(
     return document, tensors
 
 
-def decode_factored(container: Container) -> FactoredModel | InfluenceDiagram:
-    """Return the Bayesian or Markov network, or the influence diagram, in a file.
+def encode_dynamic(
+    model: DynamicBayesianNetwork, head: Mapping[str, object]
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the document and the tensors of a dynamic network."""
+    document, tensors = encode_factored(model._step, head)
+    document["model"] |= dynamic_record(model)
+    return document, tensors
+
+
+def decode_factored(container: Container) -> FactoredModel | InfluenceDiagram | DynamicBayesianNetwork:
+    """Return the Bayesian, Markov or dynamic network, or the influence diagram, in a file.
 
     The document is checked before the numbers are read.
     """
@@ -89,7 +100,7 @@ def decode_factored(container: Container) -> FactoredModel | InfluenceDiagram:
     variables = read_variables(document)
     record = value_of(dict, document, "model", "its description")
     kind = value_of(str, record, "kind", "its model")
-    if kind not in ("bayesian", "markov", "influence"):
+    if kind not in ("bayesian", "markov", "influence", "dynamic"):
         raise Refused(f"its model is of the kind {short_repr(kind)}.", NEWER)
     gains = list_of_records(record, "utilities") if kind == "influence" else []
     for one in gains:
@@ -111,9 +122,11 @@ def decode_factored(container: Container) -> FactoredModel | InfluenceDiagram:
         model = _build_bayesian if directed else _build_markov
         found = model(variables, tables, scopes, arrays, *named)
     found._trained = tuple(list_of_records(document, "trained")) if "trained" in document else ()
-    if not isinstance(found, BayesianNetwork) or kind != "influence":
+    if not isinstance(found, BayesianNetwork) or kind == "bayesian":
         return found
     with refusing_invalid_models():
+        if kind == "dynamic":
+            return restore_dynamic(found, record)
         return _build_influence(found, record, gains, arrays)
 
 
@@ -236,5 +249,5 @@ def _check_factor_values(rows: np.ndarray, first: int, what: str) -> None:
         raise Refused(f"{what} holds {rows.reshape(-1)[int(bad.argmax())]}, which is no factor.")
 
 
-_CHECKS = {"bayesian": check_distributions, "markov": _check_factor_values}
+_CHECKS = {"bayesian": check_distributions, "dynamic": check_distributions, "markov": _check_factor_values}
 """What is checked of the numbers of each kind of model."""

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._version import __version__
+from ..bayes.dynamic import DynamicBayesianNetwork
 from ..bayes.factored import FactoredModel
 from ..bayes.influence import InfluenceDiagram
 from ..bayes.tree_mixture import TreeMixture
@@ -54,7 +55,7 @@ from .records import check_distributions, list_of_records, read_variables, refus
 if TYPE_CHECKING:
     from ..estimators._base import LatentEstimator
 
-    Saved = Network | TreeMixture | FactoredModel | InfluenceDiagram | LatentEstimator
+    Saved = Network | TreeMixture | FactoredModel | InfluenceDiagram | DynamicBayesianNetwork | LatentEstimator
 
 FORMAT_VERSION = 1
 """Version of the model format; raised when older code would misread a file, not for keys it may ignore."""
@@ -98,6 +99,8 @@ def _model_bytes(model: Saved) -> bytes:
         return container_bytes(*factored_file.encode_factored(model, HEAD))
     if isinstance(model, InfluenceDiagram):
         return container_bytes(*factored_file.encode_influence(model, HEAD))
+    if isinstance(model, DynamicBayesianNetwork):
+        return container_bytes(*factored_file.encode_dynamic(model, HEAD))
     if isinstance(model, Network):
         return _network_bytes(model, {})
     if isinstance(model, TreeMixture):
@@ -128,7 +131,7 @@ def _read_model(file: Readable) -> Saved:
 
 def _is_equal(again: Any, model: Any) -> bool:
     """Return whether a model that was read back equals the one to be saved."""
-    if isinstance(model, (FactoredModel, InfluenceDiagram, TreeMixture)):
+    if isinstance(model, (FactoredModel, InfluenceDiagram, DynamicBayesianNetwork, TreeMixture)):
         return bool(again == model)
     if isinstance(model, Network):
         return bool(again == model and again.online_state == model.online_state)

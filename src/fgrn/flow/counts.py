@@ -20,6 +20,7 @@ from ..plan.schedule import Programs
 from ..tables.encoded import Evidence
 from .equal_rows import merged
 from .marginals import refuse_impossible
+from .messages import Messages, sweeper
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +103,8 @@ class LocalEStep:
         return self._prepared(self.programs.everything)
 
     @cached_property
-    def _asked(self) -> dict[int, tuple[np.ndarray, Prepared]]:
-        """By variable, the variables whose posteriors are computed with its own, and the rows laid out for that."""
+    def _sweepers(self) -> dict[int, Callable[[np.ndarray], Messages]]:
+        """By variable, what computes its posterior in each row."""
         return {}
 
     @property
@@ -125,15 +126,11 @@ class LocalEStep:
 
     def count_with_posterior(self, values: np.ndarray, edge: int) -> tuple[Counts, np.ndarray]:
         """Return the expected counts, and the posterior of a variable in each row, (rows, states)."""
-        if edge not in self._asked:
-            program = self.programs.some(self.plan.messages_of([self.plan.names[edge]]))
-            rows = self.engine.prepare(self.plan, self.programs, program, self.evidence, None, self.threads)
-            self._asked[edge] = program.shown, rows
-        shown, prepared = self._asked[edge]
-        found = prepared.load(values).propagate(("marginal",)).marginal
-        place = list(shown).index(edge)
-        first = int(self.plan.cardinality[shown[:place]].sum())
-        return self.count(values), found[:, first : first + int(self.plan.cardinality[edge])]
+        name = self.plan.names[edge]
+        if edge not in self._sweepers:
+            rows = self.engine, self.plan, self.programs, self.evidence
+            self._sweepers[edge] = sweeper(*rows, [name], self.threads, ("marginal",))
+        return self.count(values), self._sweepers[edge](values).marginal(name)
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """Return a function from tables to expected counts, with the messages held as they are under `values`."""

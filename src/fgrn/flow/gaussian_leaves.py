@@ -175,18 +175,18 @@ class GaussianLeaves:
         """What the numbers of each row say of the state: (rows, states), each sums to one, and the log of its scale."""
         means, logs = self._parts(parameters)
         precision = np.exp(-logs)
-        squared, linear = -0.5 * precision.T, (means * precision).T
+        squared, linear = -0.5 * precision, means * precision
         constant = -0.5 * (means**2 * precision + logs + LOG_TWO_PI) - np.log(self._units[1])
         out, scale = np.empty((len(rows.values), self.states)), np.empty(len(rows.values))
         for part, values, known in rows.blocks():
-            found = values @ linear
-            found += values**2 @ squared
-            found += constant.sum(axis=1) if known is None else known @ constant.T
-            most = found.max(axis=1)
-            found -= most[:, None]
+            found = linear @ values.T  # (states, rows): a few long rows are quicker than many short ones
+            found += squared @ (values**2).T
+            found += constant.sum(axis=1)[:, None] if known is None else constant @ known.T
+            most = found.max(axis=0)
+            found -= most
             np.exp(np.maximum(found, FAINTEST_MESSAGE, out=found), out=found)
-            total = found.sum(axis=1)
-            np.divide(found, total[:, None], out=out[part])
+            total = found.sum(axis=0)
+            out[part] = (found / total).T
             scale[part] = most + np.log(total)
         return out, scale
 

@@ -17,7 +17,7 @@ import numpy as np
 from ..core.exceptions import LearningError
 from ..tables.encoded import Evidence
 from .counts import CountingMethod, Counts
-from .em import EStep
+from .esteps import EStep
 from .gaussian_leaves import GaussianLeaves, StandardNumbers
 
 

@@ -161,7 +161,10 @@ def sweeper(
     threads: int | None = None,
     parts: tuple[str, ...] = PARTS,
 ) -> Callable[[np.ndarray], Messages]:
-    """Return the function from parameters to the messages after two sweeps; the rows are laid out once for all."""
+    """Return the function from parameters to the messages after two sweeps; the rows are laid out once for all.
+
+    It reads the distributions of the evidence anew at every call.
+    """
     if set(parts) <= {"marginal", "likelihood"} and plan.is_factor.any():
         # of few rows one program for all questions is quicker than one for each
         few = evidence.rows <= engine.all_messages_up_to

@@ -24,7 +24,6 @@ from ..engines import (
     Scan,
     Scanner,
     able,
-    best_path,
     distribution,
     log_scan,
     log_sum,
@@ -36,7 +35,7 @@ from ..plan.schedule import Programs
 from ..tables.encoded import Evidence
 from .counts import CountingMethod, Counts, LocalEStep
 from .marginals import normalised, refuse_impossible
-from .messages import WAYS, Messages, sweep
+from .messages import WAYS, Messages, sweep, sweeper
 
 SMALLEST, LEAST_SHARE, SMALL_STEP = 2.0**-500, 2.0**-430, 1e-30
 """A state below the first, in a message that sums to one, counts as lost by underflow. That is harmless if every state
@@ -112,18 +111,15 @@ class Sequences:
     def local(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the message of each row's own values to its hidden variable, and the logarithm of its scale."""
         name = self.plan.names[self.link.source]
-        found = sweep(
-            self.engine,
-            self.plan,
-            self.programs,
-            self.alone(values),
-            self.evidence,
-            [name],
-            self.threads,
-            ("backward", "likelihood"),
-        )
+        found = self._sweep_rows(self.alone(values))
         refuse_impossible(np.flatnonzero(found.impossible))
         return found.backward(name), found.log_likelihood + np.log(self.states)
+
+    @cached_property
+    def _sweep_rows(self) -> Callable[[np.ndarray], Messages]:
+        """What computes the messages of single rows to their hidden variables."""
+        rows = self.engine, self.plan, self.programs, self.evidence
+        return sweeper(*rows, [self.plan.names[self.link.source]], self.threads, ("backward", "likelihood"))
 
     @cached_property
     def _scanner(self) -> Scanner:
@@ -154,6 +150,15 @@ class Sequences:
         scan.around[rows] = _representable(part.past + part.future, log_local)
         first, steps = scan.first + part.first, scan.steps * table + part.steps
         return Scanned(scan, local, likelihood, first, steps, (rows, part, log_local))
+
+    def log_messages(self, values: np.ndarray) -> np.ndarray:
+        """Return the message of each row to its hidden variable as logarithms; where it nearly underflows, exactly."""
+        local, _ = self.local(values)
+        logs = logarithm(local)
+        faint = np.flatnonzero((local < SMALLEST).any(axis=1))
+        if len(faint):
+            logs[faint] = self._log_local(values, faint)
+        return logs
 
     def _log_local(self, values: np.ndarray, rows: np.ndarray, largest: bool = False) -> np.ndarray:
         """Return the messages of some rows to their hidden variables as normalised logarithms, without underflow."""
@@ -368,9 +373,11 @@ def likeliest_path(sequences: Sequences, values: np.ndarray, alone: bool = False
     probable states, too; with `alone` they are summed out.
     """
     mine, layout = sequences, sequences.plan.layout
-    local = mine._log_local(values, np.arange(mine.evidence.rows), largest=not alone)
+    every = np.arange(mine.evidence.rows)
+    local = mine.log_messages(values) if alone else mine._log_local(values, every, largest=True)
     prior = logarithm(layout.prior(values, mine.link.prior))
-    path, weight = best_path(prior, logarithm(layout.table(values, mine.link.table)), local, mine.evidence.begins)
+    table = logarithm(layout.table(values, mine.link.table))
+    path, weight = able(mine.engine, "scan").best_path(prior, table, local, mine.evidence.begins)
     impossible = np.isneginf(weight)
     refuse_impossible(np.flatnonzero(impossible))
     return path, weight

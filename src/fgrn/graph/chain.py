@@ -17,6 +17,7 @@ from ..flow.evidence import encode, known_names
 from ..flow.gaussian_leaves import GaussianLeaves
 from ..flow.messages import Messages
 from ..flow.sequences import Chained, Link, Sequences, likeliest_path, marked_messages
+from ..learning.execution import engine_for
 from ..learning.learn import EStepOf
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
@@ -166,20 +167,22 @@ class Chain(Network):
         every = [name for name in self._decided(plan) if name != output]
         return most_probable(labels, weight[encoded.begins] + scales, every, known_names(encoded))
 
-    def decode(self, evidence: frames.Data = None) -> np.ndarray:
+    def decode(self, evidence: frames.Data = None, *, engine: str = "auto") -> np.ndarray:
         """The likeliest path of hidden states of each sequence given what is known: the labels of all rows.
 
         Missing values are summed out, where `most_probable` finds the likeliest values of everything together.
 
         Args:
             evidence: the table, as for `propagate`.
+            engine: see `propagate`.
         """
         output, source = self.link
         plan = self._plan((output,))
         encoded = self._encode(plan, evidence)
         programs = self._programs_for(plan, (output,), encoded)
         link = Link.of(self._plan(), output, source)
-        sequences = Sequences(engines.get("reference"), plan, programs, encoded, link)
+        runner = engine_for(engine, plan, self._row_cost * encoded.rows)
+        sequences = Sequences(runner, plan, programs, encoded, link)
         path, _ = likeliest_path(sequences, self._tables, alone=True)
         return np.asarray(named(plan.labels[plan.edge(source)], path))
 

@@ -27,7 +27,7 @@ from ..core.exceptions import ImpossibleEvidence
 from ..core.variable import Variable
 from ..engines import Engine
 from ..flow.counts import CountingMethod, Counts, LocalEStep
-from ..flow.em import EStep
+from ..flow.esteps import EStep
 from ..plan.plan import Plan
 from ..plan.schedule import Programs, special_edges
 from ..tables.encoded import Evidence

@@ -111,6 +111,7 @@ def _page_text(shown: Shown, numbers: Mapping[str, int], title: str, source: str
         "variables": [_variable(variable, numbers[variable.name], shown.model) for variable in shown.cards],
         "card": CARD,
         "graph": graph_view(shown.model, numbers),
+        "continuous": list(shown.network._continuous),
         **shown.columns,
     }
 
@@ -148,6 +149,8 @@ def shown_model(model: Any) -> Shown:
         if hasattr(model, "fit"):
             what += ", which is not fitted: call fit first"
         raise FgrnError(f"A page shows a BayesianNetwork, a MarkovNetwork, a Network or a fitted estimator. {what}.")
+    if found.leaves is not None:
+        raise FgrnError("A page shows variables with states, and this model has continuous columns.")
     cards = tuple(shown_variables(found))
     if found is model:
         return _check_cards(Shown("network", found, found, cards, {}))

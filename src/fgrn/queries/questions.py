@@ -177,16 +177,16 @@ class Queries(ABC):
         settings.whole("orders", orders, 1)
         variable = self.variable(name)
         name = variable.name
-        columns = {key: _only_value(key, column) for key, column in self._columns(row).items() if key != name}
+        columns = {key: only_value(key, column) for key, column in self._columns(row).items() if key != name}
         known = [key for key, column in columns.items() if not _is_open(column)]
 
         def posterior(shown: np.ndarray) -> np.ndarray:
-            table = {key: _where(columns[key], shown[:, number]) for number, key in enumerate(known)}
+            table = {key: shown_where(columns[key], shown[:, number]) for number, key in enumerate(known)}
             return self.posterior(table or {name: [None] * len(shown)}, name, engine=engine)
 
         code = None if state is None else variable.code(state)
         if known:  # refused here if it is impossible, as the one row it is
-            self.propagate({key: _where(columns[key], np.ones(1, bool)) for key in known}, keep=[], engine=engine)
+            self.propagate({key: shown_where(columns[key], np.ones(1, bool)) for key in known}, keep=[], engine=engine)
         named_values = values or {key: column for key, column in columns.items() if key in known}
         return explanation.explain(named_values, known, posterior, name, variable.labels, code, orders)
 
@@ -204,7 +204,7 @@ class Queries(ABC):
             settings.name_of(key, self.variable)
 
 
-def _only_value(name: Name, column: Any) -> Any:
+def only_value(name: Name, column: Any) -> Any:
     """The only value of a column."""
     if isinstance(column, frames.Coded) or not frames.is_bare(column):
         if len(column) != 1:
@@ -217,7 +217,7 @@ def _is_open(value: Any) -> bool:
     return bool(value.unknown[0]) if isinstance(value, frames.Coded) else is_missing_value(value)
 
 
-def _where(value: Any, shown: np.ndarray) -> Any:
+def shown_where(value: Any, shown: np.ndarray) -> Any:
     """One value in the rows where it is shown, and unknown elsewhere."""
     if isinstance(value, frames.Coded):
         return frames.Coded(np.where(shown, value.codes[0], frames.UNKNOWN))

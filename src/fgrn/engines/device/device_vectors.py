@@ -1,4 +1,4 @@
-"""Counts and parameters on the device: tables of one shape side by side, and the update that makes the ones the other.
+"""Counts and parameters on the device, tables of one shape side by side, and the M-step from counts to parameters.
 
 A table that leads to a leaf is stored turned round, (values, states), since a row of evidence reads one of its columns;
 all others as they are, (states of the input, states of the output). A prior is a table of one row.
@@ -44,17 +44,17 @@ class TableBlock:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of the tensor."""
+        """The shape of the tensor that holds the tables."""
         inner = (self.columns, self.rows) if self.turned else (self.rows, self.columns)
         return (len(self.items), *inner)
 
     @property
     def axis(self) -> int:
-        """Along which a line lies."""
+        """The axis along which the probabilities of one distribution lie."""
         return 1 if self.turned else 2
 
     def pieces(self) -> Iterator[slice]:
-        """Some of the items at a time."""
+        """Yield slices of the items, of about CELLS_AT_ONCE cells each."""
         step = max(1, CELLS_AT_ONCE // max(1, self.rows * self.columns))
         for first in range(0, len(self.items), step):
             yield slice(first, min(first + step, len(self.items)))
@@ -181,7 +181,7 @@ class VectorLayout:
 
 @dataclass(eq=False)
 class Exact:
-    """What of parameters is exactly as in arrays, and is taken from there when they are handed over.
+    """Parameters that learning left as they were: they are copied, exactly, when a vector is handed over.
 
     frozen   (items,): which items are as `start` has them
     lines    by the number of a block, (items, rows): which lines are as `before` has them
@@ -231,7 +231,7 @@ class DeviceVector:
         return out
 
     def _restore(self, out: np.ndarray, number: int, block: TableBlock) -> None:
-        """Take what is exactly as in arrays from there."""
+        """Copy the parameters that learning left as they were, see `Exact`."""
         if self.exact is None:
             return
         lines = self.exact.lines[number].cpu().numpy() if number in self.exact.lines else None
@@ -322,5 +322,5 @@ class DeviceVector:
 
     @cached_property
     def bytes(self) -> int:
-        """The memory it takes."""
+        """The memory of the vector, in bytes."""
         return sum(one.numel() * one.element_size() for one in self.blocks)
