@@ -1,7 +1,7 @@
 """Latent class analysis: time of bootstraps, coverage of confidence intervals.
 
 python -m benchmarks.latent_classes            # all
-python -m benchmarks.latent_classes coverage   # one of: bootstrap, coverage, imputation
+python -m benchmarks.latent_classes coverage   # one of: bootstrap, coverage, imputation, regression, more_classes
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 import fgrn
-from fgrn.statistics.alignment import in_order_of
+from fgrn.statistics.alignment import in_order_of, nearest_order
 from fgrn.statistics.latent_classes import LatentClasses
 
 
@@ -109,7 +109,59 @@ def _analysed(y: np.ndarray, x: np.ndarray) -> tuple[list[float], list[float]]:
     return [float(y.mean()), slope], [float(y.var(ddof=1) / len(y)), variance]
 
 
-PARTS: dict[str, Callable[[], None]] = {"bootstrap": bootstrap, "coverage": coverage, "imputation": imputation}
+def regression(replications: int = 1000) -> None:
+    """How often 95 % intervals of the coefficients of a covariate of membership hold the truth, in 1, 2 and 3 steps."""
+    real, rng = truth(2, 6), np.random.default_rng(5)
+    beta = np.array([0.3, 0.8])
+    held, bias = np.zeros((3, 2)), np.zeros((3, 2))
+    for number in range(replications):
+        z = rng.normal(size=500)
+        second = (rng.random(500) < 1 / (1 + np.exp(-beta[0] - beta[1] * z))).astype(int)
+        table = {
+            name: (rng.random(500) < one[second, 1]).astype(int)
+            for name, one in zip(real.names, real.tables, strict=True)
+        }
+        model = fgrn.LatentClassModel(2, smoothing=0.0, n_init=2, random_state=number).fit(table)
+        model.relabel(nearest_order(model._estimates(), real))
+        for steps in (1, 2, 3):
+            found = model.membership_regression({"z": z}, steps=steps, n_init=1)
+            apart = found.coefficients[1] - beta
+            held[steps - 1] += np.abs(apart) <= 1.959964 * found.errors[1]
+            bias[steps - 1] += apart
+    for steps, (share, off) in enumerate(zip(held / replications, bias / replications, strict=True), start=1):
+        told = f"intercept {share[0]:.3f}, slope {share[1]:.3f}; mean error {off[0]:+.3f}, {off[1]:+.3f}"
+        print(f"coverage of 95 % intervals of coefficients, {steps} steps, {replications:,} replications: {told}")
+
+
+def more_classes(replicates: int = 20) -> None:
+    """The bootstrap likelihood-ratio test of two against three classes beside that of StepMix, on one table."""
+    table = drawn(truth(2, 6), 500, np.random.default_rng(6))
+    begun = time.process_time()
+    model = fgrn.LatentClassModel(2, smoothing=0.0, n_init=2, random_state=0).fit(table)
+    found = model.bootstrap_lrt(n_bootstrap=replicates)
+    print(f"fgrn: ratio {found.ratio:.4f}, p {found.p:.3f}, {time.process_time() - begun:.1f} s of CPU time")
+    try:
+        from stepmix import StepMix
+        from stepmix.bootstrap import blrt
+    except ImportError:
+        print("StepMix is not installed")
+        return
+    codes = np.column_stack(list(table.values()))
+    options = {"measurement": "binary", "n_init": 2, "abs_tol": 1e-6, "rel_tol": 1e-7, "max_iter": 5000}
+    models = [StepMix(size, progress_bar=0, random_state=0, **options) for size in (2, 3)]
+    begun = time.process_time()
+    p = blrt(*models, codes, n_repetitions=replicates)
+    ratio = 2 * len(codes) * (models[1].score(codes) - models[0].score(codes))
+    print(f"StepMix: ratio {ratio:.4f}, p {p:.3f}, {time.process_time() - begun:.1f} s of CPU time")
+
+
+PARTS: dict[str, Callable[[], None]] = {
+    "bootstrap": bootstrap,
+    "coverage": coverage,
+    "imputation": imputation,
+    "regression": regression,
+    "more_classes": more_classes,
+}
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
